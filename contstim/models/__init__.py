@@ -102,9 +102,9 @@ class ModelSpec:
             raise SpecError(f"{key}={value!r} in {str(self)!r}: {near_matches(value, offered)}")
         return value
 
-    def check_options(self, known: Iterable[str]) -> None:
-        """Refuse options that are not `known`."""
-        offered = list(known)
+    def check_options(self, allowed: Iterable[str]) -> None:
+        """Refuse options that are not `allowed`."""
+        offered = list(allowed)
         for key, _ in self.options:
             if key not in offered:
                 raise SpecError(

@@ -59,13 +59,13 @@ def versions(*packages: str) -> dict[str, str]:
 
 def _installed(packages: Sequence[str]) -> dict[str, str]:
     """Return the versions of those of `packages` that are installed."""
-    found = {}
+    version_of = {}
     for name in packages:
         try:
-            found[name] = importlib.metadata.version(name)
+            version_of[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return version_of
 
 
 def model_identity(model: SentenceModel) -> dict[str, Any]:
@@ -107,13 +107,13 @@ class ScoreCache:
             try:
                 record = json_value(path.read_text("utf-8"))
                 rows = zip(*(record[name] for name in _KEYS), strict=True)
-                found = {
+                score_of = {
                     sentence: CachedScore(*row)
                     for sentence, row in zip(record["sentences"], rows, strict=True)
                 }
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise InputError(f"{path} is not a file of scores ({error}); remove it") from None
-            for sentence, score in found.items():
+            for sentence, score in score_of.items():
                 scores.setdefault(sentence, score)
             self._seen.add(path)
         return scores
@@ -146,9 +146,9 @@ class ScoreCache:
             If the folder cannot be written to.
         """
         identity = model_identity(model)
-        known = self.read(identity)
-        missing = list(dict.fromkeys(s for s in sentences if s not in known))
+        row_of = self.read(identity)
+        missing = list(dict.fromkeys(s for s in sentences if s not in row_of))
         if missing:
             self.add(identity, missing, model.totals(missing))
-            known = self.read(identity)
-        return Totals.of_rows(known[sentence] for sentence in sentences)
+            row_of = self.read(identity)
+        return Totals.of_rows(row_of[sentence] for sentence in sentences)

@@ -81,13 +81,13 @@ def _furthest(values: FloatArray, others: FloatArray, allowed: float) -> int | N
 
 def _sentences_for(model: SentenceModel) -> list[str]:
     """Take some pool sentences of several lengths, all of whose words `model` knows."""
-    found: dict[int, list[str]] = {}
+    by_length: dict[int, list[str]] = {}
     for sentence in pool():
         words = sentence.split()
-        same = found.setdefault(len(words), [])
+        same = by_length.setdefault(len(words), [])
         if len(same) < _PER_LENGTH and _known(model, words).all():
             same.append(sentence)
-    return [sentence for same in found.values() for sentence in same]
+    return [sentence for same in by_length.values() for sentence in same]
 
 
 def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
@@ -185,14 +185,14 @@ def _check_unknown(model: SentenceModel, sentences: list[str]) -> str:
 
 def _known(model: SentenceModel, words: Sequence[str]) -> BoolArray:
     """Return which of V words the model knows, (V,)."""
-    known = np.asarray(model.knows(words))
-    if known.dtype != np.bool_ or known.shape != (len(words),):
+    is_known = np.asarray(model.knows(words))
+    if is_known.dtype != np.bool_ or is_known.shape != (len(words),):
         raise _fail(
             model,
-            f"knows gives {known.dtype} of shape {known.shape}, expected bool of "
+            f"knows gives {is_known.dtype} of shape {is_known.shape}, expected bool of "
             f"shape ({len(words)},)",
         )
-    return known
+    return is_known
 
 
 def _known_words(model: SentenceModel, sentences: list[str]) -> list[str]:
@@ -204,10 +204,10 @@ def _check_replacements(
     model: SentenceModel, sentence: Sentence, words: WordList, tolerance: float
 ) -> None:
     for position in range(len(sentence)):
-        known = _known(model, [sentence.surface(position, word) for word in words])
-        if not known.any():
+        is_known = _known(model, [sentence.surface(position, word) for word in words])
+        if not is_known.any():
             continue
-        subset = WordList(tuple(compress(words, known)))
+        subset = WordList(tuple(compress(words, is_known)))
         fresh = model.score([str(sentence.replace(position, word)) for word in subset])
         table = model.replacements(sentence, position, subset)
         routes = {"on demand": table.score(np.arange(len(subset), dtype=np.int64))}

@@ -369,9 +369,9 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
     """
     name = dict(spec.options).get("unigram")
     if name is None:
-        own = model.own_unigram()
-        if own is not None:
-            return own
+        of_tokens = model.own_unigram()
+        if of_tokens is not None:
+            return of_tokens
         if "unigram" not in bundled_models():
             raise SpecError(
                 f"reduction=slor in {str(spec)!r} needs a unigram model; add unigram=SPEC, for "

@@ -124,8 +124,8 @@ class ScoredSentences(SentenceModel):
             If the table lacks sentences; the message names some.
         """
         tidy = [" ".join(text.split()) for text in as_sentences(sentences)]
-        found: FloatArray = self._scores.reindex(tidy).to_numpy(dtype=np.float64)
-        lacking = list(dict.fromkeys(np.array(tidy, dtype=object)[np.isnan(found)]))
+        values: FloatArray = self._scores.reindex(tidy).to_numpy(dtype=np.float64)
+        lacking = list(dict.fromkeys(np.array(tidy, dtype=object)[np.isnan(values)]))
         if lacking:
             shown = ", ".join(map(repr, lacking[:_SHOWN])) + (", ..." * (len(lacking) > _SHOWN))
             raise InputError(
@@ -133,7 +133,7 @@ class ScoredSentences(SentenceModel):
                 f"{shown}; {self._no_new()}"
             )
         words = np.array([len(text.split()) for text in tidy], dtype=np.int64)
-        return Totals(found, np.zeros(len(tidy), dtype=np.int64), words, np.zeros(len(tidy)))
+        return Totals(values, np.zeros(len(tidy), dtype=np.int64), words, np.zeros(len(tidy)))
 
     def _no_new(self) -> str:
         return (
@@ -183,11 +183,13 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
             f"column {name!r} of {where} holds no number for {text!r}; fill or remove it"
         )
     tidy = table["sentence"].astype(str).str.split().str.join(" ")
-    own = pd.Series(scores.to_numpy(), index=tidy.to_numpy())
-    own = own[~pd.DataFrame({"s": own.index, "v": own.to_numpy()}).duplicated().to_numpy()]
-    if not own.index.is_unique:
-        twice = own.index[own.index.duplicated()][0]
+    column = pd.Series(scores.to_numpy(), index=tidy.to_numpy())
+    column = column[
+        ~pd.DataFrame({"s": column.index, "v": column.to_numpy()}).duplicated().to_numpy()
+    ]
+    if not column.index.is_unique:
+        twice = column.index[column.index.duplicated()][0]
         raise InputError(
             f"{where} has two scores of {twice!r}; keep one, or their sum if a row is a word"
         )
-    return own
+    return column

@@ -145,11 +145,11 @@ class WordTokenizer:
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return whether all tokens of each of V words have ids of their own; shape (V,)."""
         lower = self.case == "lower"
-        known = np.zeros(len(words), dtype=np.bool_)
+        is_known = np.zeros(len(words), dtype=np.bool_)
         for i, word in enumerate(words):
             tokens = tokens_of_word(word.lower() if lower else word, self.punctuation)
-            known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
-        return known
+            is_known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
+        return is_known
 
     def slot(self, sentence: Sentence, position: int, words: WordList) -> OpenToken:
         """Encode `sentence` with the word at `position` open for each of `words`.
@@ -169,14 +169,14 @@ class WordTokenizer:
         by_affix = self._candidates.setdefault(words, {})
         candidates = by_affix.get((left, right))
         if candidates is None:
-            found = [self._id(left + word + right) for word in words]
-            if None in found:
-                word = words.words[found.index(None)]
+            word_ids = [self._id(left + word + right) for word in words]
+            if None in word_ids:
+                word = words.words[word_ids.index(None)]
                 raise UnknownWordError(
                     f"{self.name} does not know the candidate {left + word + right!r}; "
                     "restrict the vocabulary to words every model knows"
                 )
-            candidates = np.array(found, dtype=np.int64)
+            candidates = np.array(word_ids, dtype=np.int64)
             by_affix[left, right] = candidates
         ids: list[int] = []
         index = -1

@@ -222,12 +222,12 @@ def adapt(
         raise InputError("a pseudo-perplexity needs a sentence at least; give more text")
     log = _train(model, encoded, domain, other, options, rng, progress)
     after = min(log, key=lambda p: (p.domain, p.step))
-    found = Adaptation(
+    adaptation = Adaptation(
         log[0], after, tuple(log), len(encoded), len(text) - len(usable), len(domain), len(other)
     )
-    record = {"base": base, "options": asdict(options), **asdict(found)}
+    record = {"base": base, "options": asdict(options), **asdict(adaptation)}
     write_checkpoint(target, model.network.model, model.checkpoint.tokenizer, record)
-    return found
+    return adaptation
 
 
 def _own(base: str) -> MaskedModel:

@@ -75,10 +75,10 @@ class OnnxGraph:
         ModelFileError
             If there is no such node or input, or the weight has a scale for each row.
         """
-        found = self._nodes.get(node)
-        if found is None or place >= len(found.input):
+        entry = self._nodes.get(node)
+        if entry is None or place >= len(entry.input):
             raise ModelFileError(f"{str(self.path)!r} has no node {node!r}; it is another model")
-        name = found.input[place]
+        name = entry.input[place]
         maker = self._maker.get(name)
         if maker is None:
             return self.weight(name).astype(np.float32)

@@ -96,11 +96,11 @@ def distill(
     learnt, unseen, left_out = _parts(teacher, encoder, sentences, heldout, seed)
     store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)
     scores = _score(teacher, [*learnt.texts, *unseen.texts], store)
-    own, other = scores[: len(learnt.texts)], scores[len(learnt.texts) :]
-    target = Target.of(own, learnt.n_tokens, teacher.event.reduction == "sum")
+    taught, other = scores[: len(learnt.texts)], scores[len(learnt.texts) :]
+    target = Target.of(taught, learnt.n_tokens, teacher.event.reduction == "sum")
     member = initial_member(encoder, 1, options.layers, seed)
     started = time.monotonic()
-    losses = _train(member, encoder, learnt, own, target, options, seed)
+    losses = _train(member, encoder, learnt, taught, target, options, seed)
     weights = member.trained()
     outputs = record_lower(encoder, unseen.ids, options.layers).outputs(member)[:, 0]
     if options.layers is None:
@@ -158,40 +158,40 @@ def _parts(
         unseen = list(dict.fromkeys(" ".join(s.split()) for s in heldout))
     apart = set(unseen)
     learnt = [s for s in listed if s not in apart]
-    kept = [_usable(teacher, encoder, texts) for texts in (learnt, unseen)]
-    n_learnt, n_unseen = (len(text.texts) for text in kept)
+    usable = [_usable(teacher, encoder, texts) for texts in (learnt, unseen)]
+    n_learnt, n_unseen = (len(text.texts) for text in usable)
     if n_learnt < 10 or n_unseen < 3:
         raise InputError(
             f"{n_learnt} sentences to learn from and {n_unseen} to be measured on, of "
             f"{len(learnt)} and {len(unseen)} given, are too few; give at least 10 and 3 whose "
             "words teacher and student know"
         )
-    return kept[0], kept[1], len(learnt) + len(unseen) - n_learnt - n_unseen
+    return usable[0], usable[1], len(learnt) + len(unseen) - n_learnt - n_unseen
 
 
 def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text:
     tokenizer = tokenizer_of(encoder.tokenizer, "the student", "error")
     words = list(dict.fromkeys(word for text in texts for word in text.split()))
     both = teacher.knows(words) & tokenizer.knows(words)
-    known = {word for word, k in zip(words, both, strict=True) if k}
-    written = [text for text in texts if text and known.issuperset(text.split())]
+    shared_words = {word for word, k in zip(words, both, strict=True) if k}
+    written = [text for text in texts if text and shared_words.issuperset(text.split())]
     most = math.inf if encoder.max_tokens is None else encoder.max_tokens
-    kept = [
+    short = [
         (text, e)
         for text, e in zip(written, tokenizer.encode(written), strict=True)
         if len(e.ids) <= most
     ]
-    n_tokens = np.array([len(e.scored) for _, e in kept], dtype=np.int64)
-    return _Text([text for text, _ in kept], [e.ids for _, e in kept], n_tokens)
+    n_tokens = np.array([len(e.scored) for _, e in short], dtype=np.int64)
+    return _Text([text for text, _ in short], [e.ids for _, e in short], n_tokens)
 
 
 def _score(teacher: SentenceModel, texts: list[str], store: ScoreCache) -> FloatArray:
     chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
-    found = [
+    chunk_scores = [
         store.totals(teacher, chunk).score
         for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
     ]
-    scores = np.concatenate(found)
+    scores = np.concatenate(chunk_scores)
     if not np.isfinite(scores).all():
         wrong = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
         raise InputError(f"{teacher.spec} gives no finite score for {wrong!r}; leave it out")
@@ -222,12 +222,12 @@ def _train(
 def _agreement(
     scores: FloatArray, outputs: FloatArray, target: Target, n_tokens: IntArray
 ) -> dict[str, Any]:
-    own = target.score(outputs, n_tokens)
+    estimates = target.score(outputs, n_tokens)
     return {
         "sentences": len(scores),
-        "pearson": float(pearsonr(scores, own).statistic),
-        "spearman": float(spearmanr(scores, own).statistic),
-        "rmse": float(np.sqrt(np.mean((scores - own) ** 2))),
+        "pearson": float(pearsonr(scores, estimates).statistic),
+        "spearman": float(spearmanr(scores, estimates).statistic),
+        "rmse": float(np.sqrt(np.mean((scores - estimates) ** 2))),
         "sd": float(scores.std()),
         "pearson_of_length": float(pearsonr(scores, target.line(n_tokens)).statistic)
         if np.ptp(n_tokens)
@@ -237,7 +237,7 @@ def _agreement(
 
 def _card(record: Mapping[str, Any]) -> str:
     """Return the card of a student from its record."""
-    found, training = record["heldout"], record["training"]
+    heldout, training = record["heldout"], record["training"]
     return (
         f"# Student of `{record['teacher']['spec']}`\n\n"
         "Estimates the teacher's sentence score in one pass, from the first token's vector "
@@ -245,8 +245,8 @@ def _card(record: Mapping[str, Any]) -> str:
         "| held-out sentences | Pearson | Spearman | root mean squared error | standard deviation "
         "of the teacher's scores |\n"
         "| ---: | ---: | ---: | ---: | ---: |\n"
-        f"| {found['sentences']} | {found['pearson']:.4f} | {found['spearman']:.4f} | "
-        f"{found['rmse']:.3f} | {found['sd']:.3f} |\n\n"
+        f"| {heldout['sentences']} | {heldout['pearson']:.4f} | {heldout['spearman']:.4f} | "
+        f"{heldout['rmse']:.3f} | {heldout['sd']:.3f} |\n\n"
         f"{training_line(record)} Learnt from {training['sentences']} sentences; "
         f"{training['left_out']} were left out, with words that one of the two cannot write or too "
         "long.\n"

@@ -340,16 +340,16 @@ def _summary(
     ranked: list[Restart], voters: list[Restart], cola: _Cola
 ) -> dict[str, dict[str, float]]:
     """Return mean, standard deviation, best and majority for each development set."""
-    found = {}
+    by_part = {}
     for part in PARTS[1:]:
         values = np.array([restart.row[part] for restart in ranked])
-        found[part] = {
+        by_part[part] = {
             "mean": float(values.mean()),
             "sd": float(values.std()),
             "best": float(values[0]),
             "majority": cola.mcc(part, vote([restart.margins[part] for restart in voters])),
         }
-    return found
+    return by_part
 
 
 def _card(record: Mapping[str, Any]) -> str:

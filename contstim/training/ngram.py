@@ -106,10 +106,12 @@ def read_corpus(
         raise InputError(f"there is no sentence in {names}; give one sentence a line")
     if vocabulary.words is None:
         counts = text.counts.tolist()
-        kept = [w for w, n in zip(text.words, counts, strict=True) if n >= vocabulary.min_count]
+        vocabulary_words = [
+            w for w, n in zip(text.words, counts, strict=True) if n >= vocabulary.min_count
+        ]
     else:
-        kept = [word for word in vocabulary.words if word not in _RESERVED]
-    words = (*([] if vocabulary.closed else [UNKNOWN]), START, END, *kept)
+        vocabulary_words = [word for word in vocabulary.words if word not in _RESERVED]
+    words = (*([] if vocabulary.closed else [UNKNOWN]), START, END, *vocabulary_words)
     place = {word: number for number, word in enumerate(words)}
     outside = next((word for word in text.words if word not in place), None)
     if vocabulary.closed and outside is not None:
@@ -236,12 +238,12 @@ def discounts_of(adjusted: IntArray, n: int, fallback: Discounts | None) -> Disc
         problem = f"no {n}-gram has the adjusted count {k}"
     else:
         y = n1 / (n1 + 2 * n2)
-        found = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
-        outside = [k for k, d in enumerate(found, start=1) if not 0 <= d <= k]
+        discounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
+        outside = [k for k, d in enumerate(discounts, start=1) if not 0 <= d <= k]
         if not outside:
-            return found
+            return discounts
         k = outside[0]
-        problem = f"the {n}-gram discount of adjusted count {k} is {found[k - 1]:.3g}"
+        problem = f"the {n}-gram discount of adjusted count {k} is {discounts[k - 1]:.3g}"
     if fallback is None:
         raise InputError(
             f"Kneser-Ney discounts cannot be estimated from this text, since {problem}; use more "
@@ -525,11 +527,11 @@ def train_ngram(
     counts = count_ngrams(corpus, order)
     words = corpus.words
     del corpus
-    table, discounts, kept = kneser_ney(counts, words, cutoffs=cutoffs, fallback=fallback)
+    table, discounts, masks = kneser_ney(counts, words, cutoffs=cutoffs, fallback=fallback)
     if entropy > 0 and order > 1:
         predictions = float(n_tokens + n_sentences)
         frequencies: list[FloatArray] = []
-        for lower, level, keep in zip(counts, counts[1:], kept, strict=False):
+        for lower, level, keep in zip(counts, counts[1:], masks, strict=False):
             context = level.keys // len(words)
             followed = np.bincount(context, weights=level.raw, minlength=len(lower.keys))
             frequencies.append(followed[keep] / predictions)

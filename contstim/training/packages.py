@@ -151,13 +151,13 @@ def converted_trigram() -> Path:
     OutputError
         If the cache folder cannot be written.
     """
-    found = importlib.util.find_spec("pocketsphinx")  # finds the package without importing it
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("pocketsphinx")  # finds the package without importing it
+    if package is None or package.origin is None:
         raise MissingExtraError(
             "contstim:pocketsphinx-trigram is in the package pocketsphinx, which is not "
             'installed; pip install "contstim[models]"'
         )
-    source = Path(found.origin).parent / "model" / "en-us" / "en-us.lm.bin"
+    source = Path(package.origin).parent / "model" / "en-us" / "en-us.lm.bin"
     version = importlib.metadata.version("pocketsphinx")
 
     def write(path: Path) -> None:

@@ -116,9 +116,9 @@ def cross_entropy(
         scores = scores.index_put(places, torch.tensor(-torch.inf, device=scores.device))
         common = scores.gather(1, target.clamp(max=head - 1)[:, None]).squeeze(1)
         alone = (query.float() * matrix[target]).sum(1) + bias[target]
-        own = torch.where(rare, alone, common)
-        extra = torch.where(rare, own, -torch.inf)
-        return (torch.cat([scores, extra[:, None]], 1).logsumexp(1) - own).sum()
+        target_term = torch.where(rare, alone, common)
+        extra = torch.where(rare, target_term, -torch.inf)
+        return (torch.cat([scores, extra[:, None]], 1).logsumexp(1) - target_term).sum()
 
     rows = max(1, budget // len(columns))
     blocks = zip(torch.split(queries, rows), torch.split(targets, rows), strict=True)

@@ -252,11 +252,11 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     stats = [(file.name, file.stat()) for file in files]
     stamp = " ".join(f"{name}:{of.st_mtime_ns}:{of.st_size}" for name, of in stats)
     key = (spec.location, revision, str(device), str(dtype), stamp)
-    found = _OPEN.get(key)
-    if found is None:
-        found = _read(spec, device, dtype)
-        _OPEN[key] = found
-    return found
+    checkpoint = _OPEN.get(key)
+    if checkpoint is None:
+        checkpoint = _read(spec, device, dtype)
+        _OPEN[key] = checkpoint
+    return checkpoint
 
 
 def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype) -> Checkpoint:
@@ -310,9 +310,9 @@ def _sees_what_follows(network: Network) -> bool:
     ids = torch.from_numpy(rows).to(network.device)
     places = torch.tensor([0, 1], device=network.device)
     with torch.inference_mode():
-        one, other = (network.logits(ids[[i]], torch.zeros_like(places), places) for i in (0, 1))
+        before, other = (network.logits(ids[[i]], torch.zeros_like(places), places) for i in (0, 1))
     # One that computes NaN is found out when it scores.
-    return not network.alike(one, other) and not bool(one.isnan().any())
+    return not network.alike(before, other) and not bool(before.isnan().any())
 
 
 def _kind(config: Any, spec: ModelSpec) -> str:

@@ -94,9 +94,9 @@ class TokenForms:
                 if mark == "</w>"
                 else _text_of(token, mark)[:1].isspace()
             )
-        known = np.zeros(len(special), dtype=np.bool_)
-        known[list(ids.values())] = True
-        return cls(mark, first & known & ~special, ~first & known & ~special, special)
+        has_token = np.zeros(len(special), dtype=np.bool_)
+        has_token[list(ids.values())] = True
+        return cls(mark, first & has_token & ~special, ~first & has_token & ~special, special)
 
     @property
     def marks_space(self) -> bool:
@@ -416,9 +416,9 @@ class SubwordTokenizer:
             (self._lead, n_first, 0),
             (head + " ", n - n_first, len(before)),
         ):
-            kept = np.flatnonzero(times).tolist()
-            texts = [start + words[i] for i in kept]
-            for i, ids in zip(kept, self._ids(texts), strict=True):
+            counted = np.flatnonzero(times).tolist()
+            texts = [start + words[i] for i in counted]
+            for i, ids in zip(counted, self._ids(texts), strict=True):
                 # Some tokenizers cut a word differently beside other words.
                 if ids[:skip] == before[:skip]:
                     np.add.at(counts, ids[skip:], times[i])
@@ -432,13 +432,13 @@ class SubwordTokenizer:
         """Return the token ids of each text as it is."""
         if not texts:
             return []
-        found: list[list[int]] = self.tokenizer(
+        ids: list[list[int]] = self.tokenizer(
             texts,
             add_special_tokens=special,
             return_attention_mask=False,
             return_token_type_ids=False,
         )["input_ids"]
-        return found
+        return ids
 
     def candidates(self, sentence: Sentence, position: int, words: WordList) -> CandidateTokens:
         """Return the tokens of each candidate as they stand at `position`.
@@ -457,8 +457,8 @@ class SubwordTokenizer:
             tail = "" if last else " " + sentence.surface(position + 1)
             place = 0 if position == 0 else 1
             encoded = self.encode([head + surface + tail for surface in surfaces])
-            own = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
-            by_form[key] = CandidateTokens(own)
+            tokens = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
+            by_form[key] = CandidateTokens(tokens)
         return by_form[key]
 
 

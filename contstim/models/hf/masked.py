@@ -267,10 +267,12 @@ class MaskedModel(TransformerModel):
         for n, (members, ids) in by_length.items():
             word = open_words[n]
             cost[members] = word.cost
-            own = word.own_terms(ids)
-            upper[members] = word.others_sum + own
+            own_terms = word.own_terms(ids)
+            upper[members] = word.others_sum + own_terms
             scale = word.own_scale()
-            likely = _PART_BESIDE_VISIBLE * word.completion(ids) if scale is None else own * scale
+            likely = (
+                _PART_BESIDE_VISIBLE * word.completion(ids) if scale is None else own_terms * scale
+            )
             missing = word.uncomputed_others()
             guesses = [value_by_context.get(context, 0.0) for context in word.contexts(missing)]
             guessed = float(word.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
@@ -378,10 +380,10 @@ class _OpenWord:
                 targets = torch.from_numpy(self.ids[positions[batch][other]]).to(network.device)
                 values = model.normaliser.log_probs(logits[at], targets).to(torch.float64)
                 self.others_sum += float((share[at] * values).sum())
-            for j, one in enumerate(self.slots):
-                mine = np.flatnonzero(slots == one)
-                if len(mine):
-                    at = torch.from_numpy(mine).to(network.device)
+            for j, slot in enumerate(self.slots):
+                here = np.flatnonzero(slots == slot)
+                if len(here):
+                    at = torch.from_numpy(here).to(network.device)
                     self.token_sums[j] += model.normaliser.mean(logits[at], share[at])
 
     def own_terms(self, tokens: IntArray) -> FloatArray:
@@ -396,13 +398,13 @@ class _OpenWord:
         is computed, as where every input shows some token of the word.
         """
         plan = self.plan
-        own = self.masked[np.isin(plan.slot[self.masked], self.slots)]
-        known = float(plan.weight[own][self.computed[plan.row[own]]].sum())
-        if known == 0.0:
+        own_terms = self.masked[np.isin(plan.slot[self.masked], self.slots)]
+        computed = float(plan.weight[own_terms][self.computed[plan.row[own_terms]]].sum())
+        if computed == 0.0:
             return None
         beside = self.visible[np.isin(plan.slot[self.visible], self.slots)]
-        weight = plan.weight[own].sum() + _PART_BESIDE_VISIBLE * plan.weight[beside].sum()
-        return float(weight) / known
+        weight = plan.weight[own_terms].sum() + _PART_BESIDE_VISIBLE * plan.weight[beside].sum()
+        return float(weight) / computed
 
     def completion(self, tokens: IntArray) -> FloatArray:
         """Return the sum over tokens of log p(token | all other words) of candidates (k, n)."""
@@ -410,9 +412,9 @@ class _OpenWord:
         table = np.empty((self.n, model.network.n_logits))
         places, rows = self.scored[self.slots], np.zeros(self.n, dtype=np.int64)
         for batch, logits in model.network.batches(self.ids[None], rows, places, model.budget):
-            one = torch.ones(1, device=logits.device)
+            weight = torch.ones(1, device=logits.device)
             for k, row in zip(range(batch.start, batch.stop), logits, strict=True):
-                table[k] = model.normaliser.mean(row[None], one).cpu().numpy()
+                table[k] = model.normaliser.mean(row[None], weight).cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def contexts(self, terms: IntArray) -> list[tuple[bytes, int]]:
@@ -496,14 +498,14 @@ def _compute_within_cost(
     """
     rows, gain, cost, of = [], [], [], []
     for n, word in open_words.items():
-        own, weights = word.shared_inputs()
+        inputs, weights = word.shared_inputs()
         value = weights * n_words[n] / len(word.ids)
         if len(value):
             value[np.argmax(value)] = np.inf
-        rows.append(own)
+        rows.append(inputs)
         gain.append(value)
-        cost.append(np.full(len(own), float(len(word.ids))))
-        of.append(np.full(len(own), n))
+        cost.append(np.full(len(inputs), float(len(word.ids))))
+        of.append(np.full(len(inputs), n))
     order = np.argsort(-np.concatenate(gain), kind="stable")
     total = np.cumsum(np.concatenate(cost)[order])
     least = int(np.isinf(np.concatenate(gain)).sum())

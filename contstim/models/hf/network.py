@@ -115,9 +115,11 @@ class Normaliser:
         classes = self.class_of[targets]
         total = torch.empty_like(chosen)
         for number, outside in enumerate(self._outside):
-            mine = classes == number
-            if mine.any():
-                total[mine] = logits[mine].masked_fill_(outside, -torch.inf).logsumexp(dim=1)
+            of_class = classes == number
+            if of_class.any():
+                total[of_class] = (
+                    logits[of_class].masked_fill_(outside, -torch.inf).logsumexp(dim=1)
+                )
         return chosen - total
 
     def mean(self, logits: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -164,8 +166,6 @@ class Network:
     def __init__(self, model: Any, device: torch.device) -> None:
         self.model = model
         self.device = device
-        #: V, logits of a place. What transformers calls output embeddings may be another layer.
-        self.n_logits = self._count_logits()
         self.dtype: torch.dtype = next(model.parameters()).dtype
         # Softmax in float32 or wider, whatever the network computes in.
         self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
@@ -179,6 +179,8 @@ class Network:
         self._logit_budget = _CPU_LOGITS if on_cpu else _GPU_LOGITS
         # Nothing is kept of a row unless it is asked for.
         model.config.use_cache = False
+        #: V, logits of a place. What transformers calls output embeddings may be another layer.
+        self.n_logits = self._count_logits()
         #: What has been tried on this network, and whether it held.
         self.tried: dict[tuple[object, ...], bool] = {}
         self._narrow = self._find_narrowing()
@@ -377,8 +379,8 @@ class Network:
                 whole = self.logits(row, torch.zeros_like(places), places)
                 rest = row[:, start:].repeat(2, 1)
                 more = before.branched(2, n - start)
-                found = self.logits(rest, rows, (places - start).repeat(2), **more)
-            if not self.alike(found, whole.repeat(2, 1)):
+                gone_on = self.logits(rest, rows, (places - start).repeat(2), **more)
+            if not self.alike(gone_on, whole.repeat(2, 1)):
                 return False
         return True
 

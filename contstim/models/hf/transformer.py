@@ -53,10 +53,10 @@ class Frame:
         The last `n_end` scored tokens are the end of the sentence, which stays.
         """
         n = len(encoded.scored) - n_end
-        own = encoded.scored[:n][encoded.word_of[:n] == position]
-        if len(own) == 0:
+        places = encoded.scored[:n][encoded.word_of[:n] == position]
+        if len(places) == 0:
             return None
-        start, stop = int(own[0]), int(own[-1]) + 1
+        start, stop = int(places[0]), int(places[-1]) + 1
         scored = encoded.scored
         return cls(
             encoded.ids[:start],
@@ -162,8 +162,8 @@ class TransformerModel(SentenceModel):
         """
         encoded = self.encode(sentences)
         values = self.values(encoded)
-        for sentence, own in zip(sentences, values, strict=True):
-            if np.isnan(own).any():
+        for sentence, terms in zip(sentences, values, strict=True):
+            if np.isnan(terms).any():
                 raise ModelFileError(
                     f"{self.spec} computes no number for {sentence!r} but NaN; ask for "
                     "dtype=float32, or take a checkpoint that is not damaged"
@@ -224,10 +224,10 @@ class TransformerModel(SentenceModel):
             texts = [str(sentence.replace(position, words.words[i])) for i in index]
             groups: dict[int, list[int]] = {}
             for place, ids in enumerate(self.tokenizer.ids(texts)):
-                own = tokens[index[place]]
+                candidate = tokens[index[place]]
                 # Some tokenizers cut a word differently beside other words.
-                fits = [*self.prefix, *ids, *self.end] == [*left, *own, *right]
-                groups.setdefault(len(own) if fits else 0, []).append(place)
+                fits = [*self.prefix, *ids, *self.end] == [*left, *candidate, *right]
+                groups.setdefault(len(candidate) if fits else 0, []).append(place)
             scores = np.empty(len(index), dtype=np.float64)
             for n, places in groups.items():
                 if n == 0 or together is None:
@@ -340,11 +340,11 @@ class TokenUnigram(SentenceModel):
         """Score candidates, all at once: they change the units of one word alone."""
         sentence.check_position(position)
         parts = self.parts([str(sentence)])[0]
-        own = parts.word_of == position
-        rest = parts.log_probs[~own].sum()
+        of_word = parts.word_of == position
+        rest = parts.log_probs[~of_word].sum()
         if position == parts.n_words - 1:
             rest += self.log_probs[self.model.end].sum()
         tokens = self.model.tokenizer.candidates(sentence, position, words).tokens
         # The first word has no units where nothing stands before it.
-        scores = [self.log_probs[list(t)].sum() if own.any() else 0.0 for t in tokens]
+        scores = [self.log_probs[list(t)].sum() if of_word.any() else 0.0 for t in tokens]
         return Replacements.known(rest + np.array(scores, dtype=np.float64))

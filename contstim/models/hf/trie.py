@@ -52,13 +52,13 @@ class TreeRow:
         depth: list[int] = []
         paths: list[list[int]] = []
         for i, member in enumerate(members):
-            own = sequences[member]
-            shared = _n_shared(sequences[members[i - 1]], own) if i else 0
+            sequence = sequences[member]
+            shared = _n_shared(sequences[members[i - 1]], sequence) if i else 0
             path = paths[-1][:shared] if i else []
-            for place in range(shared, len(own)):
+            for place in range(shared, len(sequence)):
                 parent.append(path[-1] if path else -1)
                 path.append(len(ids))
-                ids.append(own[place])
+                ids.append(sequence[place])
                 depth.append(place)
             paths.append(path)
         return cls(
@@ -164,11 +164,11 @@ def _takes_tree(network: Network, ids: IntArray, depth: int) -> bool:
         fresh = fresh[new:]
     row = plan_rows(sequences, most=len(ids))[0]
     for number, path in zip(row.sequences, row.paths, strict=True):
-        own = torch.from_numpy(sequences[number])[None].to(network.device)
+        sequence = torch.from_numpy(sequences[number])[None].to(network.device)
         at = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
         places = torch.from_numpy(at).to(network.device)
         with torch.inference_mode():
-            alone = network.logits(own, torch.zeros_like(places), places)
+            alone = network.logits(sequence, torch.zeros_like(places), places)
         if not network.alike(tree_logits(network, row, path[at]), alone):
             return False
     return True
@@ -361,14 +361,14 @@ def guessed_steps(trie: TokenTrie, steps: FloatArray, chosen: IntArray) -> Float
         Shape (N,): at most 0; 0 at computed nodes and first tokens.
     """
     guess = np.zeros(len(trie.parent), dtype=np.float64)
-    known = trie.edges(chosen)[0]
+    computed = trie.edges(chosen)[0]
     unknown = trie.depth > 1
-    unknown[known] = False
+    unknown[computed] = False
     passed = np.log(trie.beyond + np.bincount(trie.end, minlength=len(trie.parent)))
     x = np.column_stack([np.ones(len(passed)), passed, passed[trie.parent]])
-    if len(known) < _ENOUGH:
+    if len(computed) < _ENOUGH:
         guess[unknown] = _UNKNOWN
     else:
-        line = np.linalg.lstsq(x[known], steps[known], rcond=None)[0]
+        line = np.linalg.lstsq(x[computed], steps[computed], rcond=None)[0]
         guess[unknown] = np.minimum(x[unknown] @ line, 0.0)
     return guess

@@ -47,9 +47,11 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         raise ModelFileError(
             f"{RECORD} in {str(folder)!r} is damaged ({error}); make the {kind} again"
         ) from None
-    found = record.get("kind") if isinstance(record, dict) else None
-    if found != kind:
-        raise ModelFileError(f"{str(folder)!r} holds a {found or 'thing unknown'}, not a {kind}")
+    kind_found = record.get("kind") if isinstance(record, dict) else None
+    if kind_found != kind:
+        raise ModelFileError(
+            f"{str(folder)!r} holds a {kind_found or 'thing unknown'}, not a {kind}"
+        )
     return dict(record)
 
 

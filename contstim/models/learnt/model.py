@@ -77,8 +77,8 @@ def _member(
                 if name.startswith("network."):
                     parameters[name.removeprefix("network.")].copy_(tensor)
     except (KeyError, RuntimeError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise ModelFileError(f"{str(path)!r} does not fit its encoder ({said})") from None
+        reason = " ".join(str(error).split())[:200]
+        raise ModelFileError(f"{str(path)!r} does not fit its encoder ({reason})") from None
     head.eval().requires_grad_(False).to(encoder.device)
     return Member(network, head)
 

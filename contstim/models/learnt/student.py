@@ -126,10 +126,10 @@ class StudentModel(FirstTokenModel):
             self.teacher: dict[str, Any] = dict(record["teacher"])
             self.target = Target(**record["target"])
             self._kind = student_kind(spec)
-            found = record["heldout"]
+            heldout = record["heldout"]
             self._said = (
-                f"r {found['pearson']:.3f}, error {found['rmse']:.2f} on "
-                f"{found['sentences']} sentences"
+                f"r {heldout['pearson']:.3f}, error {heldout['rmse']:.2f} on "
+                f"{heldout['sentences']} sentences"
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(

@@ -74,17 +74,17 @@ class NgramTable:
         """Id of each word."""
         return {word: i for i, word in enumerate(self.words)}
 
-    def select(self, kept: Sequence[BoolArray]) -> NgramTable:
-        """Return the table of the n-grams that are `kept`, one mask an order.
+    def select(self, masks: Sequence[BoolArray]) -> NgramTable:
+        """Return the table of the n-grams that `masks` keep, one mask an order.
 
         Contexts of n-grams that are kept must be kept.
         """
         size = len(self.words)
-        words = tuple(word for word, keep in zip(self.words, kept[0], strict=True) if keep)
-        word_ids = np.cumsum(kept[0]) - 1
+        words = tuple(word for word, keep in zip(self.words, masks[0], strict=True) if keep)
+        word_ids = np.cumsum(masks[0]) - 1
         context_ids = np.zeros(1, dtype=np.int64)
         levels = []
-        for level, keep in zip(self.levels, kept, strict=True):
+        for level, keep in zip(self.levels, masks, strict=True):
             old = level.keys[keep]
             keys = context_ids[old // size] * len(words) + word_ids[old % size]
             levels.append(Level(keys, level.log_probs[keep], level.log_backoffs[keep]))
@@ -98,15 +98,15 @@ class NgramTable:
         An id is -1 where the table lacks the shorter n-gram. Unigrams have the id 0.
         """
         size = len(self.words)
-        found = [np.zeros(size, dtype=np.int64)]
+        suffixes = [np.zeros(size, dtype=np.int64)]
         for lower, level in zip(self.levels, self.levels[1:], strict=False):
-            shorter = found[-1][level.keys // size]
-            if len(found) == 1:
-                found.append(level.keys % size)
+            shorter = suffixes[-1][level.keys // size]
+            if len(suffixes) == 1:
+                suffixes.append(level.keys % size)
                 continue
             places = find(lower.keys, shorter * size + level.keys % size)
-            found.append(np.where(shorter < 0, -1, places))
-        return found
+            suffixes.append(np.where(shorter < 0, -1, places))
+        return suffixes
 
 
 class _Stretch(NamedTuple):
@@ -162,15 +162,15 @@ class Replacer:
 
     def _left(self, ids: list[int], stop: int) -> list[int]:
         """Return the ids of the n-grams of orders 1, 2 ... that end before `stop`, if any."""
-        found: list[int] = []
+        grams: list[int] = []
         for n in range(1, min(self.table.order - 1, stop) + 1):
             gram = ids[stop - n]
             for k in range(2, n + 1):
                 gram = self._id(k, gram, ids[stop - n + k - 1])
                 if gram < 0:
-                    return found
-            found.append(gram)
-        return found
+                    return grams
+            grams.append(gram)
+        return grams
 
     def _preceded(self, n: int, gram: int) -> _Stretch:
         """Return those n-grams of order `n` that are any word and then `gram`."""

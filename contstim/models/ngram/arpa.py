@@ -186,10 +186,10 @@ class _Lines:
 
 def _blocks(data: bytes, n: int, at: int, name: str) -> Iterator[_Lines]:
     """Cut the section of order `n`, which begins after `at`, into blocks of whole lines."""
-    found = data.find(b"\\%d-grams:" % n, max(at - 1, 0))
-    begin = data.find(b"\n", found) + 1
+    heading = data.find(b"\\%d-grams:" % n, max(at - 1, 0))
+    begin = data.find(b"\n", heading) + 1
     end = data.find(b"\n\\", begin - 1) + 1
-    if found < 0 or not begin or not end:
+    if heading < 0 or not begin or not end:
         raise ModelFileError(f"{name} break off; the file is truncated or damaged")
     while begin < end:
         cut = data.rfind(b"\n", begin, min(begin + _BLOCK, end)) + 1

@@ -47,14 +47,14 @@ class _BinaryVocabulary(Mapping[str, int]):
         self.ids: dict[str, int] = {}
 
     def __getitem__(self, word: str) -> int:
-        found = self.ids.get(word)
-        if found is None:
-            known = word.isprintable() and word not in (START, END) and word in self.model
-            if not known:
+        number = self.ids.get(word)
+        if number is None:
+            is_word = word.isprintable() and word not in (START, END) and word in self.model
+            if not is_word:
                 raise KeyError(word)
-            found = self.ids[word] = len(self.words)
+            number = self.ids[word] = len(self.words)
             self.words.append(word)
-        return found
+        return number
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ids)
@@ -273,18 +273,18 @@ class NgramModel(SentenceModel):
         if self.scores_end:
             rest.append(END)
         near, far = rest[: order - 1], rest[order - 1 :]
-        one, other = kenlm.State(), kenlm.State()
+        state_now, other = kenlm.State(), kenlm.State()
         distinct, place = np.unique(slot.candidates, return_inverse=True)
         totals = np.empty(len(distinct))
         for i, word in enumerate(distinct.tolist()):
-            total = base(state, names[word], one)
+            total = base(state, names[word], state_now)
             for name in near:
-                total += base(one, name, other)
-                one, other = other, one
+                total += base(state_now, name, other)
+                state_now, other = other, state_now
             totals[i] = total
         for name in far:  # by now every candidate has left the context
-            fixed += base(one, name, other)
-            one, other = other, one
+            fixed += base(state_now, name, other)
+            state_now, other = other, state_now
         return totals[place] + fixed
 
     @cached_property

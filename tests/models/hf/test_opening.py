@@ -68,10 +68,11 @@ def test_code_that_comes_with_a_checkpoint_is_not_run_after_a_yes(folder: Path) 
         capture_output=True,
         text=True,
     )
-    assert done.stderr == (
+    # A slow machine says before that it is loading.
+    assert done.stderr.splitlines()[-1] == (
         f"contstim: cannot load '{folder}': it is a model of type 'unheard-of' and runs only by "
         "code that comes with it, which contstim never runs; use a checkpoint of a type that "
-        "transformers has\n"
+        "transformers has"
     )
     assert (done.returncode, done.stdout, trace.exists()) == (2, "", False)
 
