@@ -202,7 +202,7 @@ def _new_adaptive(args: argparse.Namespace) -> Study:
         raise InputError(
             "--participants belongs to --sentences; the plan has stopping.participants"
         )
-    if args.presentation != "choice":
+    if not presentation_of(TrialOptions(args.presentation)).pair:
         raise InputError(f"--pool holds pairs; leave out --presentation {args.presentation}")
     if args.scores is None:
         raise InputError("--pool needs the models' scores of its sentences; give --scores")
@@ -219,6 +219,7 @@ def _new_adaptive(args: argparse.Namespace) -> Study:
         _CATCH if args.catch is None else args.catch,
         args.preset,
         args.language,
+        args.presentation,
     )
 
 

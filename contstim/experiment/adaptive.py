@@ -41,6 +41,7 @@ def new_adaptive_study(
     catch: int = 12,
     preset: str | None = None,
     language: str = "en",
+    presentation: str = "choice",
 ) -> Study:
     """Write the folder of a study that chooses pairs by the answers, and return the study.
 
@@ -60,8 +61,8 @@ def new_adaptive_study(
     catch
         Catch trials of each participant: sentences of the scores that no pair has, against their
         own words shuffled.
-    preset, language
-        As for `new_study`.
+    preset, language, presentation
+        As for `new_study`; the presentation must show pairs.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def new_adaptive_study(
         text = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
         text += "\n".join(_toml("adaptive", plan)) + "\n"
         more = {"pool.csv": pool, f"scores{scores.suffix}": scores}
-        return new_study(folder, trials, preset, language, tables=text, more=more)
+        return new_study(folder, trials, preset, language, presentation, tables=text, more=more)
 
 
 def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> pd.DataFrame:

@@ -89,6 +89,8 @@ sentence = "The postman barked dog the at."
 
     def file(self, study: Path) -> Path:
         """Return where the module lies, of a study whose folder is given."""
+        if _OWN.fullmatch(self._options.presentation):
+            return study / self.module
         shared = PAGE / self.module
         return shared if shared.is_file() else Path(getfile(type(self))).with_name(self.module)
 
@@ -305,10 +307,6 @@ class OwnModule(Presentation):
         super().__init__(options)
         self.module, self.needed = options.presentation, options.columns
 
-    def file(self, study: Path) -> Path:
-        """Return where the module lies, in the study's folder."""
-        return study / self.module
-
 
 class OwnPair(TwoSentences):
     """A module in the study's folder that shows pairs, with the levels of ``choice``."""
@@ -318,10 +316,6 @@ class OwnPair(TwoSentences):
     def __init__(self, options: TrialOptions) -> None:
         super().__init__(options)
         self.module = options.presentation
-
-    def file(self, study: Path) -> Path:
-        """Return where the module lies, in the study's folder."""
-        return study / self.module
 
 
 #: Ways to show a trial, but for modules of a study's own.

@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from adaptive_studies import PLAN, write_tables
 from starlette.testclient import TestClient
 from studies import make_trials
-from talking import answer, consent
+from talking import answer, consent, opening
 
 from contstim.errors import InputError
+from contstim.experiment.adaptive import new_adaptive_study
+from contstim.experiment.collected import read_collected
 from contstim.experiment.pages import study_files
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
@@ -85,6 +88,21 @@ def test_pages_without_a_server_ship_its_module_and_its_words(coins: Study) -> N
     path = Path("study/texts.toml")
     path.write_text(path.read_text("utf-8").replace("zehn Münzen", "10 Münzen"), "utf-8")
     assert "10 Münzen" in read_study("study").texts["coins_prompt"]
+
+
+def test_its_pairs_are_chosen_by_the_answers(coins: Study, tmp_path: Path) -> None:
+    pool, scores = write_tables(tmp_path)
+    study = new_adaptive_study(tmp_path / "duel", pool, scores, PLAN, 2, presentation="coins")
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study)).result()
+        trials, last = bundle["practice"], 0
+        while trials:
+            sent = [answer(trial["trial"], 4) for trial in trials]
+            assert not store.add_answers(token, sent).result().refused
+            last += len(trials) if trials[0]["kind"] == "trial" else 0
+            trials = store.next_trials(token, last).result()["trials"]
+        assert store.finish(token).result()["outcome"] == "complete"
+    assert len(read_collected(study).choices) == 12
 
 
 def test_where_its_package_is_missing_one_line_says_so(coins: Study, monkeypatch) -> None:
