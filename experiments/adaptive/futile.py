@@ -25,7 +25,6 @@ CONDITIONS = (
     (0.16, False, 2),
     (0.16, True, 3),
     (0.0, True, 2),
-    (0.0, False, 2),
 )
 
 
