@@ -1,6 +1,6 @@
 """Read people's choices, say which model predicts them and how far it is from the ceiling.
 
-What simulates or fits mixed models is imported when it is first used.
+What simulates, fits mixed models or runs suites is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -30,13 +30,27 @@ from contstim.evaluation.trials import Analysis
 if TYPE_CHECKING:
     from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
     from contstim.evaluation.simulate import Simulation, power, simulate_choices
+    from contstim.evaluation.suites import (
+        LIAdger,
+        blimp_accuracy,
+        read_blimp,
+        run_blimp,
+        run_cola,
+    )
+    from contstim.evaluation.syntaxgym import run_syntaxgym
     from contstim.text.features import sentence_features
 
 _PLACES = {
     "BradleyTerry": "evaluation.mixed",
+    "LIAdger": "evaluation.suites",
     "Simulation": "evaluation.simulate",
+    "blimp_accuracy": "evaluation.suites",
     "fit_bradley_terry": "evaluation.mixed",
     "power": "evaluation.simulate",
+    "read_blimp": "evaluation.suites",
+    "run_blimp": "evaluation.suites",
+    "run_cola": "evaluation.suites",
+    "run_syntaxgym": "evaluation.syntaxgym",
     "sentence_features": "text.features",
     "simulate_choices": "evaluation.simulate",
 }
@@ -53,9 +67,11 @@ __all__ = [
     "EvaluationOptions",
     "ExclusionRules",
     "HumanData",
+    "LIAdger",
     "Simulation",
     "align_choices",
     "benjamini_hochberg",
+    "blimp_accuracy",
     "catch_accuracy",
     "check_choices",
     "evaluate",
@@ -64,9 +80,13 @@ __all__ = [
     "fit_bradley_terry",
     "power",
     "preset_options",
+    "read_blimp",
     "read_choices",
     "read_mapped",
     "rescale",
+    "run_blimp",
+    "run_cola",
+    "run_syntaxgym",
     "score_table",
     "sentence_features",
     "signed_rank_cosine",
