@@ -159,9 +159,9 @@ class SynthesisOptions(StageOptions):
         """Make the options of a table of a study plan, `key`, in which the strategy's own stand."""
         if not isinstance(table, Mapping):
             return build(cls, table, key)
-        own = owners_of_options().keys() - {item.name for item in fields(cls)}
-        given = {name: value for name, value in table.items() if name in own}
-        values = {name: value for name, value in table.items() if name not in own}
+        of_strategies = owners_of_options().keys() - {item.name for item in fields(cls)}
+        given = {name: value for name, value in table.items() if name in of_strategies}
+        values = {name: value for name, value in table.items() if name not in of_strategies}
         strategy = str(table.get("strategy", "beam"))
         if given and strategy in STRATEGIES and given.keys() <= options_of(strategy).keys():
             build(STRATEGIES[strategy], given, key)  # names the key whose value is refused

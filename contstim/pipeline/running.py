@@ -181,8 +181,8 @@ def run_study(
     name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
     with begun(plan, stages_of(plan), executor, store, name) as (run, engine):
         report = RunReport(store.folder, failed=engine.failed)
-        for one in stages:
-            if not _do_stage(one, run, engine, report, shard):
+        for next_stage in stages:
+            if not _do_stage(next_stage, run, engine, report, shard):
                 break
         return report
 

@@ -357,8 +357,8 @@ class Worker:
             if not self._loaded.holds(record):
                 self._proposal = None  # it holds on to the models before
                 self._loaded.drop(record.given)
-            model, found = self._loaded.get(record.given, wanted)
-            if found != record:
+            model, there = self._loaded.get(record.given, wanted)
+            if there != record:
                 raise InputError(
                     f"the model {record.given} has changed since the run was begun; start it again"
                 )

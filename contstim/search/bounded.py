@@ -127,13 +127,13 @@ class Memory:
 
     def posterior(self, candidates: Candidates, name: str) -> Posterior:
         """Return what a model's scores at a position are likely to be."""
-        table, known = candidates.tables[name], candidates.known[name]
+        table, exact = candidates.tables[name], candidates.known[name]
         surrogate = self.surrogates.setdefault(name, Surrogate())
         posterior = surrogate.posterior(table, candidates.now[name])
         if not table.exact:
             # Later positions learnt from these when they were asked for.
-            seen = np.flatnonzero(~np.isnan(known))
-            posterior.learn(seen, known[seen], keep=False)
+            seen = np.flatnonzero(~np.isnan(exact))
+            posterior.learn(seen, exact[seen], keep=False)
         return posterior
 
 
@@ -206,11 +206,11 @@ class _WordSearch:
             running = self._running()
             if not len(running):
                 return False
-            known = {name: ~np.isnan(self.candidates.known[name][running]) for name in others}
-            ready = np.all([np.ones(len(running), dtype=np.bool_), *known.values()], axis=0)
+            seen = {name: ~np.isnan(self.candidates.known[name][running]) for name in others}
+            ready = np.all([np.ones(len(running), dtype=np.bool_), *seen.values()], axis=0)
             promise = np.where(ready, self._feasibility(running) * self._improvement(running), 0.0)
             most = float(promise.max())
-            waiting = self._waiting(running, known)
+            waiting = self._waiting(running, seen)
             if self._score_next(waiting, most, bool(ready.any())):
                 continue
             room = self.limit - self._n_scored(expensive)
@@ -227,11 +227,13 @@ class _WordSearch:
             order = np.argsort(-promise, kind="stable")
             self._ask(expensive, running[order[ready[order]][:size]])
 
-    def _waiting(self, running: IntArray, known: dict[str, BoolArray]) -> dict[str, IntArray]:
+    def _waiting(
+        self, running: IntArray, seen_by_model: dict[str, BoolArray]
+    ) -> dict[str, IntArray]:
         """Return, by model, the candidates that it is to score next, but for the last."""
         waiting: dict[str, IntArray] = {}
         passed = np.ones(len(running), dtype=np.bool_)
-        for name, seen in known.items():
+        for name, seen in seen_by_model.items():
             if (passed & ~seen).any():
                 waiting[name] = running[passed & ~seen]
             passed &= seen
@@ -309,11 +311,11 @@ class _WordSearch:
         return self.inputs - self.candidates.spent.cost
 
     def _find_best(self) -> None:
-        known = {name: values[self.open] for name, values in self.candidates.known.items()}
-        losses = self.candidates.known_losses(known)
+        exact = {name: values[self.open] for name, values in self.candidates.known.items()}
+        losses = self.candidates.known_losses(exact)
         improving = losses < self.candidates.target + SLACK
         for name, minimum in self.candidates.minimum.items():
-            improving &= known[name] >= minimum - SLACK
+            improving &= exact[name] >= minimum - SLACK
         improving &= ~np.isin(self.open, list(self.refused))
         self.best: int | None = None
         self.target = self.candidates.target
@@ -323,12 +325,12 @@ class _WordSearch:
 
     def _running(self) -> IntArray:
         """Return the candidates not fully known that bounds and scores leave in the running."""
-        known = {name: values[self.open] for name, values in self.candidates.known.items()}
+        exact = {name: values[self.open] for name, values in self.candidates.known.items()}
         cut = self.target + (SLACK if self.best is None else 0.0)
-        out = self.candidates.known_losses(known) >= cut
+        out = self.candidates.known_losses(exact) >= cut
         for name, minimum in self.candidates.minimum.items():
-            out |= known[name] < minimum - SLACK
-        out |= ~np.any([np.isnan(values) for values in known.values()], axis=0)
+            out |= exact[name] < minimum - SLACK
+        out |= ~np.any([np.isnan(values) for values in exact.values()], axis=0)
         running = self.open[~out]
         payable = self._cost(running) <= self._left()
         self.memory.complete &= bool(payable.all())

@@ -103,14 +103,14 @@ class WordReplacement:
         """
         before, after = sentence.before[position], sentence.after[position]
         key = (listed or position == 0, before, after)
-        found = self._lists.get(key)
-        if found is None:
+        listing = self._lists.get(key)
+        if listing is None:
             source = self.vocabulary.at(position) if listed is None else WordList.of(listed)
             surfaces = [before + word + after for word in source]
-            known = np.ones(len(source), dtype=np.bool_)
+            is_known = np.ones(len(source), dtype=np.bool_)
             for model in self.models:
-                known &= model.knows(surfaces)
-            if not known.any():
+                is_known &= model.knows(surfaces)
+            if not is_known.any():
                 names = " and ".join(model.spec for model in self.models)
                 if listed is not None:
                     raise InfeasibleError(
@@ -123,9 +123,9 @@ class WordReplacement:
                     f"{sentence.surface(position)!r}; give a vocabulary of their language, which "
                     "'contstim vocabulary' makes"
                 )
-            found = WordList(tuple(w for w, k in zip(source, known, strict=True) if k))
-            self._lists[key] = found
-        return found
+            listing = WordList(tuple(w for w, k in zip(source, is_known, strict=True) if k))
+            self._lists[key] = listing
+        return listing
 
     def allowed(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
         """Return which of `words` may stand at `position` beside the other words; shape (V,)."""
@@ -229,16 +229,16 @@ class Candidates:
 
     def scores(self, name: str, index: IntArray) -> FloatArray:
         """Return exact scores (k,) of candidates `index` (k,), asking for those not known yet."""
-        known = self.known[name]
+        exact = self.known[name]
         if self.tables[name].exact:
-            return known[index]
-        unknown = index[np.isnan(known[index])]
+            return exact[index]
+        unknown = index[np.isnan(exact[index])]
         missing = np.array(list(dict.fromkeys(unknown.tolist())), dtype=np.int64)
         if len(missing):
-            known[missing] = self.tables[name].score(missing)
+            exact[missing] = self.tables[name].score(missing)
             self.spent.n_scores[name] = self.spent.n_scores.get(name, 0) + len(missing)
             self.spent.cost += float(self.costs(name)[missing].sum())
-        return known[index]
+        return exact[index]
 
     def admitted(self, index: IntArray) -> IntArray:
         """Return those of `index` that keep every constraint, asking for scores as needed."""
@@ -254,11 +254,11 @@ class Candidates:
 
     def known_losses(self, scores: Mapping[str, FloatArray]) -> FloatArray:
         """Return the losses (k,) that go with scores (k,), NaN where a score is NaN."""
-        own = {name: scores[name] for name in self.objective.models}
-        known = ~np.any([np.isnan(values) for values in own.values()], axis=0)
-        losses = np.full(len(known), np.nan)
-        some = {name: values[known] for name, values in own.items()}
-        losses[known] = self.objective.loss(some, self.natural)
+        needed = {name: scores[name] for name in self.objective.models}
+        complete = ~np.any([np.isnan(values) for values in needed.values()], axis=0)
+        losses = np.full(len(complete), np.nan)
+        some = {name: values[complete] for name, values in needed.items()}
+        losses[complete] = self.objective.loss(some, self.natural)
         return losses
 
     def propose(self, index: int) -> bool:

@@ -29,7 +29,7 @@ _TOLERANCE = 1e-6
 
 
 def improvements(
-    found: Synthesis, problem: Problem, proposal: WordReplacement
+    result: Synthesis, problem: Problem, proposal: WordReplacement
 ) -> tuple[list[str], int]:
     """Try every single replacement of a result that its edits allow, each scored as a sentence.
 
@@ -40,10 +40,10 @@ def improvements(
     tuple
         The sentences that keep the constraints and have a lower loss, and how many were tried.
     """
-    models, natural = problem.by_name, dict(zip(found.models, found.natural_scores, strict=True))
-    now = dict(zip(found.models, found.scores, strict=True))
+    models, natural = problem.by_name, dict(zip(result.models, result.natural_scores, strict=True))
+    now = dict(zip(result.models, result.scores, strict=True))
     loss = problem.objective.of_one(now, natural)
-    edits, start, sentence = problem.edits, *map(Sentence.parse, (found.natural, found.sentence))
+    edits, start, sentence = problem.edits, *map(Sentence.parse, (result.natural, result.sentence))
     lists = dict(edits.words)
     changed = Edits.differences(start, sentence)
     back = [sentence.replace(p, start.words[p]) for p in sorted(changed.difference(edits.changed))]
@@ -59,10 +59,10 @@ def improvements(
         if not texts:
             continue
         scores = {name: model.score(texts) for name, model in models.items()}
-        kept = problem.objective.loss(scores, natural) < loss - _TOLERANCE
+        improves_there = problem.objective.loss(scores, natural) < loss - _TOLERANCE
         for name, minimum in problem.minima(natural, len(sentence)).items():
-            kept &= scores[name] >= minimum
-        better += [text for text, improves in zip(texts, kept, strict=True) if improves]
+            improves_there &= scores[name] >= minimum
+        better += [text for text, improves in zip(texts, improves_there, strict=True) if improves]
         tried += len(texts)
     return better, tried
 
@@ -100,9 +100,9 @@ def check_strategy(strategy: Strategy) -> list[str]:
             again = _search(strategy, start, problem, proposal)
             if again != first:
                 raise _failed(strategy, name, first, f"becomes {again.sentence!r} a second time")
-        for found in results:
-            _check_result(strategy, name, problem, proposal, found)
-        if not any(found.changed for found in results):
+        for result in results:
+            _check_result(strategy, name, problem, proposal, result)
+        if not any(result.changed for result in results):
             raise _failed(strategy, name, results[0], "nor any other start was improved")
     done = [
         f"equal searches give equal results, in any order ({len(problems)} problems)",
@@ -123,23 +123,23 @@ def _problems() -> dict[str, Problem]:
     for seed, kinds in enumerate(pairs):
         reject, accept = (TableModel(_WORDS, 2 * seed + k, exact=e) for k, e in enumerate(kinds))
         problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem.pair(reject, accept)
-    one, two, three = (TableModel(_WORDS, seed, exact="bound") for seed in (20, 21, 22))
-    specs = (one.spec, two.spec)
-    accepted = (Accepted(three.spec, margin=1.0),)
-    problems["the mean fall of two models"] = Problem((one, two, three), Fall(specs), accepted)
+    first, second, third = (TableModel(_WORDS, seed, exact="bound") for seed in (20, 21, 22))
+    specs = (first.spec, second.spec)
+    accepted = (Accepted(third.spec, margin=1.0),)
+    problems["the mean fall of two models"] = Problem((first, second, third), Fall(specs), accepted)
     problems["the smallest fall of two models"] = Problem(
-        (one, two, three), LeastFall(specs), accepted
+        (first, second, third), LeastFall(specs), accepted
     )
     problems["two accepting models"] = Problem(
-        (one, two, three), Fall((one.spec,)), (Accepted(two.spec), *accepted)
+        (first, second, third), Fall((first.spec,)), (Accepted(second.spec), *accepted)
     )
     problems["the least fall, floors and at most two changes"] = Problem(
-        (one, two, three),
+        (first, second, third),
         LeastFall(specs, (1.0, 2.0)),
-        (*accepted, Floor(two.spec, -1.0, natural=True, per_word=True)),
+        (*accepted, Floor(second.spec, -1.0, natural=True, per_word=True)),
         Edits(most=2, fixed=(0,), words=((1, tuple(_WORDS[:8])),)),
     )
-    problems["one model"] = Problem((one,), Fall((one.spec,)))
+    problems["one model"] = Problem((first,), Fall((first.spec,)))
     return problems
 
 
@@ -156,25 +156,25 @@ def _failed(strategy: Strategy, name: str, found: Synthesis, what: str) -> Valid
 
 
 def _check_result(
-    strategy: Strategy, name: str, problem: Problem, proposal: WordReplacement, found: Synthesis
+    strategy: Strategy, name: str, problem: Problem, proposal: WordReplacement, result: Synthesis
 ) -> None:
-    scores = {m: float(model.score([found.sentence])[0]) for m, model in problem.by_name.items()}
-    natural = {m: float(model.score([found.natural])[0]) for m, model in problem.by_name.items()}
-    for model, minimum in problem.minima(natural, len(found.natural.split())).items():
-        if found.changed and not scores[model] >= minimum:
+    scores = {m: float(model.score([result.sentence])[0]) for m, model in problem.by_name.items()}
+    natural = {m: float(model.score([result.natural])[0]) for m, model in problem.by_name.items()}
+    for model, minimum in problem.minima(natural, len(result.natural.split())).items():
+        if result.changed and not scores[model] >= minimum:
             what = f"has score {scores[model]} under {model}, below {minimum}"
-            raise _failed(strategy, name, found, what)
+            raise _failed(strategy, name, result, what)
     objective = problem.objective
     loss = objective.of_one(scores, natural) - objective.of_one(natural, natural)
-    if not abs(loss - found.loss) <= _TOLERANCE or found.loss > 0:
-        raise _failed(strategy, name, found, f"has loss {loss}, said to be {found.loss}")
-    start, sentence = Sentence.parse(found.natural), Sentence.parse(found.sentence)
+    if not abs(loss - result.loss) <= _TOLERANCE or result.loss > 0:
+        raise _failed(strategy, name, result, f"has loss {loss}, said to be {result.loss}")
+    start, sentence = Sentence.parse(result.natural), Sentence.parse(result.sentence)
     if not proposal.may(start, sentence, problem.edits):
-        raise _failed(strategy, name, found, "has words that may not stand there, or too many")
+        raise _failed(strategy, name, result, "has words that may not stand there, or too many")
     if strategy.complete:
-        better, _ = improvements(found, problem, proposal)
+        better, _ = improvements(result, problem, proposal)
         if better:
-            raise _failed(strategy, name, found, f"is complete, but {better[0]!r} is better")
+            raise _failed(strategy, name, result, f"is complete, but {better[0]!r} is better")
 
 
 def _check_known_optimum(strategy: Strategy) -> None:
@@ -185,7 +185,7 @@ def _check_known_optimum(strategy: Strategy) -> None:
         table.log_probs[:] = table.log_probs[0]
         problem = Problem((model,), Fall((model.spec,)))
         free = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), frozenset(_WORDS))
-        found = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
+        result = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
         word = _WORDS[int(table.log_probs[0, : len(_WORDS)].argmin())]
-        if set(found.sentence.split()) != {word}:
-            raise _failed(strategy, "independent words", found, f"is not {word!r} throughout")
+        if set(result.sentence.split()) != {word}:
+            raise _failed(strategy, "independent words", result, f"is not {word!r} throughout")

@@ -247,8 +247,8 @@ def likelihood_by_name(spec: str, sentence: Sentence, position: int, words: Word
         alone, as n-gram models do.
     """
     model = _loaded(spec)
-    known, places = _known(spec, words, sentence.before[position], sentence.after[position])
-    table = model.replacements(sentence, position, known)
+    known_words, places = _known(spec, words, sentence.before[position], sentence.after[position])
+    table = model.replacements(sentence, position, known_words)
     if table.exact and position + 1 < len(sentence):
         raise InputError(
             f"candidates={spec!r} gives whole sentences at once, and no probability of a word "
@@ -273,11 +273,11 @@ def _loaded(spec: str) -> SentenceModel:
 @lru_cache(maxsize=16)
 def _known(spec: str, words: WordList, before: str, after: str) -> tuple[WordList, IntArray]:
     """Return the words that the model knows, and where in `words` they stand."""
-    known = _loaded(spec).knows([before + word + after for word in words])
-    if not known.any():
+    is_known = _loaded(spec).knows([before + word + after for word in words])
+    if not is_known.any():
         raise InputError(
             f"none of the {len(words)} candidate words is known to candidates={spec!r}; name a "
             "model that shares the vocabulary"
         )
-    places = np.flatnonzero(known)
+    places = np.flatnonzero(is_known)
     return WordList(tuple(words.words[i] for i in places)), places

@@ -71,8 +71,8 @@ class Surrogate:
         if table.hints.n_tokens is not None:
             extra = np.minimum(table.hints.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
         common = np.column_stack([lowest, 1.0 - lowest, distance])
-        one = (extra == 0)[:, None]
-        features = np.hstack([common * one, common * ~one, extra[:, None]])
+        is_short = (extra == 0)[:, None]
+        features = np.hstack([common * is_short, common * ~is_short, extra[:, None]])
         mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
         if self.features:
             x, y = np.concatenate(self.features)[-_KEPT:], np.concatenate(self.targets)[-_KEPT:]

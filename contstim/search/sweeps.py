@@ -80,12 +80,12 @@ class _Place:
             for name, table in self.tables.items()
         }
 
-    def of(self, kept: BoolArray) -> _Place:
+    def of(self, left: BoolArray) -> _Place:
         """Return the place with some of its words (V,), all scores known."""
-        scores = {name: values[kept] for name, values in self.known.items()}
+        scores = {name: values[left] for name, values in self.known.items()}
         return _Place(
-            WordList(tuple(compress(self.words, kept))),
-            self.allowed[kept],
+            WordList(tuple(compress(self.words, left))),
+            self.allowed[left],
             {name: Replacements.known(v) for name, v in scores.items()},
         )
 

@@ -190,15 +190,17 @@ def synthesize_triplets(
         """Write the rows, yielding something for each natural sentence whose triplets stay."""
         for pair in prepared:
             done = 0
-            found = dict[int, list[Triplet]]()
+            by_number = dict[int, list[Triplet]]()
             limit = WordLimit(natural, 2 * per_sentence, most_use, words)
             while (step := limit.next())[0]:
                 numbers, barred = step
-                own = pair.without(barred)
-                found.update((number, written(own, natural[number])) for number in numbers)
-                limit.take([[text for row in found[n] for text in row.written] for n in numbers])
+                limited = pair.without(barred)
+                by_number.update((number, written(limited, natural[number])) for number in numbers)
+                limit.take(
+                    [[text for row in by_number[n] for text in row.written] for n in numbers]
+                )
                 yield from range(done, done := max(done, limit.settled))
-            rows.extend(row for number in range(len(natural)) for row in found[number])
+            rows.extend(row for number in range(len(natural)) for row in by_number[number])
 
     for _ in track(work(), len(prepared) * len(natural), "writing triplets"):
         pass

@@ -67,13 +67,13 @@ class _Tally:
         count = self.counts[group]
         return any(count[key] > 1 for key in self.keys[trial])
 
-    def change(self, one: int, two: int, group_one: int, group_two: int) -> int:
-        """Return by how much repeats grow when trials `one` and `two` change groups."""
+    def change(self, trial: int, other: int, group_one: int, group_two: int) -> int:
+        """Return by how much repeats grow when trials `trial` and `other` change groups."""
         first, second = self.counts[group_one], self.counts[group_two]
         growth = 0
-        for key in self.keys[one] - self.keys[two]:
+        for key in self.keys[trial] - self.keys[other]:
             growth += (second[key] >= 1) - (first[key] >= 2)
-        for key in self.keys[two] - self.keys[one]:
+        for key in self.keys[other] - self.keys[trial]:
             growth += (first[key] >= 1) - (second[key] >= 2)
         return growth
 
@@ -198,14 +198,14 @@ def _refuse_crowds(trials: TrialCells) -> None:
     # Three comparisons of three sentences need three groups though each sentence is in two only.
     if trials.groups < 3:
         partners: defaultdict[str, set[str]] = defaultdict(set)
-        for one, two in trials.members:
-            partners[one].add(two)
-            partners[two].add(one)
-        for one, two in trials.members:
-            third = sorted(partners[one] & partners[two])
+        for first, second in trials.members:
+            partners[first].add(second)
+            partners[second].add(first)
+        for first, second in trials.members:
+            third = sorted(partners[first] & partners[second])
             if third:
                 raise InfeasibleError(
-                    f"the sentences {one!r}, {two!r} and {third[0]!r} are compared in three "
+                    f"the sentences {first!r}, {second!r} and {third[0]!r} are compared in three "
                     f"trials, nobody may see one twice, and the number of groups is "
                     f"{trials.groups}; use at least 3 groups or fewer conditions"
                 )

@@ -123,8 +123,8 @@ class ConstraintRows:
         most = self.uses * np.bincount(groups, minlength=len(names))
         binding = np.flatnonzero(most > limit)
         columns = csr_array(matrix[:, binding])
-        told = [names[k] for k in binding.tolist()]
-        self.add([columns for _ in self.roles], -np.inf, float(limit), told)
+        binding_names = [names[k] for k in binding.tolist()]
+        self.add([columns for _ in self.roles], -np.inf, float(limit), binding_names)
 
     @cached_property
     def weights(self) -> list[csr_array]:
@@ -216,15 +216,15 @@ class Balance(SelectionConstraint):
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
         values = rows.column(self.feature, self.name)
         pairs = {(role.model_1, role.model_2): role.count for role in rows.roles}
-        for (one, two), count in pairs.items():
+        for (model_1, model_2), count in pairs.items():
             weights = [
                 (values if role.role == ROLES[0] else -values)
-                if (role.model_1, role.model_2) == (one, two)
+                if (role.model_1, role.model_2) == (model_1, model_2)
                 else None
                 for role in rows.roles
             ]
             limit = self.tolerance * count
-            name = f"{self.name}: means within {self.tolerance:g} for {one} and {two}"
+            name = f"{self.name}: means within {self.tolerance:g} for {model_1} and {model_2}"
             rows.add(weights, -limit, limit, [name], unit=float(count))
 
 
@@ -290,9 +290,9 @@ class Recurring(SelectionConstraint):
             if not isinstance(text, str):
                 label = rows.labels[sentence]
                 raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
-            own = sorted({split_word(word)[1].lower() for word in text.split()} - free)
-            members += [sentence] * len(own)
-            cores += own
+            cores_of_text = sorted({split_word(word)[1].lower() for word in text.split()} - free)
+            members += [sentence] * len(cores_of_text)
+            cores += cores_of_text
         codes, words = pd.factorize(np.array(cores, dtype=object))
         names = [f"{self.name}: {word!r} in at most {self.limit} sentences" for word in words]
         rows.add_limits(np.array(members, dtype=np.int64), codes, self.limit, names, self.name)
@@ -332,8 +332,8 @@ class Linear(SelectionConstraint):
             raise UnknownNameError.among("role", str(self.role), ROLES)
         pairs = {frozenset((role.model_1, role.model_2)) for role in rows.roles}
         if self.pair is not None and frozenset(self.pair) not in pairs:
-            one, two = self.pair
-            raise InputError(f"{self.name}: no pairs of {one} and {two} are selected")
+            model_1, model_2 = self.pair
+            raise InputError(f"{self.name}: no pairs of {model_1} and {model_2} are selected")
         if not self.lower <= self.upper:
             raise InputError(f"{self.name}: lower {self.lower:g} is not below upper {self.upper:g}")
         values = rows.column(self.weights, self.name)

@@ -269,8 +269,8 @@ class Cover:
         """Return the model pairs' weights at which the linear relaxation is least."""
         count, models = self.terms.shape
         up, low = np.isfinite(self.upper), np.isfinite(self.lower)
-        sums, kept = self._sums()
-        below = vstack([-sums, kept[up], -kept[low]], format="csr")
+        sums, to_keep = self._sums()
+        below = vstack([-sums, to_keep[up], -to_keep[low]], format="csr")
         limits = np.hstack([np.zeros(models), self.upper[up], -self.lower[low]])
         ends = [(0, 1)] * count + [(0, None)]
         solve: Any = scipy.optimize.linprog  # its type stubs know nothing of sparse matrices
@@ -295,7 +295,7 @@ class Cover:
             Candidates in order; None if they run out of sentences. Constraints are not looked at.
         """
         order = np.argsort(-self.least, kind="stable")
-        terms, (one, two) = self.terms[order], self.pairs[order].T
+        terms, (first, second) = self.terms[order], self.pairs[order].T
         rng = np.random.default_rng(0)
         used = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
         sums = np.zeros(terms.shape[1])
@@ -305,14 +305,14 @@ class Cover:
             return np.asarray(np.exp(own.min() - own))
 
         def best() -> int | None:
-            values = np.where((used[one] < self.uses) & (used[two] < self.uses), 1.0, -np.inf)
+            values = np.where((used[first] < self.uses) & (used[second] < self.uses), 1.0, -np.inf)
             values[chosen] = -np.inf
             values += terms @ weight(sums)
             place = int(values.argmax())
             return place if values[place] > -np.inf else None
 
         def add(place: int, count: int) -> None:
-            used[[one[place], two[place]]] += count
+            used[[first[place], second[place]]] += count
             sums[:] += count * terms[place]
 
         for _ in range(min(self.n, len(terms))):
@@ -323,7 +323,7 @@ class Cover:
             chosen.append(place)
         if len(chosen) < self.n:
             return None
-        kept, best_least, idle = list(chosen), sums.min(), 0
+        best_choice, best_least, idle = list(chosen), sums.min(), 0
         while best_least < bound and idle < _EXCHANGES:
             place = chosen.pop(int(rng.integers(self.n)))
             add(place, -1)
@@ -333,8 +333,8 @@ class Cover:
             chosen.append(again)
             idle += 1
             if sums.min() > best_least:
-                kept, best_least, idle = list(chosen), sums.min(), 0
-        return np.sort(order[kept])
+                best_choice, best_least, idle = list(chosen), sums.min(), 0
+        return np.sort(order[best_choice])
 
     def choose(self, bound: float, time_limit: float) -> tuple[IntArray, float, str]:
         """Choose pairs; return them, a bound on the least sum of any choice, and what chose.
@@ -371,22 +371,24 @@ class Cover:
             proofs = [answer]
         if answer.status == 2:
             raise InfeasibleError(self._shortfall(time_limit))
-        found = [("scipy milp (HiGHS)", answer.x)]
+        candidates = [("scipy milp (HiGHS)", answer.x)]
         if answer.status != 0:  # out of time
             relaxed = scipy.optimize.milp(**programme) if relaxed is None else relaxed
             proofs = [*proofs, relaxed]
-            found.append(("the linear relaxation rounded", relaxed.x))
-        ways = [(self._rounded(x[:count]), how) for how, x in found if x is not None]
+            candidates.append(("the linear relaxation rounded", relaxed.x))
+        ways = [(self._rounded(x[:count]), how) for how, x in candidates if x is not None]
         if answer.status != 0 and not self.names:
             levelled = self.levelled(bound)
             ways += [] if levelled is None else [(levelled, "one pair at a time")]
-        kept = [way for way in ways if self._keeps(way[0])]
-        if not kept:
+        keeping = [way for way in ways if self._keeps(way[0])]
+        if not keeping:
             raise InfeasibleError(
                 f"no {self.n} pairs were found in {time_limit:g} s; allow more time, loosen a "
                 "constraint or ask for fewer pairs"
             )
-        chosen, how = max(kept, key=lambda way: (self.least_sum(way[0]), self.least[way[0]].sum()))
+        chosen, how = max(
+            keeping, key=lambda way: (self.least_sum(way[0]), self.least[way[0]].sum())
+        )
         costs = [own.fun if own.mip_dual_bound is None else own.mip_dual_bound for own in proofs]
         proven = 1e-6 - max(float(cost) for cost in costs if cost is not None)
         return chosen, float(np.floor(proven)) if self.counted else (proven + 1) / unit, how
@@ -428,15 +430,15 @@ class Cover:
             integrality=np.repeat([1, 0], [count, 2 * len(soft)]),
             options={"time_limit": time_limit},
         )
-        told = [f"{self.n} pairs", *self.names]
+        wanted = [f"{self.n} pairs", *self.names]
         if answer.x is not None:
             short = answer.x[count:].reshape(2, -1).max(axis=0) * scale[soft]
             short /= np.hstack([1.0, self.units])
-            named = zip(told, short, strict=True)
-            told = [f"{name}, by {by:.3g}" for name, by in named if by > 1e-6]
+            named = zip(wanted, short, strict=True)
+            wanted = [f"{name}, by {by:.3g}" for name, by in named if by > 1e-6]
         return (
             f"the {count} candidate pairs cannot meet everything together: what falls short is "
-            f"{some(told)}; ask for fewer pairs, loosen a constraint or add sentences"
+            f"{some(wanted)}; ask for fewer pairs, loosen a constraint or add sentences"
         )
 
 
@@ -460,10 +462,10 @@ def kept_pairs(
     roles = _roles(("sentences 1", "sentences 2"), n)
     problem = AssignmentProblem(ranked.doubled[sentences][:, :2], everywhere, everywhere, roles)
     limits = ConstraintRows(roles, ranked.labels[sentences], constraints)
-    one, two = (sentences[own] for own in feasible_choices(problem, limits))
+    first, second = (sentences[own] for own in feasible_choices(problem, limits))
     shuffled = [
-        np.column_stack([rng.permutation(one)[:size], rng.permutation(two)[:size]])
-        for size in 20 * [min(len(one), len(two))]
+        np.column_stack([rng.permutation(first)[:size], rng.permutation(second)[:size]])
+        for size in 20 * [min(len(first), len(second))]
     ]
     pairs = np.concatenate(shuffled)
     return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
@@ -489,9 +491,9 @@ def _pair_limits(
     model prefers.
     """
     labels = ranked.labels[used]
-    one, two = place.T
-    own = [constraint for constraint in constraints if not constraint.between_sides]
-    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels, own, uses)
+    row_1, row_2 = place.T
+    of_all = [constraint for constraint in constraints if not constraint.between_sides]
+    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels, of_all, uses)
     between = [constraint for constraint in constraints if constraint.between_sides]
     sides = [
         ConstraintRows(
@@ -499,10 +501,10 @@ def _pair_limits(
         )
         for name in ranked.models
     ]
-    matrices = [plain.weights[0][one] + plain.weights[1][two]]
+    matrices = [plain.weights[0][row_1] + plain.weights[1][row_2]]
     for sign, limits in zip(signs.T, sides, strict=True):
         first, second = limits.weights
         prefers_1, prefers_2 = (diags_array((sign == k).astype(np.float64)) for k in (1, -1))
-        as_said, turned = first[one] + second[two], first[two] + second[one]
+        as_said, turned = first[row_1] + second[row_2], first[row_2] + second[row_1]
         matrices.append(prefers_1 @ as_said + prefers_2 @ turned)
     return csr_array(hstack(matrices, format="csr").T), [plain, *sides]

@@ -416,10 +416,10 @@ def _check_cells(trials: pd.DataFrame) -> int:
     counts = pd.crosstab([table["condition"], *keys], table["group"])
     uneven = counts.min(axis=1) != counts.max(axis=1)
     if uneven.any():
-        condition, one, two = counts.index[uneven.to_numpy()][0]
+        condition, model_1, model_2 = counts.index[uneven.to_numpy()][0]
         seen = counts[uneven].iloc[0]
         raise ValidationError(
-            f"{condition} of {one} and {two} is seen {seen.min()} times by group {seen.idxmin()} "
-            f"but {seen.max()} times by group {seen.idxmax()}"
+            f"{condition} of {model_1} and {model_2} is seen {seen.min()} times by group "
+            f"{seen.idxmin()} but {seen.max()} times by group {seen.idxmax()}"
         )
     return int((counts.index.get_level_values(1) != "-").sum())

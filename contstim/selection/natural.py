@@ -204,21 +204,25 @@ def _wanted(
 ) -> dict[tuple[str, str], int]:
     """Return how many pairs each (model 1, model 2) is to have."""
     if isinstance(per_pair, Mapping):
-        wanted = {(str(one), str(two)): number for (one, two), number in per_pair.items()}
+        wanted = {
+            (str(model_1), str(model_2)): number for (model_1, model_2), number in per_pair.items()
+        }
     else:
         wanted = dict.fromkeys(combinations(models, 2), per_pair)
     if not wanted:
         raise InputError("per_pair names no model pair; name at least one")
-    for (one, two), number in wanted.items():
-        for model in (one, two):
+    for (model_1, model_2), number in wanted.items():
+        for model in (model_1, model_2):
             require_known("model", model, models)
-        if one == two:
-            raise InputError(f"model {one!r} cannot be paired with itself")
-        if (two, one) in wanted:
-            raise InputError(f"the pair of {one!r} and {two!r} is named both ways; name it once")
+        if model_1 == model_2:
+            raise InputError(f"model {model_1!r} cannot be paired with itself")
+        if (model_2, model_1) in wanted:
+            raise InputError(
+                f"the pair of {model_1!r} and {model_2!r} is named both ways; name it once"
+            )
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise InputError(
-                f"per_pair is {number!r} for {one} and {two}; give a whole number >= 1"
+                f"per_pair is {number!r} for {model_1} and {model_2}; give a whole number >= 1"
             )
     return {pair: int(number) for pair, number in wanted.items()}
 
@@ -226,10 +230,10 @@ def _wanted(
 def _roles(models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]) -> tuple[Role, ...]:
     """Return two roles a model pair, in an order that depends on names alone."""
     roles = []
-    for (one, two), number in wanted.items():
-        for role, accept, reject in zip(ROLES, (one, two), (two, one), strict=True):
+    for (model_1, model_2), number in wanted.items():
+        for role, accept, reject in zip(ROLES, (model_1, model_2), (model_2, model_1), strict=True):
             columns = models.index(reject), models.index(accept)
-            roles.append(Role(one, two, role, *columns, number))
+            roles.append(Role(model_1, model_2, role, *columns, number))
     return tuple(sorted(roles, key=lambda role: (role.reject, role.accept)))
 
 
@@ -284,10 +288,10 @@ def _rows(
         (one, two): {"model_1": one, "model_2": two} for one, two in pairs
     }
     for role, rows in zip(roles, chosen, strict=True):
-        own = rows if match is None else _matched(rows, labels, match)
+        in_order = rows if match is None else _matched(rows, labels, match)
         part = parts[role.model_1, role.model_2]
-        part[role.role] = labels[own]
-        part[role.role.replace("sentence", "rank")] = ranks[own, role.reject]
+        part[role.role] = labels[in_order]
+        part[role.role.replace("sentence", "rank")] = ranks[in_order, role.reject]
     columns = ["model_1", "model_2", *ROLES, "rank_1", "rank_2"]
     tables = [pd.DataFrame(part, columns=columns) for part in parts.values()]
     return pd.concat(tables, ignore_index=True)

@@ -137,8 +137,10 @@ def solve_binary(
         problem += pulp.LpAffineExpression(list(zip(variables, costs.tolist(), strict=True)))
         for r, (least, most) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
             part = slice(rows.indptr[r], rows.indptr[r + 1])
-            own = [variables[i] for i in rows.indices[part].tolist()]
-            terms = pulp.LpAffineExpression(list(zip(own, rows.data[part].tolist(), strict=True)))
+            of_row = [variables[i] for i in rows.indices[part].tolist()]
+            terms = pulp.LpAffineExpression(
+                list(zip(of_row, rows.data[part].tolist(), strict=True))
+            )
             if least == most:
                 problem += terms == least
                 continue

@@ -84,14 +84,14 @@ def read_decisions(path: str | Path) -> list[Decision]:
     """
     table = read_table(path, _COLUMNS[:3], cells="text").reindex(columns=[*_COLUMNS])
     table = table.astype(object).where(table.notna(), "")
-    found = [Decision(*map(str, row)) for row in table.itertuples(index=False)]
-    twice = Counter((d.sentence, d.reviewer) for d in found)
+    read = [Decision(*map(str, row)) for row in table.itertuples(index=False)]
+    twice = Counter((d.sentence, d.reviewer) for d in read)
     for (sentence, reviewer), n in twice.items():
         if n > 1:
             raise InputError(
                 f"{path}: {reviewer} decided {n} times about {sentence!r}; keep one row"
             )
-    return found
+    return read
 
 
 def write_decisions(path: str | Path, decisions: Iterable[Decision]) -> None:
@@ -137,13 +137,13 @@ def settled(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str 
     for decision in decisions:
         by_sentence.setdefault(decision.sentence, {})[decision.reviewer] = decision
     result: dict[str, str | None] = {}
-    for sentence, own in by_sentence.items():
-        shown, *others = {d.edited for d in own.values() if d.edited} or {sentence}
+    for sentence, of_sentence in by_sentence.items():
+        shown, *others = {d.edited for d in of_sentence.values() if d.edited} or {sentence}
         of_form = by_sentence.get(shown, {})
-        agreed = {who for who, d in own.items() if d.edited == shown}
+        agreed = {who for who, d in of_sentence.items() if d.edited == shown}
         agreed |= {who for who, d in of_form.items() if d.decision == "approve"}
         against = any(d.decision != "approve" for d in of_form.values())
-        apart = others or against or set(own) - agreed
+        apart = others or against or set(of_sentence) - agreed
         result[sentence] = None if apart or len(agreed) < reviewers else shown
     return result
 
@@ -164,12 +164,12 @@ def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, i
     how often each decides what. The three decisions are categories without an order.
     """
     by_reviewer: dict[str, dict[str, str]] = {}
-    for one in decisions:
-        by_reviewer.setdefault(one.reviewer, {})[one.sentence] = one.decision
+    for decision in decisions:
+        by_reviewer.setdefault(decision.reviewer, {})[decision.sentence] = decision.decision
     result = {}
     for first, second in combinations(sorted(by_reviewer), 2):
-        mine, other = by_reviewer[first], by_reviewer[second]
-        both = [(mine[s], other[s]) for s in mine if s in other]
+        of_first, other = by_reviewer[first], by_reviewer[second]
+        both = [(of_first[s], other[s]) for s in of_first if s in other]
         n, value = len(both), float("nan")
         if n:
             observed = sum(a == b for a, b in both) / n

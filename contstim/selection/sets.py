@@ -271,16 +271,16 @@ class _Selection:
             chosen = problem.levelled(bound)
         return None if chosen is None else (problem, chosen)
 
-    def _wider(self, found: list[IntArray], complete: bool, rng: np.random.Generator) -> Cover:
+    def _wider(self, pairs: list[IntArray], complete: bool, rng: np.random.Generator) -> Cover:
         """Return the candidates of the integer programme: those found, and promising ones."""
         ranked, keep, n = self.measure.ranked, self.keep, self.n
         if not complete:
-            found = [*found, keep[_promising_pairs(ranked.fractions[keep], n, rng)]]
+            pairs = [*pairs, keep[_promising_pairs(ranked.fractions[keep], n, rng)]]
         if self.constraints:
             rows = np.union1d(keep, self.given)
-            kept = kept_pairs(ranked, rows, self.constraints, n, self.uses, rng)
-            found = found if complete else [*found, kept[np.isin(kept, keep).all(axis=1)]]
-        wider = self._among(found)
+            keeping = kept_pairs(ranked, rows, self.constraints, n, self.uses, rng)
+            pairs = pairs if complete else [*pairs, keeping[np.isin(keeping, keep).all(axis=1)]]
+        wider = self._among(pairs)
         if isinstance(self.measure, LogBayesFactor) and not complete:
             with waiting("looking for pairs"):
                 for _ in range(_ROUNDS):
@@ -438,12 +438,12 @@ def _priced_pairs(measure: LogBayesFactor, keep: IntArray, prices: FloatArray, n
     z = measure.scaled[keep]
     depth = min(len(keep), _PRICED_EXTREMES)
     each = max(2, -(-2 * n // len(directions)))
-    found = []
+    pairs = []
     for direction in directions:
         high, low = _ends(z @ direction, depth)
         probabilities = measure.people.probabilities(z[high][:, None] - z[low][None])
-        found.append(_disjoint(log_bayes_factors(probabilities, matrix), high, low, each))
-    return keep[np.concatenate(found)]
+        pairs.append(_disjoint(log_bayes_factors(probabilities, matrix), high, low, each))
+    return keep[np.concatenate(pairs)]
 
 
 def _ends(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
@@ -459,10 +459,10 @@ def _disjoint(values: AnyArray, high: IntArray, low: IntArray, count: int) -> In
     taken: set[int] = set()
     pairs = []
     for place in best[np.argsort(-flat[best], kind="stable")]:
-        one, two = int(high[place // len(low)]), int(low[place % len(low)])
-        if one != two and not taken & {one, two}:
-            taken |= {one, two}
-            pairs.append((one, two))
+        first, second = int(high[place // len(low)]), int(low[place % len(low)])
+        if first != second and not taken & {first, second}:
+            taken |= {first, second}
+            pairs.append((first, second))
             if len(pairs) == count:
                 break
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)

@@ -284,12 +284,12 @@ def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Se
         )
     first, second = (triplets[name].astype(str) for name in ("model_1", "model_2"))
     pairs = dict.fromkeys(zip(first, second, strict=True))
-    for one, two in pairs:
-        if one == two:
-            raise InputError(f"model {one!r} is paired with itself in the triplets table")
-        if (two, one) in pairs:
+    for model_1, model_2 in pairs:
+        if model_1 == model_2:
+            raise InputError(f"model {model_1!r} is paired with itself in the triplets table")
+        if (model_2, model_1) in pairs:
             raise InputError(
-                f"the triplets table has {one} and {two} both ways round; turn one of them"
+                f"the triplets table has {model_1} and {model_2} both ways round; turn one of them"
             )
     check_objective(objective, [*first.unique(), *second.unique()])
     return first, second
@@ -374,18 +374,21 @@ def _limits(
     usual = Counter(w for text in natural for w in {*words_of(str(text))})
     most = max(ALWAYS, math.floor(share * n_sentences + 1e-9))
     total = Counter[str]()
-    for own in counts:
-        total.update(own)
+    for of_triplet in counts:
+        total.update(of_triplet)
     limits = {
         word: limit
         for word, n in sorted(total.items())
         if n > (limit := max(most, math.floor(n_sentences * usual[word] / len(natural) + 1e-9)))
     }
     number = {word: k for k, word in enumerate(limits)}
-    found = [
-        (number[w], t, n) for t, own in enumerate(counts) for w, n in own.items() if w in number
+    memberships = [
+        (number[w], t, n)
+        for t, of_triplet in enumerate(counts)
+        for w, n in of_triplet.items()
+        if w in number
     ]
-    rows, columns, values = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    rows, columns, values = np.array(memberships, dtype=np.int64).reshape(-1, 3).T
     matrix = csr_array((values.astype(np.float64), (rows, columns)), (len(limits), len(triplets)))
     of = np.cumsum(best) - 1
     once = csr_array((np.ones(len(of)), (of, np.arange(len(of)))))[np.bincount(of) > 1]

@@ -116,9 +116,9 @@ class _Set(Stage):
     def _scores(run: Run, sentences: list[str]) -> pd.DataFrame:
         columns = {}
         for given, model in run.models.items():
-            kept = run.scores(given)
-            known = {s: kept[s].score for s in sentences if s in kept}
-            columns[model.name] = pd.Series(known, dtype="float64").reindex(sentences)
+            scores = run.scores(given)
+            values = {s: scores[s].score for s in sentences if s in scores}
+            columns[model.name] = pd.Series(values, dtype="float64").reindex(sentences)
         return pd.DataFrame(columns)
 
 

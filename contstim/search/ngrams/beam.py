@@ -73,8 +73,8 @@ def written(search: Search, width: int) -> list[Sentence]:
     )
     once = reach.trellis.folded(search.proposal.vocabulary.repeatable)
     # Words that the natural sentence repeats are left to the search.
-    mine, counts = np.unique(once[reach.own], return_counts=True)
-    once = np.where(np.isin(once, mine[counts > 1]), -1, once)
+    distinct, counts = np.unique(once[reach.own], return_counts=True)
+    once = np.where(np.isin(once, distinct[counts > 1]), -1, once)
     if search.attempt:
         # Another attempt writes with another half of the words.
         once[search.shuffled(len(once))[::2]] = _CLOSED
@@ -88,16 +88,16 @@ def written(search: Search, width: int) -> list[Sentence]:
         room = (beginnings.log_probs - reach.least >= -1e-6).all(axis=1)
         losses = np.max((beginnings.log_probs - reach.natural) @ reach.parts.T, axis=1)
         order = np.argsort(losses, kind="stable")
-        found = [_sentence(search, reach, beginnings.words[i]) for i in order[room[order]]]
-        if found:
+        sentences = [_sentence(search, reach, beginnings.words[i]) for i in order[room[order]]]
+        if sentences:
             break
-    return found
+    return sentences
 
 
 def _longer(
     reach: Reach,
     sets: list[Under],
-    own: _Beginnings,
+    shorter: _Beginnings,
     place: int,
     once: IntArray,
     width: int,
@@ -109,30 +109,30 @@ def _longer(
         _least(slot.words, trellis.unigram_sums(values, under.weights)[slot.words], _WORDS)
         for values, under in zip(after, sets, strict=True)
     ]
-    steps = trellis.steps(own.states, slot, np.unique(np.concatenate(some)))
-    log_probs = own.log_probs[steps.origin] + steps.log_probs
+    steps = trellis.steps(shorter.states, slot, np.unique(np.concatenate(some)))
+    log_probs = shorter.log_probs[steps.origin] + steps.log_probs
     bounds = np.full(len(steps.words), -np.inf)
     for values, under in zip(after, sets, strict=True):
         here = log_probs @ under.weights + values[steps.states] + under.offset
         np.maximum(bounds, here, out=bounds)
     open_ = once[steps.words] != _CLOSED
-    changed = own.changes[steps.origin] + (steps.words != reach.own[place])
+    changed = shorter.changes[steps.origin] + (steps.words != reach.own[place])
     if reach.most is None:
         groups = [np.flatnonzero(open_)]
     else:
         groups = [np.flatnonzero(open_ & (changed == n)) for n in range(reach.most + 1)]
-    kept = []
+    chosen = []
     for group in groups:
         few = _least(group, bounds[group], _LOOKED_THROUGH * width)
         few = few[np.argsort(bounds[few], kind="stable")]
-        again = _repeats(once, own.words[steps.origin[few]], steps.words[few])
-        kept.append(few[~again][:width])
-    index = np.concatenate(kept)
+        again = _repeats(once, shorter.words[steps.origin[few]], steps.words[few])
+        chosen.append(few[~again][:width])
+    index = np.concatenate(chosen)
     index = index[np.argsort(bounds[index], kind="stable")]
     return _Beginnings(
         steps.states[index],
         log_probs[index],
-        np.column_stack([own.words[steps.origin[index]], steps.words[index]]),
+        np.column_stack([shorter.words[steps.origin[index]], steps.words[index]]),
         changed[index],
     )
 

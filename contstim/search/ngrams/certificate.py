@@ -111,9 +111,9 @@ class Reach:
         """
         models, names = search.problem.by_name, _names(search)
         parts = search.problem.objective.parts
-        found = [models[name].back_off() for name in names]
-        tables = [table for table in found if table is not None]
-        if parts is None or len(tables) < len(found):
+        back_offs = [models[name].back_off() for name in names]
+        tables = [table for table in back_offs if table is not None]
+        if parts is None or len(tables) < len(back_offs):
             return None
         rows = np.array([[part.get(name, 0.0) for name in names] for part in parts])
         reach = cls(search, _trellis(search.proposal, tables), rows)
@@ -132,9 +132,12 @@ class Reach:
         self.slots = [trellis.fixed(symbol, every) for symbol in symbols_now]
         for position in search.positions:
             words = search.words(position)
-            found = [t.tokenizer.slot(search.start, position, words) for t in tables]
-            index, symbols = found[0].index, trellis.numbers(tables[0].table)[found[0].candidates]
-            for table, slot in zip(tables, found, strict=True):
+            open_tokens = [t.tokenizer.slot(search.start, position, words) for t in tables]
+            index, symbols = (
+                open_tokens[0].index,
+                trellis.numbers(tables[0].table)[open_tokens[0].candidates],
+            )
+            for table, slot in zip(tables, open_tokens, strict=True):
                 numbers = trellis.numbers(table.table)[slot.candidates]
                 if (numbers < 0).any() or not np.array_equal(numbers, symbols):
                     return False
@@ -213,10 +216,10 @@ class Reach:
         slots = list(self.slots)
         if len(toll):
             for place, _ in self.tokens.values():
-                slot, own = slots[place], self.own[place]
+                slot, symbol = slots[place], self.own[place]
                 tolls = np.full(self.trellis.size, float(toll[0]))
-                tolls[own] = 0.0
-                name = (*slot.name, own, float(toll[0]))
+                tolls[symbol] = 0.0
+                name = (*slot.name, symbol, float(toll[0]))
                 slots[place] = Slot(name, slot.words, slot.scored, tolls)
         return slots
 
@@ -241,21 +244,21 @@ def check_bounded(models: Iterable[SentenceModel], sentences: Iterable[str] = ()
                 "leave the certificate out"
             )
         tables[model.spec] = table
-    (first, own), *others = tables.items()
+    (first, first_table), *others = tables.items()
     for sentence, (name, other) in itertools.product(sentences, others):
-        if not _read_alike(own, other, sentence):
+        if not _read_alike(first_table, other, sentence):
             raise InputError(
                 f"{first!r} and {name!r} read {sentence!r} in different ways, so that there is no "
                 "certificate; leave it out"
             )
 
 
-def _read_alike(one: BackOff, other: BackOff, sentence: str) -> bool:
+def _read_alike(table: BackOff, other: BackOff, sentence: str) -> bool:
     """Say whether a sentence is made of the same words to both models, if both can read it."""
     try:
         read = [
             [of.table.words[number] for number in of.tokenizer.encode(sentence).ids]
-            for of in (one, other)
+            for of in (table, other)
         ]
     except InputError:
         return True
@@ -321,7 +324,7 @@ def _master(cuts: FloatArray, n_parts: int, best: FloatArray) -> tuple[float, Fl
     rows = np.hstack([np.ones((len(cuts), 1)), -cuts])
     sums = np.zeros((1, n_weights + 1))
     sums[0, 1 : 1 + n_parts] = 1.0
-    found = linprog(
+    solved = linprog(
         np.array([-1.0, *[0.0] * n_weights]),
         A_ub=rows,
         b_ub=np.zeros(len(rows)),
@@ -329,7 +332,7 @@ def _master(cuts: FloatArray, n_parts: int, best: FloatArray) -> tuple[float, Fl
         b_eq=[1.0],
         bounds=[(None, None), *[(0.0, 1.0)] * n_parts, *zip(lowest, highest, strict=True)],
     )
-    solution = np.asarray(found.x)
+    solution = np.asarray(solved.x)
     return float(solution[0]), solution[1:]
 
 
@@ -347,10 +350,10 @@ def _trellis(proposal: WordReplacement, tables: Sequence[BackOff]) -> Trellis:
 
     It is of all the models' words, so that proposals which leave out some of one's share it.
     """
-    kept = _TRELLISES.setdefault(proposal.whole, [])
+    trellises = _TRELLISES.setdefault(proposal.whole, [])
     ngrams = [back_off.table for back_off in tables]
-    for trellis in kept:
+    for trellis in trellises:
         if trellis.joins(ngrams):
             return trellis
-    kept.append(Trellis(ngrams))
-    return kept[-1]
+    trellises.append(Trellis(ngrams))
+    return trellises[-1]

@@ -296,7 +296,7 @@ class Trellis:
         return Slot((symbol, scored), np.array([symbol]), scored)
 
     def slot(
-        self, words: WordList, symbols: IntArray, own: int, must: bool, scored: tuple[bool, ...]
+        self, words: WordList, symbols: IntArray, symbol: int, must: bool, scored: tuple[bool, ...]
     ) -> Slot:
         """Return the slot of candidates and the natural sentence's word, like for like ones.
 
@@ -304,7 +304,7 @@ class Trellis:
         ----------
         words, symbols
             The candidates, and their symbols (V,).
-        own
+        symbol
             The symbol of the word that stands there.
         must
             Whether that word may not stay.
@@ -314,12 +314,12 @@ class Trellis:
         listed = self._slots.get((words, scored))
         if listed is None:
             listed = self._slots[words, scored] = Slot((words, scored), np.unique(symbols), scored)
-        others = listed.words[listed.words != own]
+        others = listed.words[listed.words != symbol]
         if must:
-            return Slot((words, scored, "not", own), others, scored)
+            return Slot((words, scored, "not", symbol), others, scored)
         if len(others) < len(listed.words):
             return listed
-        return Slot((words, scored, own), np.sort(np.append(others, own)), scored)
+        return Slot((words, scored, symbol), np.sort(np.append(others, symbol)), scored)
 
     def values(self, slots: Sequence[Slot], weights: FloatArray) -> list[FloatArray]:
         """Return V_1 to V_T of every state, T arrays (n_states,), nats.
@@ -337,27 +337,27 @@ class Trellis:
         from_last = [after]
         for t in range(len(slots) - 1, 0, -1):
             key = (*(slot.name for slot in slots[t:]), *weights.tolist())
-            kept = self._values.get(key)
-            if kept is None:
-                kept = self._values[key] = self._before(slots[t], from_last[-1], weights)
+            values = self._values.get(key)
+            if values is None:
+                values = self._values[key] = self._before(slots[t], from_last[-1], weights)
                 if len(self._values) > _KEPT:
                     self._values.popitem(last=False)
             else:
                 self._values.move_to_end(key)
-            from_last.append(kept)
+            from_last.append(values)
         return from_last[::-1]
 
     def _cost(self, weights: FloatArray) -> list[FloatArray]:
         """Return c log p of all n-grams, by order, and of all steps back."""
         key = tuple(weights.tolist())
-        kept = self._costs.get(key)
-        if kept is None:
-            kept = [level.log_probs @ weights for level in self.levels]
-            kept.append(self.log_backoffs @ weights)
-            self._costs[key] = kept
+        costs = self._costs.get(key)
+        if costs is None:
+            costs = [level.log_probs @ weights for level in self.levels]
+            costs.append(self.log_backoffs @ weights)
+            self._costs[key] = costs
             if len(self._costs) > 2:
                 self._costs.popitem(last=False)
-        return kept
+        return costs
 
     def _before(self, slot: Slot, after: FloatArray, weights: FloatArray) -> FloatArray:
         """Return V_t from V_{t+1}."""
@@ -425,15 +425,15 @@ class Trellis:
         for _ in range(_DEPTH):
             if not len(open_):
                 break
-            parents, mine = np.unique(self.shorter[states[open_]], return_inverse=True)
+            parents, parent = np.unique(self.shorter[states[open_]], return_inverse=True)
             grams, row = ranges(self._begin[parents], self._end[parents])
             here = sums[grams]
             least = np.minimum.reduceat(here, np.flatnonzero(np.diff(row, prepend=-1)))
             best = np.flatnonzero(here == least[row])
             best = grams[best[np.diff(row[best], prepend=-1) > 0]]
-            below[open_] = np.minimum(unlisted[parents], least)[mine]
-            keys = self._gram[states[open_]] * self.size + lower.words[best][mine]
-            listed = (least < unlisted[parents])[mine] & (find(level.keys, keys) >= 0)
+            below[open_] = np.minimum(unlisted[parents], least)[parent]
+            keys = self._gram[states[open_]] * self.size + lower.words[best][parent]
+            listed = (least < unlisted[parents])[parent] & (find(level.keys, keys) >= 0)
             open_ = open_[listed & (below[open_] < enough[open_])]
             sums[best] = np.inf
         return below
@@ -486,15 +486,15 @@ class Trellis:
         parts: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
         while True:
             for n in range(1, self.order):
-                mine = which[self._order_of[state] == n]
-                grams, row = ranges(self._begin[state[mine]], self._end[state[mine]])
+                of_order = which[self._order_of[state] == n]
+                grams, row = ranges(self._begin[state[of_order]], self._end[state[of_order]])
                 level = self.levels[n]
                 parts.append(
                     (
-                        mine[row],
+                        of_order[row],
                         level.words[grams],
                         level.states[1][grams],
-                        level.log_probs[grams] + backed_off[mine[row]],
+                        level.log_probs[grams] + backed_off[of_order[row]],
                     )
                 )
             if not state.any():
@@ -573,8 +573,10 @@ def _restricted(table: NgramTable, words: Sequence[str]) -> NgramTable:
     """Return the n-grams of `words` only, their ids in that order."""
     if len(words) == len(table.words):
         return table
-    kept = [np.zeros(len(table.words), dtype=np.bool_)]
-    kept[0][[table.ids[word] for word in words]] = True
-    for lower, level in zip(kept, table.levels[1:], strict=False):
-        kept.append(lower[level.keys // len(table.words)] & kept[0][level.keys % len(table.words)])
-    return table.select(kept)
+    masks = [np.zeros(len(table.words), dtype=np.bool_)]
+    masks[0][[table.ids[word] for word in words]] = True
+    for lower, level in zip(masks, table.levels[1:], strict=False):
+        masks.append(
+            lower[level.keys // len(table.words)] & masks[0][level.keys % len(table.words)]
+        )
+    return table.select(masks)
