@@ -189,11 +189,11 @@ def _joined(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     if both:
         raise InputError(f"--scores and --model both give {both[0]!r}; leave one of them out")
     long = wide.rename_axis(index="sentence").reset_index()
-    own = long.melt("sentence", var_name="model", value_name="log_prob")
+    tidy = long.melt("sentence", var_name="model", value_name="log_prob")
     kinds = score_kinds(given, [str(name) for name in wide])
     for place, column in enumerate(KIND):
-        own[column] = [kinds[str(model)][place] for model in own["model"]]
-    return pd.concat([own, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
+        tidy[column] = [kinds[str(model)][place] for model in tidy["model"]]
+    return pd.concat([tidy, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
 
 
 def _columns(args: argparse.Namespace) -> dict[str, str]:

@@ -133,9 +133,11 @@ def run(args: argparse.Namespace) -> int:
         study = _new(args)
         _describe(study)
         if args.preset is not None:
-            own = [sum(t.condition == "catch" for t in ts) for ts in study.design.trials.values()]
+            n_catch = [
+                sum(t.condition == "catch" for t in ts) for ts in study.design.trials.values()
+            ]
             catch = STUDY_PRESETS[args.preset].catch
-            if set(own) != {catch}:
+            if set(n_catch) != {catch}:
                 print(f"note: {args.preset} had {catch} catch trials a person")
         print(f"next: edit {args.study}/study.toml and {args.study}/consent.md")
         return 0

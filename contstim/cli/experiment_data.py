@@ -99,14 +99,14 @@ def _export(args: argparse.Namespace) -> int:
 def _import(args: argparse.Namespace) -> int:
     from contstim.experiment.importing import import_logs
 
-    found = import_logs(read_study(args.study), map(Path, args.logs), data_file(args))
-    for note in found.notes:
+    imported = import_logs(read_study(args.study), map(Path, args.logs), data_file(args))
+    for note in imported.notes:
         tell(note)
     print(
-        f"{found.sessions} sessions, {found.added} new answers, of which {found.conflicts} "
-        "conflict with earlier ones"
+        f"{imported.sessions} sessions, {imported.added} new answers, "
+        f"of which {imported.conflicts} conflict with earlier ones"
     )
-    return 1 if found.notes else 0
+    return 1 if imported.notes else 0
 
 
 def _pay(args: argparse.Namespace) -> int:
@@ -149,8 +149,8 @@ def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
     whole = collected.choices[collected.choices["participant"].isin(collected.whole)]
     if not rules or whole.empty:
         return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
-    kept, excluded = exclude(check_choices(whole), ExclusionRules(**rules))
-    return excluded[~excluded["participant"].isin(kept["participant"])]
+    left, excluded = exclude(check_choices(whole), ExclusionRules(**rules))
+    return excluded[~excluded["participant"].isin(left["participant"])]
 
 
 def _release(args: argparse.Namespace) -> int:
@@ -212,9 +212,9 @@ def _audit(args: argparse.Namespace) -> int:
         models = [load_model(spec) for spec in dict.fromkeys(args.model)]
         columns = {model.spec: model.score(sentences) for model in models}
         scores = pd.DataFrame(columns, index=sentences)
-    found = audit(choices, scores, alpha=args.alpha, seed=args.seed)
-    found.write(Path(args.out))
-    flags = found.flags
+    report = audit(choices, scores, alpha=args.alpha, seed=args.seed)
+    report.write(Path(args.out))
+    flags = report.flags
     for row in flags.to_dict("records"):
         print(f"{row['participant']}: {row['reason']} ({row['detail']})")
     print(f"{flags['participant'].nunique()} participants have a flag: {args.out}/audit.md")

@@ -273,11 +273,11 @@ def _adapt(args: argparse.Namespace) -> int:
     )
     print("pseudo-perplexity per token (per word)   before            after")
     before, after = adaptation.before, adaptation.after
-    for name, n, own in (
+    for name, n, perplexities in (
         ("domain", adaptation.n_domain, [(p.domain, p.domain_word) for p in (before, after)]),
         ("other", adaptation.n_other, [(p.other, p.other_word) for p in (before, after)]),
     ):
-        cells = "  ".join(f"{token:7.2f} ({word:.2f})".ljust(16) for token, word in own)
+        cells = "  ".join(f"{token:7.2f} ({word:.2f})".ljust(16) for token, word in perplexities)
         print(f"{name + f', {n} sentences':<40} {cells}".rstrip())
     return 0
 
@@ -315,11 +315,11 @@ def _distill(args: argparse.Namespace) -> int:
             seed=args.seed,
             device=args.device,
         )
-    found, training = record["heldout"], record["training"]
+    fit, training = record["heldout"], record["training"]
     print(
-        f"student:{args.out}: Pearson {found['pearson']:.4f}, Spearman {found['spearman']:.4f}, "
-        f"error {found['rmse']:.3f} (standard deviation {found['sd']:.3f}) on "
-        f"{found['sentences']} sentences; {training['sentences']} learnt from, "
+        f"student:{args.out}: Pearson {fit['pearson']:.4f}, Spearman {fit['spearman']:.4f}, "
+        f"error {fit['rmse']:.3f} (standard deviation {fit['sd']:.3f}) on "
+        f"{fit['sentences']} sentences; {training['sentences']} learnt from, "
         f"{training['left_out']} left out"
     )
     return 0

@@ -123,14 +123,14 @@ def _shown(path: Path) -> str:
 
 def _status(args: argparse.Namespace, plan: StudyPlan) -> int:
     stages, who = run_status(plan, out=args.out, scores=args.cache)
-    for one in stages:
-        line = f"{one.stage}: table {one.table}"
-        if one.tasks:
-            line += f"; {one.done} of {one.tasks} tasks done, {len(one.failed)} failed"
-        if one.seconds_left:
-            line += f", about {one.seconds_left:.0f} s of one worker left"
+    for stage in stages:
+        line = f"{stage.stage}: table {stage.table}"
+        if stage.tasks:
+            line += f"; {stage.done} of {stage.tasks} tasks done, {len(stage.failed)} failed"
+        if stage.seconds_left:
+            line += f", about {stage.seconds_left:.0f} s of one worker left"
         print(line)
-        for error in one.failed:
+        for error in stage.failed:
             print(f"  {error}")
     for line in who:
         print(f"held by {line}")

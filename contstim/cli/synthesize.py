@@ -166,7 +166,7 @@ def _plan(args: argparse.Namespace) -> StudyPlan:
     if args.pair and (args.model or directed or args.target not in (None, "pair")):
         raise InputError("name the models once: with --pair give no others, and no --target")
     models = args.model or [*itertools.chain(*args.pair or ()), *directed]
-    own = args.vocabulary or words.given
+    is_given = args.vocabulary or words.given
     of_strategy = {name: getattr(args, name) for name in owners_of_options()}
     options = SynthesisOptions(
         **given(args, SynthesisOptions)
@@ -183,7 +183,7 @@ def _plan(args: argparse.Namespace) -> StudyPlan:
         SentenceOptions(listed=tuple(dict.fromkeys(sentences[: args.limit]))),
         VocabularyOptions(**given(args, WordOptions)),
         (options,),
-        words=read_vocabulary(args.vocabulary, words) if own else None,
+        words=read_vocabulary(args.vocabulary, words) if is_given else None,
     )
 
 

@@ -65,14 +65,14 @@ def run(args: argparse.Namespace) -> int:
     while True:
         stops, out = False, sys.stdout
         try:
-            stops, said = _look(args, given, plan)
+            stops, message = _look(args, given, plan)
         except NoDataError as error:
             if args.every is None:
                 raise
-            said, out = f"no answers yet ({error}); looking every {args.every:g} s", sys.stderr
-        if said != before:
-            print(said, file=out, flush=True)
-        before = said
+            message, out = f"no answers yet ({error}); looking every {args.every:g} s", sys.stderr
+        if message != before:
+            print(message, file=out, flush=True)
+        before = message
         if args.every is None or stops:
             return 0
         time.sleep(args.every)
@@ -86,10 +86,12 @@ def _look(
     scores = _of_models(scores, args.model)
     plan = _plan(args, choices, plan or planned)
     if args.replay is not None:
-        _, found = replay(choices, scores, plan)
+        _, standing = replay(choices, scores, plan)
     else:
-        found = study_standing(choices, scores, plan, every=not args.blinded)
-    return found.stops, ("stop" if found.stops else "go on") if args.blinded else str(found)
+        standing = study_standing(choices, scores, plan, every=not args.blinded)
+    return standing.stops, ("stop" if standing.stops else "go on") if args.blinded else str(
+        standing
+    )
 
 
 def _of_models(scores: pd.DataFrame, names: list[str]) -> pd.DataFrame:

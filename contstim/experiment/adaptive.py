@@ -113,11 +113,11 @@ def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> p
     ]
     n = plan.trials + plan.anchors + catch
     parts = []
-    for participant, own in fixed.groupby("participant", sort=True):
-        places = ((np.arange(len(own)) + 0.5) * n / len(own)).astype(int) + 1
+    for participant, trials in fixed.groupby("participant", sort=True):
+        places = ((np.arange(len(trials)) + 0.5) * n / len(trials)).astype(int) + 1
         blank = np.setdiff1d(np.arange(1, n + 1), places)
         parts += [
-            own.assign(trial=places),
+            trials.assign(trial=places),
             pd.DataFrame({"participant": participant, "trial": blank}).assign(
                 group=1, condition=CHOSEN, catch=False
             ),
@@ -159,8 +159,8 @@ def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     try:
         made = Pool.of(read_table(pool, _PAIR), read_scores(scores), Nodes(plan.link, plan.trials))
     except InputError as error:
-        told = str(error)
-        raise InputError(told if str(pool) in told else f"{pool}: {told}") from None
+        reason = str(error)
+        raise InputError(reason if str(pool) in reason else f"{pool}: {reason}") from None
     plan.link.weights_of(len(made.models))
     if len(made.models) < 2:
         raise InputError(f"{scores} has {len(made.models)} model; give two or more")
@@ -224,9 +224,9 @@ class Issuing:
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Refuse data whose blocks were chosen from another pool, or by another plan."""
-        for name, known in self._made_by.items():
+        for name, value in self._made_by.items():
             query = f"SELECT 1 FROM blocks WHERE {name} IS NOT ? LIMIT 1"  # noqa: S608 - a column of ours
-            if connection.execute(query, (known,)).fetchone() is not None:
+            if connection.execute(query, (value,)).fetchone() is not None:
                 file = "study.toml" if name in ("plan", "seed") else "pool.csv or the scores"
                 raise InputError(
                     f"{self._study.folder}: {file} changed since blocks were issued (another "
@@ -251,9 +251,9 @@ class Issuing:
         if not conductor.left(session) or len(conductor.waiting(session)) >= 2:
             return
         block = conductor.issue(session, conductor.left(session))
-        one, two = (self._pool.pairs[f"sentence_{k}"] for k in (1, 2))
+        first, second = (self._pool.pairs[f"sentence_{k}"] for k in (1, 2))
         trials = [
-            [pair, str(one.iloc[pair]), str(two.iloc[pair]), propensity, turned]
+            [pair, str(first.iloc[pair]), str(second.iloc[pair]), propensity, turned]
             for pair, propensity, turned in zip(
                 block.pairs, block.propensities, block.turned, strict=True
             )
@@ -358,12 +358,12 @@ class Standings:
         chosen = choices[choices["condition"] == CHOSEN]
         if not len(chosen):
             return {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
-        found = study_standing(choices, self._scores, self._plan)
+        standing = study_standing(choices, self._scores, self._plan)
         if self._blinded:
-            return {"stops": found.stops}
+            return {"stops": standing.stops}
         return {
-            "stops": found.stops,
-            "lines": [*found.sentences, f"{found.n_answers} answers to chosen trials"],
-            "models": found.models.to_dict("records"),
-            "pairs": found.pairs.to_dict("records"),
+            "stops": standing.stops,
+            "lines": [*standing.sentences, f"{standing.n_answers} answers to chosen trials"],
+            "models": standing.models.to_dict("records"),
+            "pairs": standing.pairs.to_dict("records"),
         }

@@ -105,7 +105,7 @@ def test_what_cannot_be_adapted(base: Path, tmp_path: Path) -> None:
         adapt(str(base), DOMAIN[:3], out, other=OTHER)
     wild = AdaptOptions(steps=2, interval=1)
     object.__setattr__(wild, "learning_rate", 1e4)  # a small network bears all that may be asked
-    with pytest.raises(InputError, match=r"come apart: after \d steps .* lower the learning rate"):
+    with pytest.raises(InputError, match=r"diverged: after \d steps .* lower the learning rate"):
         adapt(str(base), DOMAIN, out, other=OTHER, domain=DEV, options=wild, progress=False)
     with pytest.raises(InputError, match="mask_share is 1; give less than 1"):
         AdaptOptions(mask_share=1)
