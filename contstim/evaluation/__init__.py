@@ -19,8 +19,7 @@ from contstim.evaluation.choices import (
 from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
-from contstim.evaluation.inference.families import benjamini_hochberg
-from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
 from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
 from contstim.evaluation.result import Evaluation
@@ -28,6 +27,7 @@ from contstim.evaluation.scores import score_table
 from contstim.evaluation.trials import Analysis
 
 if TYPE_CHECKING:
+    from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
     from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
     from contstim.evaluation.simulate import Simulation, power, simulate_choices
     from contstim.evaluation.suites import (
@@ -53,6 +53,7 @@ _PLACES = {
     "run_syntaxgym": "evaluation.syntaxgym",
     "sentence_features": "text.features",
     "simulate_choices": "evaluation.simulate",
+    "wilcoxon_signed_rank": "evaluation.inference.wilcoxon",
 }
 
 __all__ = [

@@ -50,8 +50,8 @@ def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
     if several:
         yield "all", asked
     for name in distinct:
-        own = "condition all" if several and name == "all" else name
-        yield own, np.asarray(condition == name, dtype=np.bool_)
+        shown_as = "condition all" if several and name == "all" else name
+        yield shown_as, np.asarray(condition == name, dtype=np.bool_)
 
 
 def trial_table(data: TrialData) -> pd.DataFrame:
@@ -135,11 +135,11 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
         r, used = [], 0
         for first, second in halves:
             both = of_condition & ~np.isnan(first) & ~np.isnan(second)
-            one, two = first[both], second[both]
-            norm = np.sqrt((one @ one) * (two @ two))
+            first_half, second_half = first[both], second[both]
+            norm = np.sqrt((first_half @ first_half) * (second_half @ second_half))
             used = max(used, int(both.sum()))
             if norm > 0:
-                r.append(float(one @ two / norm))
+                r.append(float(first_half @ second_half / norm))
         row: dict[str, object] = {"condition": name, "n_trials": used, "n_splits": len(r)}
         row["note"] = "" if r else "no pair was seen by two participants of a group"
         if r:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from contstim.evaluation.inference.families import ALPHA, spans_zero
+from contstim.evaluation.inference import ALPHA, spans_zero
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.wording import counted, span
 from contstim.tables import side_of_ceiling

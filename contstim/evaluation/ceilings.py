@@ -21,7 +21,7 @@ from contstim.evaluation.inference.sampling import FEWEST
 from contstim.evaluation.subset import Subset
 
 if TYPE_CHECKING:
-    from contstim.evaluation.measures.base import Measure
+    from contstim.evaluation.measures import Measure
 
 #: How the upper bound of a noise ceiling is made.
 UPPER_BOUNDS = ("published", "optimum")

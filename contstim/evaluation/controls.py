@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.inference.families import benjamini_hochberg
+from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.result import ControlTables
 from contstim.evaluation.trials import Analysis, TrialData, select
 
@@ -125,15 +125,15 @@ def feature_control(data: TrialData, features: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(table, ignore_index=True)
 
 
-def _feature_test(own: FloatArray, theirs: FloatArray) -> dict[str, object]:
+def _feature_test(models: FloatArray, theirs: FloatArray) -> dict[str, object]:
     """Compare the steps of a feature that a model and people prefer, by the columns of a row."""
-    n, apart = len(own), own - theirs
+    n, apart = len(models), models - theirs
     row: dict[str, object] = {"n_trials": n, "note": ""}
     if n:
-        row |= {"model_difference": own.mean(), "people_difference": theirs.mean()}
+        row |= {"model_difference": models.mean(), "people_difference": theirs.mean()}
         row["difference"] = apart.mean()
     if n > 1:
-        row |= {"model_half_width": _half_width(own), "people_half_width": _half_width(theirs)}
+        row |= {"model_half_width": _half_width(models), "people_half_width": _half_width(theirs)}
     if n < 2 or np.ptp(apart) == 0:
         note = "fewer than two pairs, or no variation of the difference"
         return row | {"p": np.nan, "note": note}

@@ -23,10 +23,8 @@ from contstim.evaluation.choices import (
 from contstim.evaluation.controls import control_tables
 from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
-from contstim.evaluation.inference.bootstrap import affordable_draws, default_levels, pairs_apart
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
-from contstim.evaluation.inference.signed_rank import RankTests
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
@@ -161,6 +159,10 @@ def _inference(
     if options.inference == "crossed":
         tests = CrossedTests(options.population, options.margin)
         return tests, replace(options, n_bootstrap=0), ()
+    # The published inference, which few ask for.
+    from contstim.evaluation.inference.bootstrap import affordable_draws, default_levels
+    from contstim.evaluation.inference.signed_rank import RankTests
+
     levels = options.levels or default_levels(data, options.min_groups)
     n_draws = affordable_draws(data, levels, options.n_bootstrap)
     if n_draws != options.n_bootstrap:
@@ -173,7 +175,7 @@ def _inference(
 
 
 def _standing(
-    kept: pd.DataFrame, study: _Scored, options: EvaluationOptions, notes: list[str]
+    choices: pd.DataFrame, study: _Scored, options: EvaluationOptions, notes: list[str]
 ) -> Standing | None:
     """Return how an adaptive study stands; why it cannot be said is added to the notes."""
     if options.adaptive is None or not study.kinds:
@@ -181,7 +183,7 @@ def _standing(
     from contstim.adaptive.standing import study_standing  # few studies are adaptive
 
     try:
-        return study_standing(kept, rising(study.whole(), study.kinds), options.adaptive)
+        return study_standing(choices, rising(study.whole(), study.kinds), options.adaptive)
     except InputError as error:
         notes.append(f"Posterior, fit and verdict of the adaptive study are missing: {error}.")
         return None
@@ -310,18 +312,18 @@ def _conditions_left_out(
     return [f"There are {conditions} conditions; they are not analysed one by one unless named."]
 
 
-def _summary(before: pd.DataFrame, kept: pd.DataFrame, data: TrialData) -> Summary:
-    catch = catch_accuracy(kept)
+def _summary(before: pd.DataFrame, included: pd.DataFrame, data: TrialData) -> Summary:
+    catch = catch_accuracy(included)
     return Summary(
         n_participants=len(data.participants),
         n_groups=len(data.groups),
         n_trials=data.n_pairs,
-        n_choices=len(kept),
+        n_choices=len(included),
         n_choices_read=len(before),
-        groups_apart=pairs_apart(data),
+        groups_apart=data.groups_apart,
         trials_per_participant=_spread(data.participant),
         participants_per_trial=_spread(data.pair),
-        median_rt_ms=None if kept["rt_ms"].isna().all() else float(kept["rt_ms"].median()),
+        median_rt_ms=None if included["rt_ms"].isna().all() else float(included["rt_ms"].median()),
         catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
         models=data.models,
     )

@@ -18,7 +18,7 @@ from scipy.stats import norm
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import CATCH
-from contstim.evaluation.inference.families import benjamini_hochberg
+from contstim.evaluation.inference import benjamini_hochberg
 from contstim.tables import require_columns
 
 _LEAST_OTHERS = 3

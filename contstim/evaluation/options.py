@@ -12,7 +12,6 @@ from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import UPPER_BOUNDS
 from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.inference.sampling import POPULATIONS
-from contstim.evaluation.inference.wilcoxon import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.trials import Analysis
 from contstim.people import MIN_GROUPS
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
 else:  # most evaluations are of no adaptive study
     AdaptivePlan = Any
 
+#: What becomes of differences that are zero.
+ZERO_METHODS = ("zsplit", "pratt", "wilcox")
+#: How the p-value is found.
+TEST_METHODS = ("auto", "exact", "asymptotic", "scipy-1.7")
 #: How tests and intervals are made.
 INFERENCES = ("crossed", "signed-rank")
 #: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.
@@ -136,9 +139,9 @@ class EvaluationOptions:
                     raise InputError(f"{what} has {name!r} twice; name each once")
         if self.adaptive is not None and not hasattr(self.adaptive, "stopping"):
             raise InputError(f"adaptive is {self.adaptive!r}; give an AdaptivePlan")
-        for one, two in self.planned:
-            if one == two:
-                raise InputError(f"planned compares {one!r} with itself; give two models")
+        for model_1, model_2 in self.planned:
+            if model_1 == model_2:
+                raise InputError(f"planned compares {model_1!r} with itself; give two models")
 
 
 #: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): SciPy 1.7's
@@ -223,14 +226,14 @@ def departures(
     where: str = "",
 ) -> tuple[str, ...]:
     """Return a sentence for each option, or rule of exclusion, that is not as planned."""
-    found: list[str] = []
+    sentences: list[str] = []
     for name, then in vars(planned).items():
         now = getattr(options, name)
         if name == "exclusions":
-            found += departures(now, then, "exclusions.")
+            sentences += departures(now, then, "exclusions.")
         elif now != then and name != "adaptive":  # `plan_departures` says what departs from that
-            found.append(f"{where}{name} is {_said(now)}; the plan has {_said(then)}.")
-    return tuple(found)
+            sentences.append(f"{where}{name} is {_said(now)}; the plan has {_said(then)}.")
+    return tuple(sentences)
 
 
 def _said(value: object) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
+
+# Differences of means that are equal but for rounding must tie.
+_DECIMALS = 12
 
 
 def square_sum(n: ArrayLike) -> FloatArray:
@@ -146,3 +150,18 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     if not n_first or not n_second:
         raise InputError("a vector that is zero on every trial has no signed-rank cosine")
     return float(first @ second / np.sqrt(square_sum(n_first) * square_sum(n_second)))
+
+
+def rank_biserial(differences: ArrayLike) -> float:
+    """Return the matched-pairs rank-biserial correlation of paired differences; 0 if all are zero.
+
+    The sum of the ranks of positive differences minus that of negative ones, over the sum of all,
+    zeros ranked too. Differences are rounded to 12 decimals, so that those that are equal tie.
+
+    Source
+    ------
+    Kerby (2014), doi 10.2466/11.IT.3.1.
+    """
+    d = np.round(np.asarray(differences, dtype=np.float64), _DECIMALS)
+    ranks = rankdata(np.abs(d))
+    return float((ranks * np.sign(d)).sum() / ranks.sum())

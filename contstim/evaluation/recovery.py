@@ -224,8 +224,8 @@ def _design(
     pairs = np.column_stack(columns).astype(np.int64)
     missing = ~np.isin(pairs, usable)
     if "condition" in given:  # catch trials need no scores
-        kept = ~(missing.any(axis=1) & given["condition"].isin(CATCH).to_numpy())
-        given, pairs, missing = given[kept], pairs[kept], missing[kept]
+        included = ~(missing.any(axis=1) & given["condition"].isin(CATCH).to_numpy())
+        given, pairs, missing = given[included], pairs[included], missing[included]
     if missing.any():
         pair, side = (int(k) for k in np.argwhere(missing)[0])
         sentence = str(given[f"sentence_{side + 1}"].iloc[pair])
@@ -268,8 +268,8 @@ def _studies(
         drawn = np.stack([rng.choice(design.usable, 2 * k, replace=False) for _ in range(n)])
         differences = scaled[drawn[:, k:]] - scaled[drawn[:, :k]]  # studies, pairs, models
     else:
-        one, two = design.pairs.T
-        differences = (scaled[two] - scaled[one])[None]
+        left, right_side = design.pairs.T
+        differences = (scaled[right_side] - scaled[left])[None]
     probabilities = people.probabilities(differences)
     which = np.arange(n) if design.n_random else np.zeros(n, dtype=np.int64)
     preferences = people.preferences(differences)[which, :, right]  # studies, pairs
@@ -287,8 +287,8 @@ def _studies(
     count = np.zeros((n, n_participants))
     is_best = np.zeros((n, n_participants), dtype=bool)
     for model in range(scaled.shape[1]):
-        own = probabilities[which, :, model] if design.n_random else probabilities[:, :, model]
-        score = _scores(own, order, second, decision).reshape(n, n_participants, trials_each)
+        chosen = probabilities[which, :, model] if design.n_random else probabilities[:, :, model]
+        score = _scores(chosen, order, second, decision).reshape(n, n_participants, trials_each)
         sums = np.round(score.sum(axis=2).cumsum(axis=1), 9)  # sums of the same terms are equal
         is_right = (right == model)[:, None]
         better, equal = sums > best, sums == best
@@ -339,15 +339,15 @@ def _curve(
 
 def _needed(curve: pd.DataFrame, target: float) -> dict[str, object]:
     """Return from where on a curve stays at the target."""
-    found: dict[str, object] = {"design": curve["design"].iloc[0]}
+    needed: dict[str, object] = {"design": curve["design"].iloc[0]}
     for column, end in zip(("recovery", "high", "low"), _ENDS, strict=True):
         below = np.flatnonzero(curve[column] < target)
         first = int(below[-1]) + 1 if len(below) else 0
         there = first < len(curve)
         if end == "n_trials":
-            found["n_participants"] = curve["n_participants"].iloc[first] if there else None
-        found[end] = curve["n_trials"].iloc[first] if there else None
-    return found
+            needed["n_participants"] = curve["n_participants"].iloc[first] if there else None
+        needed[end] = curve["n_trials"].iloc[first] if there else None
+    return needed
 
 
 def _model_pairs(

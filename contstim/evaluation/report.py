@@ -178,8 +178,8 @@ def _model_figure(evaluation: Evaluation, page: ReportPage, rows: pd.DataFrame) 
         f"{kind.label[0].upper()}{kind.label[1:]} of each model, on {span(rows['n_trials'])} "
         "sentence pairs. The grey band is the noise ceiling: the best possible model of these "
         "people would lie between its bounds. On the right, a filled dot is a model and the open "
-        "dots below it are those it beats at a false discovery rate of 0.05 (of such findings, "
-        "that share is false on average)."
+        "dots below it are those it beats at a false discovery rate of 0.05 (the share of false "
+        "ones among such findings)."
     )
     page.draw(f"models-{analysis}-{measure}", figure, caption)
     return True

@@ -253,12 +253,12 @@ class Evaluation:
         """
         from contstim.report.model_figure import model_figure  # figures take a second to load
 
-        found = self.models[self.models["value"].notna()]
+        rows = self.models[self.models["value"].notna()]
         for column, wanted in (("analysis", analysis), ("measure", measure)):
-            found = found if wanted is None else found[found[column] == wanted]
-        if found.empty:
+            rows = rows if wanted is None else rows[rows[column] == wanted]
+        if rows.empty:
             return None
-        first = found.iloc[0]
+        first = rows.iloc[0]
         unit = self.details.groups if first["unit"] == "group" else self.details.participants
         models, comparisons, people = (
             t[(t["analysis"] == first["analysis"]) & (t["measure"] == first["measure"])]
@@ -273,11 +273,13 @@ class Evaluation:
         """Return the answer, its figure and the values behind it, which notebooks show."""
         from contstim.report.style import sheet, svg_text
 
-        said = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(self))
+        answer = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(self))
         ax = self.figure(ax=sheet()[0])
         drawn = "" if ax is None else svg_text(ax)
         table = self.models[[*MODEL_COLUMNS[:10]]]
-        return said + drawn + table.to_html(index=False, float_format="{:.3f}".format, max_rows=30)
+        return (
+            answer + drawn + table.to_html(index=False, float_format="{:.3f}".format, max_rows=30)
+        )
 
     def report(self, folder: str | Path) -> Path:
         """Write tables, figures and ``report.html`` to `folder`, as `contstim.write_report` does.

@@ -257,11 +257,11 @@ def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     tidy = pd.Index([" ".join(str(text).split()) for text in wide.index])
     table = wide.set_axis(tidy, axis=0)
     table = table.loc[~table.index.duplicated()]
-    known = set(table.index)
+    held = set(table.index)
 
     def named(text: str) -> str:
         clean = " ".join(text.split())
         other = clean[:-1] if clean.endswith(".") else clean + "."
-        return other if clean not in known and other in known else clean
+        return other if clean not in held and other in held else clean
 
     return table.reindex([named(text) for text in wanted]).set_axis(pd.Index(wanted), axis=0)

@@ -84,14 +84,14 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
     for model, weight in simulation.weights:
         if model not in models:
             raise InputError(f"the mixture names {model!r}, which has no scores")
-        own = ratios[:, models.index(model)]
-        finite = own[np.isfinite(own)]
+        values = ratios[:, models.index(model)]
+        finite = values[np.isfinite(values)]
         size = np.sqrt((finite**2).mean()) if len(finite) else 0.0
         if size == 0:
             raise InputError(f"model {model!r} prefers no sentence, so nobody can follow it")
         # An infinite ratio counts as the largest finite one.
         most = float(np.abs(finite).max())
-        total += weight * np.clip(own, -most, most) / size
+        total += weight * np.clip(values, -most, most) / size
     if not simulation.weights:
         return total
     size = float(np.sqrt((total**2).mean()))
@@ -155,8 +155,8 @@ def simulate_choices(
         rows["expected"] = np.where(rows["condition"] == "catch", 1.0, np.nan)
     latent = latent_preferences(ratios, models, simulation)
     if unscored.any():
-        told = rows.get("expected", pd.Series(np.nan, index=rows.index)).to_numpy()
-        sure = np.select([told == 1, told == 2], [-np.inf, np.inf], 0.0)
+        expected = rows.get("expected", pd.Series(np.nan, index=rows.index)).to_numpy()
+        sure = np.select([expected == 1, expected == 2], [-np.inf, np.inf], 0.0)
         latent = np.where(unscored, sure, latent)
     rng = np.random.default_rng(seed)
     rows = rows.assign(rating=answers(latent, simulation, rng))
@@ -375,8 +375,8 @@ class _Pairs:
     ) -> FloatArray:
         """Return each participant's difference between the models, group by group."""
         members = self._of_groups(n_groups)
-        own = (members[g % len(members)] for g in range(n_groups))
-        chosen = [rng.choice(pairs, n_trials, replace=False) for pairs in own]
+        pools = (members[g % len(members)] for g in range(n_groups))
+        chosen = [rng.choice(pairs, n_trials, replace=False) for pairs in pools]
         rows = np.repeat(np.stack(chosen), people, axis=0)  # participants by trials
         rating = answers(self.latent[rows], self.simulation, rng)
         n_people = n_groups * people

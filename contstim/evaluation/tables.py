@@ -9,8 +9,8 @@ import pandas as pd
 
 from contstim.arrays import BoolArray
 from contstim.evaluation.choices import CATCH, FILLERS
+from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.inference.contrasts import Contrast, Inference
-from contstim.evaluation.inference.families import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, DetailTables
 from contstim.evaluation.values import AnalysisValues, mean_there, unit_means
@@ -207,8 +207,8 @@ def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
     p = np.concatenate([models["p_ceiling"], comparisons["p"]]).astype(np.float64)
     family = np.array([*models["family"], *comparisons["family"]])
     q = np.empty(len(p))
-    for one in np.unique(family):
-        q[family == one] = benjamini_hochberg(p[family == one])
+    for name in np.unique(family):
+        q[family == name] = benjamini_hochberg(p[family == name])
     models["q_ceiling"], comparisons["q"] = q[: len(models)], q[len(models) :]
     for word, side in (("above", 1), ("below", -1)):
         here = (models["q_ceiling"] < ALPHA) & (models["side"] == side)

@@ -128,6 +128,12 @@ class TrialData:
         )
 
     @property
+    def groups_apart(self) -> bool:
+        """Whether no pair was seen by two groups."""
+        seen = np.unique(np.stack([self.pair, self.group_of[self.participant]]), axis=1)
+        return bool(len(np.unique(seen[0])) == seen.shape[1])
+
+    @property
     def n_pairs(self) -> int:
         """P."""
         return len(self.pairs)

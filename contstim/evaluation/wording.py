@@ -101,13 +101,13 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
 
 def standing_sentences(evaluation: Evaluation) -> list[str]:
     """Return posterior, fit and verdict of an adaptive study, and when it could have ended."""
-    found = evaluation.standing
-    if found is None:
+    standing = evaluation.standing
+    if standing is None:
         return []
-    after = found.settled_after
+    after = standing.settled_after
     settled = "never" if after is None else f"first after {after} participants"
-    own = [f"{text[0].upper()}{text[1:]}." for text in found.sentences]
-    return [*own, f"By its stopping rule the study could have ended: {settled}."]
+    sentences = [f"{text[0].upper()}{text[1:]}." for text in standing.sentences]
+    return [*sentences, f"By its stopping rule the study could have ended: {settled}."]
 
 
 def exclusion_sentences(evaluation: Evaluation) -> list[str]:
@@ -148,8 +148,8 @@ def _analyses(evaluation: Evaluation) -> str:
     parts = []
     for name in dict.fromkeys(str(n) for n in names):
         target = given[name].target if name in given else name.rpartition("/")[2]
-        own = _TRIALS_OF_TARGET.get(target, "every model on the trials of that condition")
-        text = _TRIALS_OF_NAME.get(name, own)
+        trials = _TRIALS_OF_TARGET.get(target, "every model on the trials of that condition")
+        text = _TRIALS_OF_NAME.get(name, trials)
         parts.append(f"{name.replace('_', ' ')}: {text}")
     return "Analyses, by the trials they rest on. " + "; ".join(parts) + "."
 

@@ -30,12 +30,13 @@ def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) 
 
     Rows go by the order of models, then of those they beat.
     """
-    told = comparisons[(comparisons["q"] < alpha) & (comparisons["difference"] != 0)]
+    significant = comparisons[(comparisons["q"] < alpha) & (comparisons["difference"] != 0)]
     place = {name: i for i, name in enumerate(order)}
     rows = []
-    for one, two, ahead in zip(told["model_1"], told["model_2"], told["difference"], strict=True):
-        if one in place and two in place:
-            rows.append((one, two) if ahead > 0 else (two, one))
+    columns = significant[["model_1", "model_2", "difference"]]
+    for model_1, model_2, ahead in columns.itertuples(index=False):
+        if model_1 in place and model_2 in place:
+            rows.append((model_1, model_2) if ahead > 0 else (model_2, model_1))
     rows.sort(key=lambda pair: (place[pair[0]], place[pair[1]]))
     return pd.DataFrame(rows, columns=["model", "beats"])
 
@@ -119,8 +120,8 @@ def _beside(ax: Axes, inches: float) -> Bbox:
 def _draw_values(
     ax: Axes, shown: pd.DataFrame, tints: dict[str, str], units: pd.DataFrame, starred: BoolArray
 ) -> None:
-    known = units["value"].dropna().to_numpy()
-    width = 0.015 * max(float(np.ptp(known)) if len(known) else 1.0, 1e-9)
+    all_values = units["value"].dropna().to_numpy()
+    width = 0.015 * max(float(np.ptp(all_values)) if len(all_values) else 1.0, 1e-9)
     for place, row in enumerate(shown.to_dict("records")):
         y, model = place + _LANE, row["model"]
         tint = tints[str(model)]
@@ -281,9 +282,9 @@ def order_figure(
     left.legend(frameon=False, fontsize=7)
     for flips, label in ((False, "label never flips"), (True, "acrobatic")):
         rows = by_sentence[by_sentence["acrobatic"] == flips]
-        told, tint = f"{label} ({len(rows):,})", colour(0) if flips else "0.6"
+        entry, tint = f"{label} ({len(rows):,})", colour(0) if flips else "0.6"
         mean, spread = rows["confidence_mean"], rows["confidence_sd"]
-        right.plot(mean, spread, "o", ms=1.8, color=tint, label=told)
+        right.plot(mean, spread, "o", ms=1.8, color=tint, label=entry)
     right.set_xlabel("mean score over orders (signed confidence)")
     right.set_ylabel("standard deviation over orders")
     right.legend(frameon=False, fontsize=7)

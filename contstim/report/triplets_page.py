@@ -173,13 +173,13 @@ def _drawing(
     models: Sequence[str],
     number: int,
 ) -> Markup:
-    one, two = models
-    svg = svg_text(triplet_figure(group, reference[one], reference[two], sheet()[0]))
+    first, second = models
+    svg = svg_text(triplet_figure(group, reference[first], reference[second], sheet()[0]))
     for kind in TRIPLET_COLOURS:  # the sentence of each dot, shown when it is pointed at
         for place, text in enumerate(group[kind]):
             dot = f'<g id="{kind}-{place}">'
             svg = svg.replace(dot, f"{dot}<title>{escape(str(text))}</title>")
-    return inline_svg(svg, number, f"Percentiles of sentences under {one} and {two}")
+    return inline_svg(svg, number, f"Percentiles of sentences under {first} and {second}")
 
 
 def _heading(model: str, number: int) -> str:

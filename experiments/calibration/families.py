@@ -15,7 +15,7 @@ from public import choices_and_scores
 from study import Cell
 
 from contstim.evaluation import benjamini_hochberg, evaluate
-from contstim.evaluation.inference.families import ALPHA
+from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.simulate import exact_interval
 from contstim.evaluation.trials import Analysis, TrialData
 

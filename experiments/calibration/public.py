@@ -7,7 +7,7 @@ import pandas as pd
 from study import Cell, Said, gaps_of, said_of, simulate
 
 from contstim.evaluation import evaluate
-from contstim.evaluation.inference.families import ALPHA
+from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.trials import Analysis, TrialData
 
 

@@ -27,7 +27,7 @@ from study import (
     studies,
 )
 
-from contstim.evaluation.inference.families import ALPHA
+from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 
 #: The measures, in the order of their seeds.

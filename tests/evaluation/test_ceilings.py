@@ -1,4 +1,8 @@
-"""Measures and ceilings of incomplete designs against loops written from the definitions."""
+"""Measures and ceilings of incomplete designs against loops written from the definitions.
+
+Tests `contstim.evaluation.ceilings`, `contstim.evaluation.subset`,
+`contstim.evaluation.measures.accuracy` and `contstim.evaluation.measures.cosine`.
+"""
 
 import itertools
 from collections import Counter

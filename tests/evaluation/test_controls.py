@@ -1,3 +1,8 @@
+"""What trials say without a test: controls, and agreement of people and models.
+
+Tests `contstim.evaluation.controls` and `contstim.evaluation.agreement`.
+"""
+
 from dataclasses import replace
 
 import numpy as np

@@ -1,3 +1,11 @@
+"""Evaluations as a whole: tables, values, tests, exclusions, options.
+
+Tests `contstim.evaluation`, `contstim.evaluation.evaluate`, `contstim.evaluation.tables`,
+`contstim.evaluation.result`, `contstim.evaluation.values`, `contstim.evaluation.exclusion`,
+`contstim.evaluation.inference.contrasts`, `contstim.evaluation.inference` and
+`contstim.evaluation.inference.signed_rank`.
+"""
+
 import csv
 import subprocess
 import sys

@@ -1,3 +1,9 @@
+"""The report: its page, figures and files.
+
+Tests `contstim.evaluation.report`, `contstim.evaluation.wording`, `contstim.report.model_figure`,
+`contstim.report.page`, `contstim.report.pair_figures` and `contstim.report.style`.
+"""
+
 import html
 import itertools
 import re

@@ -1,4 +1,7 @@
-"""A measure in one file: by ``--measure``, in an analysis plan, in Python, and by its check."""
+"""A measure in one file: by ``--measure``, in an analysis plan, in Python, and by its check.
+
+Tests `contstim.evaluation.measures` and `contstim.evaluation.measures.check`.
+"""
 
 from pathlib import Path
 

@@ -23,7 +23,6 @@ from contstim.evaluation.choices import (
     rescale,
 )
 from contstim.evaluation.importers.exports import read_export, read_recognised
-from contstim.evaluation.importers.golan2023 import read_golan2023
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
 
@@ -132,7 +131,7 @@ FORMATS: Registry[Callable[..., RawChoices]] = Registry(
     {
         "auto": _read_any,
         "tidy": partial(map_columns, mapping=TIDY),
-        "golan2023": read_golan2023,
+        "golan2023": "contstim.evaluation.importers.golan2023:read_golan2023",
         "jspsych": partial(read_export, program="jsPsych"),
         "sprouse2013": partial(map_columns, mapping=SPROUSE2013),
         "blimp": partial(map_columns, mapping=BLIMP),

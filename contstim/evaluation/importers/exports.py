@@ -22,7 +22,6 @@ from contstim.evaluation.choices import (
     rescale,
     stack_exclusions,
 )
-from contstim.evaluation.importers.jspsych import read_trials
 from contstim.tables import numbered_lines, read_table, require_columns
 
 # Names by which columns go, without case, spaces and marks; the first one found is taken.
@@ -191,7 +190,12 @@ def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, st
         return _rows_of_pcibex(lines, str(source)), "PCIbex"
     whole = place.is_dir() or place.suffix in (".json", ".jsonl")
     trials = whole or (lines and lines[0].lstrip()[:1] in ("[", "{"))
-    table = read_trials(place) if trials else read_table(source, cells="guessed")
+    if trials:
+        from contstim.evaluation.importers.jspsych import read_trials  # JSON, which few files are
+
+        table = read_trials(place)
+    else:
+        table = read_table(source, cells="guessed")
     return table, recognised(table)
 
 
@@ -381,8 +385,8 @@ def _buttons(data: pd.DataFrame, program: str | None, n_choices: int | None) -> 
 
     They are counted from 0, as jsPsych does.
     """
-    told = n_choices is not None or "n_choices" in data or program == "jsPsych"
-    if not told or pd.to_numeric(data["response"], errors="coerce").isna().any():
+    counted = n_choices is not None or "n_choices" in data or program == "jsPsych"
+    if not counted or pd.to_numeric(data["response"], errors="coerce").isna().any():
         return None
     given = pd.Series(n_choices, index=data.index, dtype=object)
     if "n_choices" in data:

@@ -50,15 +50,9 @@ def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, 
     then brings its participants and its pairs with it, and resampling those again would widen
     the interval for nothing.
     """
-    if unit_of_tests(len(data.groups), min_groups) == "group" and pairs_apart(data):
+    if unit_of_tests(len(data.groups), min_groups) == "group" and data.groups_apart:
         return ("group",)
     return ("participant", "pair")
-
-
-def pairs_apart(data: TrialData) -> bool:
-    """Return whether no pair was seen by two groups."""
-    seen = np.unique(np.stack([data.pair, data.group_of[data.participant]]), axis=1)
-    return bool(len(np.unique(seen[0])) == seen.shape[1])
 
 
 def affordable_draws(data: TrialData, levels: Sequence[str], wanted: int) -> int:

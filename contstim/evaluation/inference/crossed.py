@@ -17,8 +17,8 @@ from contstim.evaluation.inference.sampling import (
     SampledMean,
     difference_of,
 )
-from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.measures import Measure
+from contstim.evaluation.ranks import rank_biserial
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.values import AnalysisValues, mean_there
 
@@ -200,13 +200,13 @@ class _Cells:
 
         On the Fisher's scale of the measure `scale`, if there is one.
         """
-        own, others = self._of_people(other.people), other._of_people(self.people)
-        if not own.any() or not others.any():
+        rows_here, rows_there = self._of_people(other.people), other._of_people(self.people)
+        if not rows_here.any() or not rows_there.any():
             return _NOTHING
         data = self.subset.data
         first, second = (
             (cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
-            for cells, rows in ((self, own), (other, others))
+            for cells, rows in ((self, rows_here), (other, rows_there))
         )
         everybody = data.participant, data.pair
         if scale is None:
@@ -226,4 +226,4 @@ class _Cells:
 def _rank_biserial(values: FloatArray) -> float:
     """Return the matched-pairs rank-biserial correlation of values that are there, or NaN."""
     there = values[~np.isnan(values)]
-    return wilcoxon_signed_rank(there, method="asymptotic").effect if len(there) else float("nan")
+    return rank_biserial(there) if len(there) else float("nan")

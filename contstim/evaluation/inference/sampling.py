@@ -168,8 +168,8 @@ class SampledMean:
 
     def _factor(self, grown: int, distance: float, power: float) -> float:
         """Return how many times as many participants (0) or sentences (1) are needed."""
-        own, fixed = self.shares[grown], self.shares[1 - grown]
-        rest = max(1.0 - own - fixed, 0.0)
+        growing, fixed = self.shares[grown], self.shares[1 - grown]
+        rest = max(1.0 - growing - fixed, 0.0)
         reach = float(ndtri(0.975) + ndtri(power))
         factor = 1.0
         for _ in range(20):  # degrees of freedom grow too
@@ -179,8 +179,9 @@ class SampledMean:
             factor = (1.0 - fixed) / left
             df_own = max(self.sizes[grown] * factor - 1, 1.0)
             df_fixed = self.sizes[1 - grown] - 1
-            spread = ((own + rest) / factor) ** 2 / df_own + (fixed + rest / factor) ** 2 / df_fixed
-            df = max(((own + rest) / factor + fixed) ** 2 / spread, min(df_own, df_fixed))
+            falling = (growing + rest) / factor
+            spread = falling**2 / df_own + (fixed + rest / factor) ** 2 / df_fixed
+            df = max((falling + fixed) ** 2 / spread, min(df_own, df_fixed))
             reach = float(stdtrit(df, 0.975) + stdtrit(df, power))
         return factor
 

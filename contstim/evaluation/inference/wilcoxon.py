@@ -10,15 +10,11 @@ from scipy.stats import norm, rankdata
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known
+from contstim.evaluation.ceilings import DECIMALS
+from contstim.evaluation.options import TEST_METHODS, ZERO_METHODS
 
-#: What becomes of differences that are zero.
-ZERO_METHODS = ("zsplit", "pratt", "wilcox")
-#: How the p-value is found.
-TEST_METHODS = ("auto", "exact", "asymptotic", "scipy-1.7")
 # Up to here the exact distribution takes milliseconds; beyond, the normal one is as good.
 _MOST_EXACT = 100
-# Differences of means that are equal but for rounding must tie.
-_DECIMALS = 12
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,7 @@ def wilcoxon_signed_rank(
         raise InputError("a signed-rank test needs a vector with at least one difference")
     if not np.isfinite(given).all():
         raise InputError("a signed-rank test needs finite differences")
-    d = np.round(given, _DECIMALS)
+    d = np.round(given, DECIMALS)
     n_zero = int((d == 0).sum())
     n_all = len(d)
     smallest = min(1.0, float(2.0 ** (1 - n_all)))

@@ -15,7 +15,7 @@ from contstim.evaluation.ceilings import (
     distance_from_pair,
     effect_on_others,
 )
-from contstim.evaluation.measures.base import TrialMean
+from contstim.evaluation.measures import TrialMean
 from contstim.evaluation.subset import Subset
 
 

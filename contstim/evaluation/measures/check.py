@@ -15,7 +15,7 @@ from contstim.evaluation.ceilings import (
     distance_from_pair,
     effect_on_others,
 )
-from contstim.evaluation.measures.base import Measure
+from contstim.evaluation.measures import Measure
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -159,5 +159,5 @@ def _corrections(measure: Measure, subset: Subset) -> None:
         effect_on_others(subset, cells),
         distance_from_pair(subset),
     )
-    for one, two in zip(fast, plain, strict=True):
-        _agree("corrections of ceilings", measure, one, two, _TOLERANCE)
+    for computed, looped in zip(fast, plain, strict=True):
+        _agree("corrections of ceilings", measure, computed, looped, _TOLERANCE)

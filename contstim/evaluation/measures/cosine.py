@@ -15,7 +15,7 @@ from contstim.evaluation.ceilings import (
     distance_from_pair,
     effect_on_others,
 )
-from contstim.evaluation.measures.base import Measure, Resampled
+from contstim.evaluation.measures import Measure, Resampled
 from contstim.evaluation.ranks import (
     SegmentRanks,
     signed_rank_cosine,
