@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
@@ -31,10 +31,6 @@ from contstim.text.words import LIKENESSES
 STARTS = ("partitioned", "shared", "all")
 
 
-def _starts(value: str) -> str:
-    return "partitioned" if value == "dealt" else value  # its name in plans written before
-
-
 @settings
 class SynthesisOptions(StageOptions):
     """``[synthesis]``: how sentences are written.
@@ -46,9 +42,9 @@ class SynthesisOptions(StageOptions):
         a study plan these stand beside the others.
     starts
         ``partitioned``: the sentences are shuffled by the study's seed and shared out to the model
-        pairs in turn, so that each starts one pair's triplets (as published); ``dealt`` means the
-        same. ``shared``: every pair may start from every sentence, in an order of its own.
-        ``all``: every pair starts from every sentence, in the order given.
+        pairs in turn, so that each starts one pair's triplets (as published). ``shared``: every
+        pair may start from every sentence, in an order of its own. ``all``: every pair starts from
+        every sentence, in the order given.
     per_pair
         At most so many start sentences a pair; by default all of its own.
     per_sentence
@@ -88,7 +84,7 @@ class SynthesisOptions(StageOptions):
         "n-grams; else bounded, the most promising words first within a budget)",
     )
     of_strategy: dict[str, Any] = field(default_factory=dict)
-    starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = option(
+    starts: Annotated[str, one_of(STARTS)] = option(
         "partitioned",
         "sentences that a pair starts from: all, in the order given (the default); shared, in an "
         "order of its own; partitioned, each sentence for one pair",

@@ -130,7 +130,8 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
         table.meta.with_name(f".{table.meta.name}{'.' * 21}").exists()
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(out, error) from None
+        reason = error.strerror or error
+        raise OutputError(f"cannot write {out}: {reason}; choose another output") from None
     try:
         yield folder
     except LockedError:
@@ -139,10 +140,6 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
         if not (folder / "tasks").is_dir():
             remove(folder)  # nothing is in it but scores of sentences that cannot be used so
         raise
-
-
-def _unwritable(out: Path, error: OSError) -> OutputError:
-    return OutputError(f"cannot write {out}: {error.strerror or error}; choose another output")
 
 
 def _is_there(table: StageTable, settings: dict[str, Any]) -> bool:

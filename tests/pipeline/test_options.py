@@ -38,13 +38,6 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
 
 
-def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
-    path = tmp_path / "e.toml"
-    path.write_text(GOOD + "[synthesis]\nstarts = 'dealt'\n", "utf-8")
-    plan = read_study_plan(path)
-    assert plan.table(SynthesisOptions).starts == "partitioned"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
