@@ -193,8 +193,8 @@ def test_a_static_site_has_a_bundle_for_each_assignment(
 @pytest.mark.parametrize(
     ("endpoint", "experiment", "message"),
     [
-        ("http://pipe.example/", "a", "no https address; data would travel unprotected"),
-        ("pipe", "a", "no https address"),
+        ("http://pipe.example/", "a", "not an https address; data would travel unprotected"),
+        ("pipe", "a", "not an https address"),
         ("https://x.example; script-src *", "a", "signs that no address has"),
         ("https://pipe.example/", None, "needs the experiment's id"),
         (None, "a", "needs an endpoint"),
@@ -312,7 +312,7 @@ def test_what_jatos_refuses_is_refused(
 
 def test_archives_of_the_wrong_layout_are_refused(study: Study, vendored: Path) -> None:
     archive = jatos_archive(study)
-    with pytest.raises(ValidationError, match="no ZIP file"):
+    with pytest.raises(ValidationError, match="not a ZIP file"):
         check_jatos_archive(io.BytesIO(archive[:100]))
     for name, message in (
         ("second.jas", "holds 2 .jas files"),
