@@ -49,7 +49,7 @@ CONTRIBUTING = """\
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(tmp_path: Path) -> Path:
     """A repository without faults."""
     for folder in ("contstim/cli", "docs", "models", "tests"):
         (tmp_path / folder).mkdir(parents=True)
@@ -69,8 +69,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     test = '"""Commands: `contstim.cli.score` and\n`contstim.cli.select`."""\n'
     (tmp_path / "tests/test_commands.py").write_text(test, "utf-8")
     (tmp_path / "tests/test_two.py").write_text('"""Both: `contstim.one`."""\n', "utf-8")
-    monkeypatch.setattr(checker, "NOT_YET_BY_TESTS", set())
-    monkeypatch.setattr(checker, "NOT_YET_BY_NAMES", set())
     return tmp_path
 
 

@@ -27,9 +27,6 @@ CODE = re.compile(r"^```.*?^```|^ {4}.*?$|`[^`]+`", re.MULTILINE | re.DOTALL)
 #: Local names that do not say what they hold, where more than a few lines read them.
 EMPTY_NAMES = {"found", "known", "own", "kept", "one", "told", "said", "mine"}
 FEW_LINES = 5
-#: Rooms of `contstim/` that are not yet held to a rule: to become empty.
-NOT_YET_BY_TESTS = {}
-NOT_YET_BY_NAMES = {}
 #: Where CONTRIBUTING.md has the table of floors.
 FLOORS = re.compile(r"(<!-- floors: .*? -->\n\n).*?(<!-- end of floors -->)", re.DOTALL)
 
@@ -251,11 +248,6 @@ def names_known(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-def room_of(path: str) -> str:
-    """Return the folder of ``contstim/`` that a module is in, or the module's name."""
-    return _module(path).split(".")[1] if path != "contstim/__init__.py" else "__init__"
-
-
 def modules_without_test(root: Path, trees: dict[str, ast.Module]) -> list[str]:
     """Report modules that not exactly one test file names, and what is named and is no module.
 
@@ -281,7 +273,7 @@ def modules_without_test(root: Path, trees: dict[str, ast.Module]) -> list[str]:
         tests = named_by[_module(path)]
         if len(tests) > 1:
             findings.append(f"{path}: both {' and '.join(tests)} name it; let one do so")
-        elif not tests and room_of(path) not in NOT_YET_BY_TESTS and _defines(tree):
+        elif not tests and _defines(tree):
             findings.append(f"{path}: no test file has its name, nor names it in its docstring")
     return findings
 
@@ -297,7 +289,6 @@ def empty_names(trees: dict[str, ast.Module]) -> list[str]:
     return [
         f"{path}:{line}: {name!r} does not say what it holds; name what it is"
         for path, tree in trees.items()
-        if room_of(path) not in NOT_YET_BY_NAMES
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         and lines_of_body(function) > FEW_LINES
