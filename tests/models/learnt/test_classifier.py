@@ -23,7 +23,7 @@ from contstim.models.registry import score_kind
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.report.page import triplets_page
+from contstim.report.triplets_page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
