@@ -24,7 +24,7 @@ import transformers
 
 from contstim import load_model
 from contstim.errors import ModelFileError
-from contstim.models.hf.checkpoint import quiet
+from contstim.models.hf.opening import quiet
 from contstim.text import Sentence, WordList
 
 WINDOW = 16
