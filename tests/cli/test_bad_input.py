@@ -153,7 +153,10 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
     [
         (["scor"], "invalid choice: 'scor'"),
         (["score", "x.txt"], "--model"),
-        (["synthesize", "The door was open."], "say which models"),
+        (
+            ["synthesize", "The door was open."],
+            "name the models: --pair SPEC_1 SPEC_2 for triplets",
+        ),
         (["synthesize", "--reject", "contstim:bigram", "x y"], "needs accept; give that"),
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
         (
@@ -260,7 +263,7 @@ def test_one_way_synthesis_refuses_what_it_would_ignore(fail, sentences: str) ->
     same = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:bigram")
     assert "needs different models" in fail(*same, "--sentences", sentences)
     pair = ("--pair", "contstim:bigram", "contstim:trigram")
-    assert "say which models" in fail("synthesize", *pair, "--reject", "contstim:bigram", "x y")
+    assert "name the models once" in fail("synthesize", *pair, "--reject", "contstim:bigram", "x y")
 
 
 def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:
