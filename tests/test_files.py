@@ -307,8 +307,8 @@ def test_a_lock_that_nobody_signed(
     with pytest.raises(LockedError) as error, lock(path, "the run", wait=wait):
         raise AssertionError
     assert str(error.value) == (
-        f"the lock {path} says of nobody that they hold the run: who made it was killed that "
-        "moment; remove it if nobody works there"
+        f"the lock {path} does not say who holds the run: the process that made it was killed at "
+        "that moment; remove it if nothing runs there"
     )
     path.unlink()
     with lock(path, "the run", wait=wait):

@@ -113,7 +113,7 @@ def test_scores_that_are_missing() -> None:
     scores["the dog 2 barked"] = float("-inf")
     with pytest.raises(InputError, match="gives 'the dog 2 barked' the score -inf"):
         rescore(nbest, {"dogs": scores}, WordErrorRate())
-    with pytest.raises(InputError, match="may not go by the name 'length'"):
+    with pytest.raises(InputError, match="may not be called 'length'"):
         rescore(nbest, {"length": dog_scores(nbest)}, WordErrorRate())
 
 
