@@ -14,9 +14,7 @@ from contextlib import chdir
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from contstim.errors import InputError
 from contstim.files import digest_of
@@ -28,6 +26,9 @@ from contstim.tables import SCORES, csv_text
 from contstim.text import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import WordOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @settings
@@ -271,6 +272,8 @@ class Run:
     @property
     def log_probs(self) -> pd.DataFrame:
         """Log-probabilities, nats: a row per sentence, a column per model; NaN where not there."""
+        import pandas as pd  # which syntheses alone do without
+
         columns = {
             model.name: pd.Series(
                 {s: row.score for s, row in self.scores(given).items()}, dtype="float64"
