@@ -160,9 +160,12 @@ def run(args: argparse.Namespace) -> int:
         tell(diversity_line(written, chosen["natural"].astype(str)))
     for note in _training_notes(chosen):
         tell(note)
-    for name in ("ranked", "candidates", "excluded"):
+    for name in ("ranked", "candidates"):
         if name in attrs:
             tell(f"{name}: {attrs[name]}")
+    if "excluded" in attrs:
+        reasons = [f"{n} ({reason})" for reason, n in attrs["excluded"].items() if n]
+        tell(f"excluded: {', '.join(reasons) or 'none'}")
     for pair in attrs.get("pairs", ()):
         left_out = [
             f"{pair[name]} {name}" for name in ("not finite", "repeated natural") if pair[name]

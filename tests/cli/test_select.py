@@ -141,3 +141,17 @@ def test_bad_input(
     assert len(err.strip().splitlines()) == 1
     assert message in err
     assert not out.exists()
+
+
+def test_what_is_excluded_is_told_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = pd.DataFrame(
+        {"sentence": list("abcd"), "m": [-1.0, -2, -3, -4], "n": [-4.0, -2, -3, -1]}
+    )
+    scores.loc[3, "n"] = np.nan
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    main(["select", "natural", str(tmp_path / "scores.csv"), "--per-pair", "1", "--out", "-"])
+    line = next(x for x in capsys.readouterr().err.splitlines() if x.startswith("excluded: "))
+    assert "1 (missing score)" in line
+    assert not {*"{}':"} & {*line.removeprefix("excluded: ")}
