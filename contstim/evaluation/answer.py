@@ -31,8 +31,8 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:
         return []
-    rows = _like(models, models.iloc[0]).sort_values("value", ascending=False, kind="stable")
-    pairs = _like(evaluation.comparisons, rows.iloc[0])
+    rows = of_same(models, models.iloc[0]).sort_values("value", ascending=False, kind="stable")
+    pairs = of_same(evaluation.comparisons, rows.iloc[0])
     leaders = _leading(rows)
     sentences = [_headline(rows, leaders, pairs)]
     outside = pairs[~(pairs["model_1"].isin(leaders) & pairs["model_2"].isin(leaders))]
@@ -82,11 +82,9 @@ def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> lis
     ]
 
 
-def _like(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+def of_same(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
     """Return the rows of a table that are of the analysis and measure of a row."""
-    same = (table["analysis"] == row["analysis"]) & (table["measure"] == row["measure"])
-    part: pd.DataFrame = table[same]
-    return part
+    return table[(table[["analysis", "measure"]] == row[["analysis", "measure"]]).all(axis=1)]
 
 
 def _leading(rows: pd.DataFrame) -> list[str]:
@@ -177,10 +175,8 @@ def _against_others(pairs: pd.DataFrame) -> str:
     if len(better) == len(pairs) == 1:
         parts = [f"better than {_distant(better.iloc[0])}"]
     elif len(better):
-        share = f"all {len(pairs)}"
-        if len(better) < len(pairs):
-            share = f"{len(better)} of {len(pairs)}"
-        parts = [f"better than {share} other models"]
+        share = f"{len(better)} of" if len(better) < len(pairs) else "all"
+        parts = [f"better than {share} {len(pairs)} other models"]
     for words in ("not tested against", "worse than", "equivalent to", "not told apart from"):
         rows = pairs[pairs["verdict"] == words]
         if rows.empty:
@@ -235,9 +231,8 @@ def _near_ceiling(row: pd.Series) -> str:
 
 
 def _highest(row: pd.Series) -> str:
-    sentence = (
-        f"The highest value is {row['value']:.3f}{_interval(row, ' ({})')}, of {row['model']}"
-    )
+    highest = f"{row['value']:.3f}{_interval(row, ' ({})')}"
+    sentence = f"The highest value is {highest}, of {row['model']}"
     if row["ceiling_lower"] == row["ceiling_lower"]:
         sentence += (
             f"; its noise ceiling runs from {row['ceiling_lower']:.3f} to "

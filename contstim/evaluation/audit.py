@@ -15,6 +15,8 @@ from contstim.files import write_whole
 from contstim.tables import neutral_table, require_columns, table_text
 
 _LEAST_TRIALS = 10
+# Random orders of a participant's answers, to which their runs are compared.
+_ORDERS = 1999
 _PATTERNS = (
     *("participant", "n_trials", "fast", "log_sd", "median_rt_ms", "unfocused"),
     *("hidden_s", "same", "longest_run", "run_p"),
@@ -86,7 +88,8 @@ def pattern_table(
         given = answers["choice"].to_numpy(dtype=np.int64)
         times = answers["rt_ms"].to_numpy(dtype=np.float64)
         away = (answers["focus_losses"] > 0) | (answers["hidden_ms"] > 0)
-        longest = _longest_run(given[None])[0]
+        longest = int(_longest_run(given[None])[0])
+        orders = rng.permuted(np.broadcast_to(given, (_ORDERS, len(given))), axis=1)
         rows.append(
             {
                 "participant": name,
@@ -97,8 +100,9 @@ def pattern_table(
                 "unfocused": float(away.mean()),
                 "hidden_s": float(answers["hidden_ms"].sum() / 1000),
                 "same": float(np.unique(given, return_counts=True)[1].max() / len(given)),
-                "longest_run": int(longest),
-                "run_p": _run_p(given, int(longest), rng),
+                "longest_run": longest,
+                # The order at hand is one of the random ones.
+                "run_p": float((1 + (_longest_run(orders) >= longest).sum()) / (_ORDERS + 1)),
             }
         )
     table = pd.DataFrame(rows, columns=list(_PATTERNS))
@@ -125,12 +129,6 @@ def _longest_run(orders: IntArray) -> IntArray:
         run = np.where(orders[:, t] == orders[:, t - 1], run + 1, 1)
         longest = np.maximum(longest, run)
     return longest
-
-
-def _run_p(given: IntArray, longest: int, rng: np.random.Generator, n: int = 1999) -> float:
-    """Return the share of random orders with a run as long (the order itself counted)."""
-    orders = rng.permuted(np.broadcast_to(given, (n, len(given))), axis=1)
-    return float((1 + (_longest_run(orders) >= longest).sum()) / (n + 1))
 
 
 def _holm(p: pd.Series) -> pd.Series:

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray
-from contstim.errors import InputError, NoDataError, UnknownNameError, ValidationError
+from contstim.errors import InputError, NoDataError, ValidationError, require_known
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, MISSING, require_columns
 
@@ -281,19 +281,23 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
             out["group"].isna(),
             "a row has no group ({rows}); give one to every row, or to none",
         )
-    defaults = {"group": "1", "condition": "all trials"}
     others = [column for column in out.columns if column not in CHOICE_COLUMNS]
     if "trial" not in out:
         out["trial"] = out.groupby("participant").cumcount() + 1
     out = out.reindex(columns=[*CHOICE_COLUMNS, *others])
-    for column, value in defaults.items():
+    for column, value in (("group", "1"), ("condition", "all trials")):
         out[column] = out[column].astype(object).fillna(value).astype("str")
     for column in ("model_1", "model_2"):
         out[column] = out[column].astype("str").where(out[column].notna())
-    _refuse_half_targets(out)
+    first, second = out["model_1"], out["model_2"]
+    refuse_rows(first.isna() != second.isna(), "a pair names one model but not the other ({rows})")
+    same = first.notna() & (first == second)
+    refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = _checked_times(out["rt_ms"])
     if "expected" in out:
-        out["expected"] = _checked_expected(out["expected"])
+        given, out["expected"] = out["expected"], pd.to_numeric(out["expected"], errors="coerce")
+        odd = given.notna() & ~out["expected"].isin([1, 2])
+        refuse_rows(odd, "expected must be 1 or 2, not {value!r} ({rows})", given)
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]
@@ -305,13 +309,6 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out["participant"],
     )
     return out
-
-
-def _refuse_half_targets(table: pd.DataFrame) -> None:
-    first, second = table["model_1"], table["model_2"]
-    refuse_rows(first.isna() != second.isna(), "a pair names one model but not the other ({rows})")
-    same = first.notna() & (first == second)
-    refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
 
 
 def _checked_times(given: pd.Series) -> pd.Series:
@@ -334,13 +331,6 @@ def _checked_times(given: pd.Series) -> pd.Series:
             "give them as rt_s (--column rt_s=THEIRS), or leave the column out"
         )
     return times
-
-
-def _checked_expected(given: pd.Series) -> pd.Series:
-    expected = pd.to_numeric(given, errors="coerce")
-    odd = given.notna() & ~expected.isin([1, 2])
-    refuse_rows(odd, "expected must be 1 or 2, not {value!r} ({rows})", given)
-    return expected
 
 
 def align_choices(table: pd.DataFrame) -> pd.DataFrame:
@@ -369,10 +359,8 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_turned(table: pd.DataFrame) -> BoolArray:
-    turned: BoolArray = (
-        table["sentence_1"].astype(object) > table["sentence_2"].astype(object)
-    ).to_numpy(bool)
-    return turned
+    first, second = (table[name].astype(object) for name in ("sentence_1", "sentence_2"))
+    return np.asarray(first > second, dtype=np.bool_)
 
 
 def turn_pairs(table: pd.DataFrame, turn: BoolArray) -> pd.DataFrame:
@@ -485,13 +473,11 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
     if scale == "slider":
         return ratings
     if scale is not None:
-        if scale not in _VALUES:
-            raise UnknownNameError.among("rating scale", scale, [*_VALUES, "slider"])
+        require_known("rating scale", scale, [*_VALUES, "slider"])
         message = f"rating {{value:g}} is not on the {scale} scale ({{rows}})"
         refuse_rows(~ratings.isin(_VALUES[scale]), message, ratings)
         return ratings
-    given = frozenset(ratings.unique().tolist())
-    if any(given <= values for values in _VALUES.values()):
+    if any(ratings.isin(values).all() for values in _VALUES.values()):
         return ratings
     refuse_rows(
         ~ratings.isin(frozenset().union(*_VALUES.values())),

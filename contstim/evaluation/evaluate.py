@@ -121,8 +121,7 @@ def evaluate(
         require_known("model", name, data.models)
     notes = [*human.notes, *study.notes, *named, *check_targets(data.pairs, data.models)]
     inference, options, levels = _inference(data, options, notes)
-    analyses = options.analyses or default_analyses(_with_targets(data))
-    notes += _conditions_left_out(data, options, analyses)
+    analyses = options.analyses or _analyses(data, notes)
     shown = track(analyses, len(analyses), "evaluating")
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
     compared, comparisons, details = result_tables(outcomes, inference, options)
@@ -183,7 +182,9 @@ def _standing(
     from contstim.adaptive.standing import study_standing  # few studies are adaptive
 
     try:
-        return study_standing(choices, rising(study.whole(), study.kinds), options.adaptive)
+        # Of the sentences of the choices and of all others.
+        scores = whole_table(study.source, study.scores)
+        return study_standing(choices, rising(scores, study.kinds), options.adaptive)
     except InputError as error:
         notes.append(f"Posterior, fit and verdict of the adaptive study are missing: {error}.")
         return None
@@ -241,10 +242,6 @@ class _Scored:
         ]
         return cls(choices, source, table, tokens, kinds, notes)
 
-    def whole(self) -> pd.DataFrame:
-        """Return the scores of the sentences of the choices and of all others."""
-        return whole_table(self.source, self.scores)
-
 
 def evaluate_file(
     path: str | Path,
@@ -289,27 +286,23 @@ def evaluate_file(
     return result
 
 
-def _with_targets(data: TrialData) -> pd.DataFrame:
-    """Return the pairs, without targets where no model that trials target has scores."""
-    targets = data.pairs[["model_1", "model_2"]]
-    if not data.models or targets.isin(data.models).any(axis=None):
-        return data.pairs
-    return data.pairs.assign(model_1=None, model_2=None)
+def _analyses(data: TrialData, notes: list[str]) -> tuple[Analysis, ...]:
+    """Return the analyses where none are named; conditions left out are added to the notes."""
+    pairs = data.pairs
+    conditions = pairs.loc[compares_models(pairs), "condition"].nunique()
+    if conditions > MOST_CONDITIONS:
+        notes.append(
+            f"There are {conditions} conditions; they are not analysed one by one unless named."
+        )
+    if data.models and not pairs[["model_1", "model_2"]].isin(data.models).any(axis=None):
+        pairs = pairs.assign(model_1=None, model_2=None)  # of targeted models none has scores
+    return default_analyses(pairs)
 
 
 def _compared(data: TrialData) -> TrialData:
     """Return the trials that were asked to compare models; all if none was."""
     asked = compares_models(data.pairs).to_numpy()
     return data.of_pairs(asked) if asked.any() and not asked.all() else data
-
-
-def _conditions_left_out(
-    data: TrialData, options: EvaluationOptions, analyses: tuple[Analysis, ...]
-) -> list[str]:
-    conditions = data.pairs.loc[compares_models(data.pairs), "condition"].nunique()
-    if options.analyses or conditions <= MOST_CONDITIONS:
-        return []
-    return [f"There are {conditions} conditions; they are not analysed one by one unless named."]
 
 
 def _summary(before: pd.DataFrame, included: pd.DataFrame, data: TrialData) -> Summary:

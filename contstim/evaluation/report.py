@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from matplotlib.axes import Axes
 
-from contstim.evaluation.answer import answer_sentences, result_sentences
+from contstim.evaluation.answer import answer_sentences, of_same, result_sentences
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.wording import (
     exclusion_sentences,
@@ -27,11 +27,7 @@ from contstim.evaluation.wording import (
 from contstim.files import write_whole
 from contstim.plugins import Registry
 from contstim.progress import waiting
-from contstim.report.model_figure import (
-    feature_figure,
-    model_figure,
-    normalisation_figure,
-)
+from contstim.report.model_figure import feature_figure, normalisation_figure
 from contstim.report.page import Page
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import sheet, svg_text
@@ -137,45 +133,30 @@ def _models(evaluation: Evaluation, page: ReportPage) -> None:
             page.paragraph(scope_sentence(evaluation, str(rows["unit"].iloc[0])))
         if number or not answered:
             _model_figure(evaluation, page, rows)
-        compared = _part(evaluation.comparisons, rows)
-        compared = compared.assign(verdict=_verdicts(compared))
+        compared = of_same(evaluation.comparisons, rows.iloc[0])
+        compared = compared.assign(
+            verdict=[
+                f"{row[row['verdict'].replace(' ', '_')]} is better"
+                if row["verdict"] in ("model 1", "model 2")
+                else row["verdict"]
+                for row in compared.to_dict("records")
+            ]
+        )
         for table, columns in ((rows, _MODEL_COLUMNS), (compared, _COMPARISON_COLUMNS)):
             noted = (table["note"] != "").any()
             page.table(table, columns if noted else columns[:-1])
         last = str(analysis)
 
 
-def _part(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what `table` has of the analysis and measure that `rows` are of."""
-    here = rows.iloc[0]
-    same = (table["analysis"] == here["analysis"]) & (table["measure"] == here["measure"])
-    part: pd.DataFrame = table[same]
-    return part
-
-
-def _verdicts(compared: pd.DataFrame) -> list[str]:
-    """Return the verdicts, with the name of the model that is better."""
-    return [
-        f"{row[row['verdict'].replace(' ', '_')]} is better"
-        if row["verdict"] in ("model 1", "model 2")
-        else row["verdict"]
-        for row in compared.to_dict("records")
-    ]
-
-
 def _model_figure(evaluation: Evaluation, page: ReportPage, rows: pd.DataFrame) -> bool:
     """Draw an analysis by one measure; return whether there was anything to draw."""
-    if rows["value"].isna().all():
+    analysis, measure = (str(rows[name].iloc[0]) for name in ("analysis", "measure"))
+    figure = evaluation.figure(analysis, measure, sheet()[0])
+    if figure is None:
         return False
-    analysis, measure, unit = (str(rows[name].iloc[0]) for name in ("analysis", "measure", "unit"))
-    details = evaluation.details
-    units = _part(details.groups if unit == "group" else details.participants, rows)
-    kind, compared = MEASURES[measure], _part(evaluation.comparisons, rows)
-    figure = model_figure(
-        *(rows, compared, units), ax=sheet()[0], label=kind.label, chance=kind.chance
-    )
+    label = MEASURES[measure].label
     caption = (
-        f"{kind.label[0].upper()}{kind.label[1:]} of each model, on {span(rows['n_trials'])} "
+        f"{label[0].upper()}{label[1:]} of each model, on {span(rows['n_trials'])} "
         "sentence pairs. The grey band is the noise ceiling: the best possible model of these "
         "people would lie between its bounds. On the right, a filled dot is a model and the open "
         "dots below it are those it beats at a false discovery rate of 0.05 (the share of false "
@@ -210,12 +191,10 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
         return
     for condition, block in evaluation.pairs.model_agreement.groupby("condition", sort=False):
         n = int(block["n_trials"].iloc[0])
+        names, label = ("model_1", "model_2", "agreement"), "pairs ordered alike"
         yield (
             f"agreement-{condition}",
-            matrix_figure(
-                *(block, "model_1", "model_2", "agreement", models),
-                *("pairs ordered alike", 0.5, True, sheet()[0]),
-            ),
+            matrix_figure(block, *names, models, label, symmetric=True, ax=sheet()[0]),
             f"Share of the {n} sentence pairs ({condition}) that two models order alike.",
         )
     for condition, block in evaluation.pairs.consistency.groupby("condition", sort=False):
@@ -230,13 +209,11 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
         )
     table = evaluation.pairs.natural_preference
     if len(table):
-        names = list(dict.fromkeys([*models, *table["accepts"], *table["rejects"]]))
+        order = list(dict.fromkeys([*models, *table["accepts"], *table["rejects"]]))
+        names = ("accepts", "rejects", "natural_chosen")
         yield (
             "natural-preference",
-            matrix_figure(
-                *(table, "accepts", "rejects", "natural_chosen", names, "natural chosen"),
-                ax=sheet()[0],
-            ),
+            matrix_figure(table, *names, order, "natural chosen", ax=sheet()[0]),
             "Share of choices of the natural over the synthetic sentence that the row's model "
             f"accepts and the column's rejects; {span(table['n_trials'])} pairs per cell.",
         )
@@ -274,25 +251,21 @@ def _controls(evaluation: Evaluation, page: ReportPage) -> None:
             "Accuracy of a mix of log-probability, MeanLP and PenLP fitted on the other sentence "
             "pairs, against that of the log-probability alone."
         )
-        page.draw(
-            "normalisation", normalisation_figure(controls.normalisation, sheet()[0]), caption
-        )
-    for name, table in (
-        ("token counts", controls.token_counts),
-        ("word features", controls.features),
-    ):
+        figure = normalisation_figure(controls.normalisation, sheet()[0])
+        page.draw("normalisation", figure, caption)
+    tables = {"token counts": controls.token_counts, "word features": controls.features}
+    for name, table in tables.items():
         if len(table):
             page.heading(f"Control: {name}")
             page.table(table)
             page.paragraph(scope_sentence(evaluation, "pair"))
-    if len(controls.features):
-        for feature in dict.fromkeys(controls.features["feature"].astype("str")):
-            figure = feature_figure(controls.features, feature, ax=sheet()[0])
-            caption = (
-                f"Mean {feature.replace('_', ' ')} of the preferred minus the rejected sentence, "
-                "for models and for people on the same pairs."
-            )
-            page.draw(f"feature-{feature}", figure, caption)
+    for feature in dict.fromkeys(controls.features["feature"].astype("str")):
+        figure = feature_figure(controls.features, feature, ax=sheet()[0])
+        caption = (
+            f"Mean {feature.replace('_', ' ')} of the preferred minus the rejected sentence, "
+            "for models and for people on the same pairs."
+        )
+        page.draw(f"feature-{feature}", figure, caption)
 
 
 def _instructive(evaluation: Evaluation, page: ReportPage) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from contstim.evaluation.answer import answer_sentences
+from contstim.evaluation.answer import answer_sentences, of_same
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
@@ -260,11 +260,8 @@ class Evaluation:
             return None
         first = rows.iloc[0]
         unit = self.details.groups if first["unit"] == "group" else self.details.participants
-        models, comparisons, people = (
-            t[(t["analysis"] == first["analysis"]) & (t["measure"] == first["measure"])]
-            for t in (self.models, self.comparisons, unit)
-        )
-        kind = MEASURES[first["measure"]]
+        models, comparisons = of_same(self.models, first), of_same(self.comparisons, first)
+        people, kind = of_same(unit, first), MEASURES[first["measure"]]
         return model_figure(
             models, comparisons, people, ax=ax, label=kind.label, chance=kind.chance
         )
