@@ -87,11 +87,8 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
     for name, of_condition in _by_condition(data):
         counted = (votes >= min_participants) & of_condition
         n = int(counted.sum())
-        row: dict[str, object] = {
-            "condition": name,
-            "n_trials": n,
-            "n_choices": int(votes[counted].sum()),
-        }
+        n_choices = int(votes[counted].sum())
+        row: dict[str, object] = {"condition": name, "n_trials": n, "n_choices": n_choices}
         if n:
             row["near_unanimous"] = float((majority >= needed)[counted].mean())
             # With a threshold of half or less one outcome would be counted on both sides.
@@ -99,18 +96,14 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
             row["chance"] = float(np.minimum(1.0, 2 * tail).mean())
             row["majority"] = float((majority / votes)[counted].mean())
         row["note"] = "" if n else f"no trial with {min_participants} participants"
-        row["expected_chosen"] = _expected_share(trials[counted])
+        if "expected" in trials:
+            known = trials[counted & trials["expected"].notna()]
+            good = known["n_2"].where(known["expected"] == 2, known["n_1"])
+            if len(known):
+                row["expected_chosen"] = good.sum() / (known["n_1"] + known["n_2"]).sum()
         rows.append(row)
     columns = ["condition", "n_trials", "n_choices", "near_unanimous", "chance", "majority"]
     return pd.DataFrame(rows).reindex(columns=[*columns, "expected_chosen", "note"])
-
-
-def _expected_share(trials: pd.DataFrame) -> float | None:
-    if "expected" not in trials or trials["expected"].isna().all():
-        return None
-    known = trials[trials["expected"].notna()]
-    good = known["n_2"].where(known["expected"] == 2, known["n_1"])
-    return float(good.sum() / (known["n_1"] + known["n_2"]).sum())
 
 
 def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd.DataFrame:
@@ -137,7 +130,7 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
             both = of_condition & ~np.isnan(first) & ~np.isnan(second)
             first_half, second_half = first[both], second[both]
             norm = np.sqrt((first_half @ first_half) * (second_half @ second_half))
-            used = max(used, int(both.sum()))
+            used = max(used, len(first_half))
             if norm > 0:
                 r.append(float(first_half @ second_half / norm))
         row: dict[str, object] = {"condition": name, "n_trials": used, "n_splits": len(r)}
@@ -204,21 +197,17 @@ def consistency_table(data: TrialData) -> pd.DataFrame:
     targeted = data.pairs[data.pairs["model_1"].notna()]
     for keys, block in targeted.groupby(["condition", "model_1", "model_2"], sort=False):
         condition, first, second = keys
-        swapped = (
-            (data.pairs["condition"] == condition)
-            & (data.pairs["model_1"] == second)
-            & (data.pairs["model_2"] == first)
-        )
+        turned = [condition, second, first]
+        swapped = (data.pairs[["condition", "model_1", "model_2"]] == turned).all(axis=1)
         if swapped.any() and str(second) < str(first):
             continue  # the two orders are one block, met under the other
         mask = swapped.to_numpy(dtype=bool, copy=True)
         mask[block.index.to_numpy()] = True
         for model, other in ((first, second), (second, first)):
-            if model not in index:
-                continue
-            subset = Subset.of_pairs(data, mask, np.array([index[model]]))
-            value = float(np.nanmean(ACCURACY.values(subset)))
-            rows.append((condition, model, other, value, subset.n_pairs))
+            if model in index:
+                subset = Subset.of_pairs(data, mask, np.array([index[model]]))
+                value = float(np.nanmean(ACCURACY.values(subset)))
+                rows.append((condition, model, other, value, subset.n_pairs))
     columns = ["condition", "model", "other", "accuracy", "n_trials"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -284,10 +273,8 @@ def instructive_table(
             if share[place] <= 0.5:
                 break
             pair = pool.iloc[place]
-            other = None
-            if hit.any():
-                other = pair["model_2"] if pair["model_1"] == model else pair["model_1"]
-            other = other if other in data.models else None
+            other = pair["model_2"] if pair["model_1"] == model else pair["model_1"]
+            other = other if hit.any() and other in data.models else None
             row = {"model": model, "condition": pair["condition"], "other": other}
             sides = ("2", "1") if ratio[place] > 0 else ("1", "2")
             for name, side in zip(("preferred", "rejected"), sides, strict=True):

@@ -131,7 +131,11 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     if not np.isfinite(spread).all():
         raise InputError("the mixed model did not converge on these choices")
     mean, covariance = _laplace(y, sparse.csr_array(signs[:, fixed]), random, spread[kinds])
-    loading = _centred(labels, fixed)
+    # From parameters to abilities with mean 0 in each component.
+    full = np.zeros((len(labels), len(fixed)))
+    full[fixed, np.arange(len(fixed))] = 1.0
+    same = labels[:, None] == labels[None, :]
+    loading = full - (same / same.sum(axis=1, keepdims=True)) @ full
     ability, covariance = loading @ mean, loading @ covariance @ loading.T
     sd = np.sqrt(np.diag(covariance))
     abilities = pd.DataFrame(
@@ -147,14 +151,6 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     )
     compared = _comparisons(models, labels, ability, covariance)
     return BradleyTerry(abilities, compared, float(spread[0]), float(spread[1]))
-
-
-def _centred(labels: IntArray, fixed: IntArray) -> FloatArray:
-    """Return the matrix from parameters to abilities with mean 0 in each component."""
-    full = np.zeros((len(labels), len(fixed)))
-    full[fixed, np.arange(len(fixed))] = 1.0
-    same = labels[:, None] == labels[None, :]
-    return np.asarray(full - (same / same.sum(axis=1, keepdims=True)) @ full)
 
 
 def _random_effects(table: pd.DataFrame, signs: FloatArray) -> tuple[sparse.csr_matrix, IntArray]:

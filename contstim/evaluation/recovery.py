@@ -85,10 +85,6 @@ class _DesignPairs:
     n_random: int
     usable: IntArray
 
-    @property
-    def size(self) -> int:
-        return self.n_random or len(self.pairs)
-
 
 def recovery(
     designs: Mapping[str, pd.DataFrame | int],
@@ -263,7 +259,8 @@ def _studies(
         For each study and number of participants 1 over the number of best models if the right one
         is among them, else 0; shape (studies, n_participants).
     """
-    n, k, total = len(right), design.size, n_participants * trials_each
+    n, k = len(right), design.n_random or len(design.pairs)
+    total = n_participants * trials_each
     if design.n_random:
         drawn = np.stack([rng.choice(design.usable, 2 * k, replace=False) for _ in range(n)])
         differences = scaled[drawn[:, k:]] - scaled[drawn[:, :k]]  # studies, pairs, models

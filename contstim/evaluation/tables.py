@@ -21,6 +21,7 @@ _CEILING_COLUMNS = (
 )
 
 
+_NO_PARTICIPANT = "no participant has a value for both models"
 # What every inference says of a contrast, beside its p-value and effect size.
 _TESTED = ("side", "ci_low", "ci_high", "n_units", "test")
 
@@ -32,25 +33,29 @@ def result_tables(
     models, comparisons, people, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
         if outcome.analysis.target == "all" and outcome.parts:
-            ceilings.append(_ceiling_row(outcome))
+            part = outcome.parts[0]
+            lower, upper = part.ceilings.lower.value, part.ceilings.upper.value
+            there = ~np.isnan(lower)
+            values = mean_there(lower), mean_there(upper[there]), int(there.sum())
+            note = "" if there.any() else "no trial was seen by enough other participants"
+            sizes = part.subset.n_pairs, part.subset.n_rows
+            ceilings.append((*_named(outcome).values(), *values, *sizes, note))
         if not outcome.data.models:
             continue
         pairs = _pairs(outcome, options)
         of_models, of_pairs = inference(outcome, pairs)
-        models.append(_model_rows(outcome, of_models, inference, options))
-        comparisons.append(_comparison_rows(outcome, pairs, of_pairs, inference, options))
+        columns, family = inference.columns, _family(outcome, options, "ceiling tests")
+        models.append(_model_rows(outcome, of_models, columns[0], family))
+        comparisons.append(_comparison_rows(outcome, pairs, of_pairs, columns[1], options))
         people.append(_person_rows(outcome))
         groups.append(_group_rows(outcome))
     tested, compared = _stack(models), _stack(comparisons)
     if len(tested):
+        tested["unit"] = compared["unit"] = inference.unit
         _adjust(tested, compared)
-    return (
-        _ordered(tested, MODEL_COLUMNS),
-        _ordered(compared, COMPARISON_COLUMNS),
-        DetailTables(
-            _stack(people), _stack(groups), pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS))
-        ),
-    )
+    of_ceilings = pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS))
+    details = DetailTables(_stack(people), _stack(groups), of_ceilings)
+    return _ordered(tested, MODEL_COLUMNS), _ordered(compared, COMPARISON_COLUMNS), details
 
 
 def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -74,36 +79,9 @@ def _named(outcome: AnalysisValues) -> dict[str, object]:
     return {"analysis": outcome.analysis.name, "measure": outcome.measure.name}
 
 
-def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
-    part = outcome.parts[0]
-    lower, upper = part.ceilings.lower.value, part.ceilings.upper.value
-    there = ~np.isnan(lower)
-    return {
-        **_named(outcome),
-        "ceiling_lower": mean_there(lower),
-        "ceiling_upper": mean_there(upper[there]),
-        "n_participants": int(there.sum()),
-        "n_trials": part.subset.n_pairs,
-        "n_choices": part.subset.n_rows,
-        "note": "" if there.any() else "no trial was seen by enough other participants",
-    }
-
-
-def _test_columns(
-    contrast: Contrast, inference: Inference, columns: tuple[str, ...]
-) -> dict[str, object]:
-    return {name: getattr(contrast, name) for name in (*_TESTED, *columns)} | {
-        "unit": inference.unit
-    }
-
-
 def _model_rows(
-    outcome: AnalysisValues,
-    contrasts: list[Contrast],
-    inference: Inference,
-    options: EvaluationOptions,
+    outcome: AnalysisValues, contrasts: list[Contrast], columns: tuple[str, ...], family: str
 ) -> pd.DataFrame:
-    family = _family(outcome, options, "ceiling tests")
     rows = [
         {
             **_named(outcome),
@@ -115,7 +93,7 @@ def _model_rows(
             "p_ceiling": contrast.p,
             "effect_ceiling": contrast.effect,
             **_counts(outcome, m),
-            **_test_columns(contrast, inference, inference.columns[0]),
+            **{name: getattr(contrast, name) for name in (*_TESTED, *columns)},
             "note": _model_note(outcome, m, contrast),
             "family": family,
         }
@@ -166,7 +144,7 @@ def _comparison_rows(
     outcome: AnalysisValues,
     pairs: list[tuple[int, int]],
     contrasts: list[Contrast],
-    inference: Inference,
+    columns: tuple[str, ...],
     options: EvaluationOptions,
 ) -> pd.DataFrame:
     models = outcome.data.models
@@ -180,10 +158,8 @@ def _comparison_rows(
             "difference": mean_there(outcome.value[:, i] - outcome.value[:, j]),
             "p": contrast.p,
             "effect": contrast.effect,
-            **_test_columns(contrast, inference, inference.columns[1]),
-            "note": contrast.note
-            if contrast.n_units
-            else "no participant has a value for both models",
+            **{name: getattr(contrast, name) for name in (*_TESTED, *columns)},
+            "note": contrast.note if contrast.n_units else _NO_PARTICIPANT,
             "family": "planned" if {models[i], models[j]} in planned else family,
         }
         for (i, j), contrast in zip(pairs, contrasts, strict=True)
@@ -242,8 +218,7 @@ def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
     for m, model in enumerate(data.models):
         who = np.flatnonzero(_took_part(outcome, m))
         value, lower = outcome.value[who, m], outcome.lower[who, m]
-        tied, blank = np.isnan(value), np.isnan(lower)
-        note = np.where(blank, "no ceiling: too few others, or all tied", "")
+        note = np.where(np.isnan(lower), "no ceiling: too few others, or all tied", "")
         columns = {
             **_named(outcome),
             "model": model,
@@ -252,7 +227,7 @@ def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
             "value": value,
             "ceiling_lower": lower,
             "ceiling_upper": outcome.upper[who, m],
-            "note": np.where(tied, "not defined: tied on every trial", note),
+            "note": np.where(np.isnan(value), "not defined: tied on every trial", note),
         }
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)

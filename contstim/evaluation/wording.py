@@ -90,12 +90,11 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     versions = ", ".join(
         f"{name} {number}" for name, number in evaluation.provenance.versions.items()
     )
-    preset = (
-        f"The preset was {evaluation.provenance.preset!r}"
-        + ("" if options == PRESETS[evaluation.provenance.preset] else ", with changes")
-        + "."
+    preset = evaluation.provenance.preset
+    changed = "" if options == PRESETS[preset] else ", with changes"
+    paragraphs.append(
+        f"The preset was {preset!r}{changed}. Computed with {versions}; seed {options.seed}."
     )
-    paragraphs.append(f"{preset} Computed with {versions}; seed {options.seed}.")
     return paragraphs
 
 
@@ -157,11 +156,14 @@ def _analyses(evaluation: Evaluation) -> str:
 def _tests(evaluation: Evaluation) -> str:
     options = evaluation.provenance.options
     crossed = options.inference == "crossed"
-    text = "Models were compared with each other and with the lower noise ceiling by two-sided "
-    text += _crossed(options) if crossed else _signed_rank(evaluation)
-    text += (
-        " The false discovery rate was controlled by the Benjamini-Hochberg procedure, "
-        f"{_FAMILIES[options.family]}"
+    tests = (
+        f"Wilcoxon signed-rank tests across {evaluation.models['unit'].iloc[0]}s "
+        f"({_ZEROS[options.zero_method]}; p-values {_METHODS[options.test_method]})."
+    )
+    text = (
+        "Models were compared with each other and with the lower noise ceiling by two-sided "
+        f"{_crossed(options) if crossed else tests} The false discovery rate was controlled by the "
+        f"Benjamini-Hochberg procedure, {_FAMILIES[options.family]}"
     )
     if options.planned:
         named = ", ".join(" and ".join(pair) for pair in options.planned)
@@ -177,14 +179,6 @@ def _tests(evaluation: Evaluation) -> str:
             f"samples over {' and '.join(f'{level}s' for level in evaluation.provenance.levels)}."
         )
     return text
-
-
-def _signed_rank(evaluation: Evaluation) -> str:
-    options = evaluation.provenance.options
-    return (
-        f"Wilcoxon signed-rank tests across {evaluation.models['unit'].iloc[0]}s "
-        f"({_ZEROS[options.zero_method]}; p-values {_METHODS[options.test_method]})."
-    )
 
 
 def _crossed(options: EvaluationOptions) -> str:
