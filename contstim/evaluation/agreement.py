@@ -97,10 +97,10 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
             row["majority"] = float((majority / votes)[counted].mean())
         row["note"] = "" if n else f"no trial with {min_participants} participants"
         if "expected" in trials:
-            known = trials[counted & trials["expected"].notna()]
-            good = known["n_2"].where(known["expected"] == 2, known["n_1"])
-            if len(known):
-                row["expected_chosen"] = good.sum() / (known["n_1"] + known["n_2"]).sum()
+            checked = trials[counted & trials["expected"].notna()]
+            good = checked["n_2"].where(checked["expected"] == 2, checked["n_1"])
+            if len(checked):
+                row["expected_chosen"] = good.sum() / (checked["n_1"] + checked["n_2"]).sum()
         rows.append(row)
     columns = ["condition", "n_trials", "n_choices", "near_unanimous", "chance", "majority"]
     return pd.DataFrame(rows).reindex(columns=[*columns, "expected_chosen", "note"])
