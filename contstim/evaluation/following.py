@@ -245,6 +245,7 @@ def influence_table(
             agree = (1 - _LAPSE) * (prefers @ prefers.T) / max(1, answered.sum())
             followers.append((1 + agree) / 2)
     people, assisted = np.array(observed), np.array(followers)
+    before, total = people.mean(axis=0), people.sum(axis=0)
     rng = np.random.default_rng(seed)
     rows = []
     for k in numbers:
@@ -252,24 +253,11 @@ def influence_table(
             raise InputError(f"{k} participants cannot be replaced; there are {len(people)}")
         drawn = [rng.permutation(len(people))[:k] for _ in range(repeats)]
         for j, model in enumerate(models):
-            after = np.array(
-                [
-                    (people.sum(0) - people[d].sum(0) + assisted[d, j].sum(0)) / len(people)
-                    for d in drawn
-                ]
-            )
+            sums = [total - people[d].sum(axis=0) + assisted[d, j].sum(axis=0) for d in drawn]
+            after = np.array(sums) / len(people)
             ranks = 1 + (after > after[:, [j]]).sum(axis=1)
-            before = people.mean(axis=0)
-            rows.append(
-                {
-                    "model": model,
-                    "k": k,
-                    "n": len(people),
-                    "accuracy": before[j],
-                    "rank": 1 + int((before > before[j]).sum()),
-                    "accuracy_with": after[:, j].mean(),
-                    "rank_with": ranks.mean(),
-                    "first": (ranks == 1).mean(),
-                }
-            )
-    return pd.DataFrame(rows)
+            rank = 1 + int((before > before[j]).sum())
+            changed = after[:, j].mean(), ranks.mean(), (ranks == 1).mean()
+            rows.append((model, k, len(people), before[j], rank, *changed))
+    columns = ["model", "k", "n", "accuracy", "rank", "accuracy_with", "rank_with", "first"]
+    return pd.DataFrame(rows, columns=columns)

@@ -26,21 +26,12 @@ else:  # most evaluations are of no adaptive study
 ZERO_METHODS = ("zsplit", "pratt", "wilcox")
 #: How the p-value is found.
 TEST_METHODS = ("auto", "exact", "asymptotic", "scipy-1.7")
-#: How tests and intervals are made.
-INFERENCES = ("crossed", "signed-rank")
 #: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.
 UNITS = ("auto", "group", "participant")
 #: What a bootstrap can resample.
 LEVELS = ("group", "participant", "pair")
-#: Which pairs of models are compared.
-CONTRASTS = ("all", "targeted")
-#: The measures of an evaluation that does not name any.
-DEFAULT_MEASURES = ("accuracy", "signed_rank_cosine")
-#: What shares one false-discovery family, see `EvaluationOptions`.
-CORRECTION_FAMILIES = ("page", "apart", "together")
 
-
-_Measure = Annotated[str, one_of(MEASURES, "measure")]
+_Measures = Annotated[Several[Annotated[str, one_of(MEASURES, "measure")]], Field(min_length=1)]
 
 
 @settings
@@ -98,8 +89,8 @@ class EvaluationOptions:
     """
 
     analyses: Several[Analysis] = ()
-    measures: Annotated[Several[_Measure], Field(min_length=1)] = DEFAULT_MEASURES
-    inference: Annotated[str, one_of(INFERENCES, "inference")] = option(
+    measures: _Measures = ("accuracy", "signed_rank_cosine")
+    inference: Annotated[str, one_of(("crossed", "signed-rank"), "inference")] = option(
         "crossed",
         "crossed: people and sentences are both samples (default); signed-rank: Wilcoxon's tests "
         "across groups or participants, as published",
@@ -120,8 +111,8 @@ class EvaluationOptions:
     min_groups: int = MIN_GROUPS
     zero_method: Annotated[str, one_of(ZERO_METHODS, "zero method")] = "zsplit"
     test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "auto"
-    contrasts: Annotated[str, one_of(CONTRASTS, "contrasts")] = "all"
-    family: Annotated[str, one_of(CORRECTION_FAMILIES, "family")] = "page"
+    contrasts: Annotated[str, one_of(("all", "targeted"), "contrasts")] = "all"
+    family: Annotated[str, one_of(("page", "apart", "together"), "family")] = "page"
     planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()
     n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = option(
         1000, "resamples of signed-rank intervals", "N", "bootstrap"

@@ -92,18 +92,17 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     if catch.all() or not catch_sentences:
         return none
     scored = np.ones(len(catch_sentences), dtype=np.bool_)
-    tables: list[pd.DataFrame] = []
-    for model, source in (
-        {"": scores}.items() if isinstance(scores, pd.DataFrame) else scores.items()
-    ):
+    sources = {"": scores} if isinstance(scores, pd.DataFrame) else scores
+    for model, source in sources.items():
         if isinstance(source, SentenceModel):
             scored &= source.holds(catch_sentences)
-        elif isinstance(source, pd.DataFrame):
-            tables.append(_wide(source))
-        elif isinstance(source, pd.Series | Mapping):
-            tables.append(pd.DataFrame({model: _one_score_each(pd.Series(source), model)}))
-    for table in tables:
-        scored &= _match(table, catch_sentences).notna().all(axis=1).to_numpy()
+        elif isinstance(source, pd.DataFrame | pd.Series | Mapping):
+            table = (
+                _wide(source)
+                if isinstance(source, pd.DataFrame)
+                else _one_score_each(pd.Series(source), model).to_frame(model)
+            )
+            scored &= _match(table, catch_sentences).notna().all(axis=1).to_numpy()
     lacking = {text for text, held in zip(catch_sentences, scored, strict=True) if not held}
     return catch & both.isin(lacking).any(axis=1).to_numpy()
 

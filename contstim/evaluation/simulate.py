@@ -138,7 +138,11 @@ def simulate_choices(
     if participants_per_group < 1:
         raise InputError(f"a group needs at least one participant, not {participants_per_group}")
     require_pairs(design)
-    rows = _people(design.reset_index(drop=True), participants_per_group)
+    rows = design.reset_index(drop=True)
+    if "participant" not in rows:
+        group, numbers = _groups(rows), range(1, participants_per_group + 1)
+        people = [rows.assign(group=group, participant=group + f"-{k}") for k in numbers]
+        rows = pd.concat(people, ignore_index=True)
     unscored = np.zeros(len(rows), dtype=np.bool_)
     if scores is None:
         ratios, models = np.zeros((len(rows), 0)), []
@@ -195,16 +199,6 @@ def answers(latent: FloatArray, simulation: Simulation, rng: np.random.Generator
     rating = side * (np.digitize(np.abs(felt), limits) + 0.5)
     lapsed = rng.random(size=felt.shape) < simulation.lapse
     return np.where(lapsed, rng.choice(np.arange(-2.5, 3.0), size=felt.shape), rating)
-
-
-def _people(design: pd.DataFrame, per_group: int) -> pd.DataFrame:
-    if "participant" in design:
-        return design
-    group = _groups(design)
-    copies = [
-        design.assign(group=group, participant=group + "-" + str(k + 1)) for k in range(per_group)
-    ]
-    return pd.concat(copies, ignore_index=True)
 
 
 def _groups(design: pd.DataFrame) -> pd.Series:

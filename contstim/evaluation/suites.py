@@ -218,14 +218,6 @@ def z_scores(values: ArrayLike) -> FloatArray:
     return np.asarray((given - there.mean()) / there.std())
 
 
-def pair_deltas(first: ArrayLike, second: ArrayLike) -> FloatArray:
-    """Return the score of the acceptable minus that of the unacceptable sentence, shape (P,)."""
-    good, bad = (np.asarray(v, dtype=np.float64) for v in (first, second))
-    if good.shape != bad.shape:
-        raise InputError(f"the two sides have shapes {good.shape} and {bad.shape}, not the same")
-    return np.asarray(good - bad)
-
-
 def blimp_criterion(delta: ArrayLike) -> BoolArray:
     """Return for which pairs the acceptable sentence has the strictly higher score.
 
@@ -342,19 +334,12 @@ def overlap_table(
             met = acceptability_delta_criterion(people[comparable], of_model[comparable], delta)
             base = acceptability_delta_criterion(people[comparable], other[comparable], delta)
             left = met[~base]
-            rows.append(
-                {
-                    "model": model,
-                    "delta": delta,
-                    "original": float(met.mean()),
-                    "reduced": float(left.mean()) if len(left) else None,
-                    "overlap": float((met & base).mean()),
-                    "n_pairs": int(comparable.sum()),
-                    "n_reduced": len(left),
-                    "note": "" if len(left) else "the baseline meets every pair",
-                }
-            )
-    return pd.DataFrame(rows)
+            reduced = float(left.mean()) if len(left) else None
+            note = "" if len(left) else "the baseline meets every pair"
+            shares = float(met.mean()), reduced, float((met & base).mean())
+            rows.append((model, delta, *shares, int(comparable.sum()), len(left), note))
+    columns = ["model", "delta", "original", "reduced", "overlap", "n_pairs", "n_reduced", "note"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +395,7 @@ class LIAdger:
 
     def _deltas(self, by_id: pd.Series) -> FloatArray:
         sides = [by_id.reindex(self.pairs[c]).to_numpy(float) for c in ("gramm_id", "ungramm_id")]
-        return pair_deltas(*sides)
+        return np.asarray(sides[0] - sides[1])
 
     def evaluate(
         self,
@@ -432,13 +417,10 @@ class LIAdger:
         model_deltas = {name: self.model_deltas(series) for name, series in scores.items()}
         table = criteria_table(self.human_deltas(), model_deltas, deltas)
         human = self.sentences.set_index("id")["judgement"]
-        correlations, counts = [], []
-        for series in scores.values():
-            both = pd.concat([human, series], axis=1, join="inner").dropna()
-            counts.append(len(both))
-            correlations.append(pearson(both.iloc[:, 0], both.iloc[:, 1]))
+        both = [pd.concat([human, own], axis=1, join="inner").dropna() for own in scores.values()]
+        correlations = [pearson(*columns.to_numpy().T) for columns in both]
         table.insert(1, "sentence_correlation", correlations)
-        return table.assign(n_sentences=counts)
+        return table.assign(n_sentences=[len(columns) for columns in both])
 
     def overlap(
         self,

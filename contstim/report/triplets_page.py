@@ -150,6 +150,7 @@ def _sections(
         for model in models:
             if model not in reference:
                 raise InputError(f"no natural sentences were scored under {model!r}")
+        units = [score_kind(model).unit for model in models]
         # Listed by the sum of falls, where it has a unit.
         nats = all(score_kind(model).differs_in_nats for model in models)
         values = controversiality(group) if nats else -worst_ranks(group)
@@ -160,7 +161,12 @@ def _sections(
                 "heading": " and ".join(models),
                 "words": diversity_line(written, group["natural"].astype(str)),
                 "svg": _drawing(group, reference, models, len(sections) + 1),
-                "head": [_heading(model, number) for number, model in enumerate(models, start=1)],
+                "head": [
+                    f"log p, model {number} (nats)"
+                    if unit == "nats"
+                    else f"model {number} ({unit})"
+                    for number, unit in enumerate(units, start=1)
+                ],
                 "triplets": [_lines(record) for record in best.to_dict("records")],
             }
         )
@@ -180,11 +186,6 @@ def _drawing(
             dot = f'<g id="{kind}-{place}">'
             svg = svg.replace(dot, f"{dot}<title>{escape(str(text))}</title>")
     return inline_svg(svg, number, f"Percentiles of sentences under {first} and {second}")
-
-
-def _heading(model: str, number: int) -> str:
-    unit = score_kind(model).unit
-    return f"log p, model {number} (nats)" if unit == "nats" else f"model {number} ({unit})"
 
 
 def _lines(record: Mapping[Hashable, object]) -> list[dict[str, object]]:

@@ -132,8 +132,7 @@ def _scores(raw: pd.DataFrame, models: list[str]) -> pd.DataFrame | None:
     if not models:
         return None
     parts = []
-    for side in ("1", "2"):
-        columns = [f"sentence{side}_{model}_prob" for model in models]
-        part = raw[[f"sentence{side}", *columns]].set_axis(["sentence", *models], axis=1)
-        parts.append(part)
+    for side in ("sentence1", "sentence2"):
+        columns = [side, *(f"{side}_{model}_prob" for model in models)]
+        parts.append(raw[columns].set_axis(["sentence", *models], axis=1))
     return pd.concat(parts, ignore_index=True).drop_duplicates()

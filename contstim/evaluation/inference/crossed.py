@@ -208,14 +208,9 @@ class _Cells:
             (cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
             for cells, rows in ((self, rows_here), (other, rows_there))
         )
-        everybody = data.participant, data.pair
-        if scale is None:
-            return difference_of(first, second, *everybody, population)
-        return difference_of(
-            *(first, second, *everybody, population, scale.chance),
-            top=scale.top,
-            from_ceiling=from_ceiling,
-        )
+        chance, top = (None, 1.0) if scale is None else (scale.chance, scale.top)
+        everybody = data.participant, data.pair, population
+        return difference_of(first, second, *everybody, chance, top=top, from_ceiling=from_ceiling)
 
     def _of_people(self, people: IntArray) -> BoolArray:
         if np.array_equal(people, self.people):

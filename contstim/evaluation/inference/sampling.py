@@ -340,14 +340,8 @@ class CellDesign:
 
     def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
         """Return the mean of `cells` (C,) over participants and its standard error."""
-        return mean_of(
-            self.average(cells),
-            self.deviations(cells),
-            self.person,
-            self.pair,
-            (self,),
-            population,
-        )
+        average, deviations = self.average(cells), self.deviations(cells)
+        return mean_of(average, deviations, self.person, self.pair, (self,), population)
 
 
 def mean_of(

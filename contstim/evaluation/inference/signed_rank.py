@@ -56,21 +56,17 @@ class RankTests:
     def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
         """Test the models of an analysis, and compare the `pairs` of them."""
         first, second = (np.array([p[k] for p in pairs], dtype=np.int64) for k in (0, 1))
-        samples = self._samples(outcome)
-        apart = None if samples is None else samples[:, first] - samples[:, second]
+        samples = apart = None
+        if self.draws is not None:
+            # Each model's mean in each resample, shape (B, M).
+            samples = np.full((len(self.draws.people), len(outcome.data.models)), np.nan)
+            for part in outcome.parts:
+                samples[:, part.subset.models] = resample(part.subset, outcome.measure, self.draws)
+            apart = samples[:, first] - samples[:, second]
         return (
             self._contrasts(outcome.matched - outcome.lower, samples),
             self._contrasts(outcome.value[:, first] - outcome.value[:, second], apart),
         )
-
-    def _samples(self, outcome: AnalysisValues) -> FloatArray | None:
-        """Return each model's mean in each resample, shape (B, M)."""
-        if self.draws is None:
-            return None
-        samples = np.full((len(self.draws.people), len(outcome.data.models)), np.nan)
-        for part in outcome.parts:
-            samples[:, part.subset.models] = resample(part.subset, outcome.measure, self.draws)
-        return samples
 
     def _contrasts(self, values: FloatArray, samples: FloatArray | None) -> list[Contrast]:
         """Test the columns of `values`, shape (N, K); intervals are those of `samples`, (B, K)."""

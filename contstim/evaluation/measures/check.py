@@ -82,7 +82,9 @@ def _study(rng: np.random.Generator, people: int = 7, pairs: int = 9, models: in
     return Subset(data, np.arange(len(pair)), np.arange(models))
 
 
-def _agree(what: str, measure: Measure, fast: ArrayLike, plain: ArrayLike, off: float) -> None:
+def _agree(
+    what: str, measure: Measure, fast: ArrayLike, plain: ArrayLike, off: float = _TOLERANCE
+) -> None:
     """Refuse two arrays that differ by more than `off`, or in where they are not defined."""
     one, two = np.asarray(fast, dtype=np.float64), np.asarray(plain, dtype=np.float64)
     if not np.allclose(one, two, rtol=0, atol=off, equal_nan=True):
@@ -91,7 +93,7 @@ def _agree(what: str, measure: Measure, fast: ArrayLike, plain: ArrayLike, off: 
 
 
 def _values(measure: Measure, subset: Subset) -> None:
-    _agree("values", measure, measure.values(subset), Measure.values(measure, subset), _TOLERANCE)
+    _agree("values", measure, measure.values(subset), Measure.values(measure, subset))
 
 
 def _means(measure: Measure, subset: Subset) -> None:
@@ -99,7 +101,7 @@ def _means(measure: Measure, subset: Subset) -> None:
     for m, model in enumerate(subset.models):
         cells = measure.cells(subset, subset.data.log_ratio[subset.pair, model])
         means = subset.of_person(cells) / subset.trials
-        _agree("means of cells", measure, means, values[:, m], _TOLERANCE)
+        _agree("means of cells", measure, means, values[:, m])
 
 
 def _derivatives(measure: Measure, subset: Subset) -> None:
@@ -121,7 +123,7 @@ def _derivatives(measure: Measure, subset: Subset) -> None:
 def _ceilings(measure: Measure, subset: Subset) -> None:
     plain = Measure.ceilings(measure, subset, "published")
     for fast, slow in zip(measure.ceilings(subset, "published"), plain, strict=True):
-        _agree("noise ceilings", measure, fast.value, slow.value, _TOLERANCE)
+        _agree("noise ceilings", measure, fast.value, slow.value)
 
 
 def _ceiling_cells(measure: Measure, subset: Subset) -> None:
@@ -130,15 +132,9 @@ def _ceiling_cells(measure: Measure, subset: Subset) -> None:
         for ceiling in (both.lower, both.upper):
             if ceiling.cells is None:
                 continue
-            means = subset.of_person(ceiling.cells) / subset.trials
             # Corrections move cells among a pair's people, who weigh by their number of trials.
-            _agree(
-                "means of the cells of ceilings",
-                measure,
-                np.nanmean(means),
-                np.nanmean(ceiling.value),
-                _TOLERANCE,
-            )
+            mean = np.nanmean(subset.of_person(ceiling.cells) / subset.trials)
+            _agree("means of the cells of ceilings", measure, mean, np.nanmean(ceiling.value))
 
 
 def _corrections(measure: Measure, subset: Subset) -> None:
@@ -153,11 +149,7 @@ def _corrections(measure: Measure, subset: Subset) -> None:
         effect[row] = trials[row] * (cells[row] - cells[same].mean())
         k = len(same)
         factor[row] = 1.0 if k == 2 else min((k - 1) / (k - 2), 1.5)
-    plain = (mean, apart, effect, factor)
-    fast = (
-        *around_pair(subset, cells),
-        effect_on_others(subset, cells),
-        distance_from_pair(subset),
-    )
-    for computed, looped in zip(fast, plain, strict=True):
-        _agree("corrections of ceilings", measure, computed, looped, _TOLERANCE)
+    fast = [*around_pair(subset, cells), effect_on_others(subset, cells)]
+    fast.append(distance_from_pair(subset))
+    for computed, looped in zip(fast, (mean, apart, effect, factor), strict=True):
+        _agree("corrections of ceilings", measure, computed, looped)
