@@ -54,7 +54,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.work import Task
-from contstim.search import STRATEGIES, options_of, owners_of_options
+from contstim.search import options_of, owners_of_options, settings_of
 from contstim.search.results import Row, Triplet, written_and_natural
 from contstim.search.targets import SYNTHESIS_TARGETS
 from contstim.text.diversity import diversity_line
@@ -112,7 +112,7 @@ def _add_strategy_options(parser: CommandParser) -> None:
             by_text.setdefault(text, []).append(f"'{owner}'")
         texts = [f"of the strategy {' or '.join(names)}: {text}" for text, names in by_text.items()]
         usage = f"--{option.replace('_', '-')} {field.metadata['metavar']}"
-        parser.add(usage, "; ".join(texts), reader(STRATEGIES[owners[0]], option))
+        parser.add(usage, "; ".join(texts), reader(settings_of(owners[0]), option))
 
 
 def run(args: argparse.Namespace) -> int:

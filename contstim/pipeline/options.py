@@ -12,7 +12,13 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
 from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
-from contstim.search import STRATEGIES, options_of, owners_of_options, strategy_called
+from contstim.search import (
+    STRATEGIES,
+    check_options,
+    options_of,
+    owners_of_options,
+    settings_of,
+)
 from contstim.search.problem import Edits, check_different
 from contstim.search.targets import (
     LOSSES,
@@ -148,7 +154,7 @@ class SynthesisOptions(StageOptions):
         self._check_target()
         self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
         # Refuses options that it does not have; `beam` has all that the other default has.
-        strategy_called(self.strategy or "beam", **self.of_strategy)
+        check_options(self.strategy or "beam", **self.of_strategy)
 
     @classmethod
     def read(cls, table: object, key: str) -> Self:
@@ -160,7 +166,7 @@ class SynthesisOptions(StageOptions):
         values = {name: value for name, value in table.items() if name not in of_strategies}
         strategy = str(table.get("strategy", "beam"))
         if given and strategy in STRATEGIES and given.keys() <= options_of(strategy).keys():
-            build(STRATEGIES[strategy], given, key)  # names the key whose value is refused
+            build(settings_of(strategy), given, key)  # names the key whose value is refused
         return build(cls, {"of_strategy": given, **values}, key)
 
     @property

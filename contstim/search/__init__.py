@@ -9,12 +9,8 @@ from contstim.errors import InputError, require_known, require_whole
 from contstim.models.base import SentenceModel
 from contstim.plugins import Registry
 from contstim.progress import waiting
-from contstim.search.beam import Beam, scored_at_once
-from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
-from contstim.search.exhaustive import Exhaustive
-from contstim.search.first_improvement import FirstImprovement
-from contstim.search.paper import Paper
+from contstim.search.options import OWN_STRATEGIES
 from contstim.search.problem import Problem, check_start
 from contstim.search.results import Synthesis
 from contstim.search.sweeps import Search, Strategy
@@ -25,13 +21,7 @@ from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 STRATEGIES = Registry[type[Strategy]](
     "strategy",
     "contstim.strategies",
-    {
-        "beam": Beam,
-        "bounded": Bounded,
-        "exhaustive": Exhaustive,
-        "first-improvement": FirstImprovement,
-        "paper": Paper,
-    },
+    {name: address for name, (address, _) in OWN_STRATEGIES.items()},
     Strategy,
 )
 
@@ -41,14 +31,20 @@ def default_strategy(problem: Problem, **given: Any) -> str:
 
     `given` are options, such as ``width``, of which some are of one of the two alone.
     """
-    beam = scored_at_once(problem) or given.keys() - options_of("bounded").keys()
+    beam = problem.at_once or given.keys() - options_of("bounded").keys()
     return "beam" if beam else "bounded"
 
 
 def options_of(strategy: str) -> dict[str, Field[Any]]:
     """Return the declared options of the strategy called so."""
-    declared: Any = STRATEGIES[strategy]
-    return {field.name: field for field in fields(declared) if "help" in field.metadata}
+    declared = fields(settings_of(strategy))
+    return {field.name: field for field in declared if "help" in field.metadata}
+
+
+def settings_of(strategy: str) -> Any:
+    """Return the class whose fields are the settings of the strategy called so."""
+    own = OWN_STRATEGIES.get(strategy)
+    return own[1] if own else STRATEGIES[strategy]
 
 
 def owners_of_options() -> dict[str, tuple[str, ...]]:
@@ -78,7 +74,15 @@ def strategy_called(name: str, **given: Any) -> Strategy:
     InputError
         If an option is given that the strategy does not have, or with a value that it refuses.
     """
-    strategy, declared = STRATEGIES[name], options_of(name)
+    return STRATEGIES[name](**check_options(name, **given))
+
+
+def check_options(name: str, **given: Any) -> dict[str, Any]:
+    """Return the options of a strategy but those that are None, checked as by `strategy_called`.
+
+    The code of contstim's own strategies is not loaded for it.
+    """
+    declared = options_of(name)
     chosen = {option: value for option, value in given.items() if value is not None}
     for option, value in chosen.items():
         if option not in declared:
@@ -88,7 +92,8 @@ def strategy_called(name: str, **given: Any) -> Strategy:
                 f"{option}={value!r} goes with the strategy "
                 f"{' or '.join(map(repr, owners[option]))}, not {name!r}; leave it out"
             )
-    return strategy(**chosen)
+    settings_of(name)(**chosen)
+    return chosen
 
 
 def synthesize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contstim.search.bounded import Bounded
-from contstim.search.problem import Problem
+from contstim.search.options import BeamOptions
 from contstim.search.sweeps import Search
-from contstim.settings import Count, option, settings
+from contstim.settings import settings
 
 
 @settings
-class Beam(Bounded):
+class Beam(BeamOptions, Bounded):
     """Write sentences from the left, keep the `width` beginnings that promise most, then climb.
 
     Models of n-grams, which look a few words back, give every beginning a bound on the loss of the
@@ -19,27 +19,15 @@ class Beam(Bounded):
     Another attempt writes with a random half of the words.
 
     Other models have no such bounds: with them it is ``bounded`` alone.
-
-    Attributes
-    ----------
-    width
-        The beginnings kept at each place.
     """
-
-    width: Count = option(48, "beginnings of sentences that are kept at each place", metavar="N")
 
     def run(self, search: Search) -> bool:
         """Take the best sentence of the beam, then search by sweeps."""
         # One word that may change is best found by trying all.
-        if search.problem.edits.most != 1 and scored_at_once(search.problem):
+        if search.problem.edits.most != 1 and search.problem.at_once:
             from contstim.search.ngrams.beam import written  # of no use to networks
 
             for sentence in written(search, self.width):
                 if search.take(sentence):
                     break
         return super().run(search)
-
-
-def scored_at_once(problem: Problem) -> bool:
-    """Return whether all models know the scores of a whole vocabulary at once, as n-grams do."""
-    return all(model.at_once for model in problem.models)

@@ -14,10 +14,10 @@ import scipy  # which loads `special` at its first use
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.candidates import SLACK, Candidates
-from contstim.search.exhaustive import Exhaustive
+from contstim.search.options import BoundedOptions
 from contstim.search.surrogate import Posterior, Surrogate, expected_improvement
 from contstim.search.sweeps import Search, Strategy
-from contstim.settings import Count, option, settings
+from contstim.settings import settings
 
 # A less expensive model is asked for so many candidates at once, and may be asked for this many
 # times the budget at most.
@@ -36,7 +36,7 @@ _LOG_DRAWS = 5
 
 
 @settings
-class Bounded(Strategy):
+class Bounded(BoundedOptions, Strategy):
     """Spend at most `budget` exact scores a position, where they promise the greatest improvement.
 
     Candidates whose upper bound breaks a constraint are never scored. Of the rest that one is
@@ -56,35 +56,7 @@ class Bounded(Strategy):
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
     do not rule out; the result is then that of ``exhaustive``, as it is where all scores are known
     at once.
-
-    Attributes
-    ----------
-    budget
-        Most exact scores asked of the model whose scores cost most, at one position of one
-        sentence; each other one may be asked for as many times more as its scores cost less,
-        128 at most. None: no limit.
-    first
-        The budget at which a position is left first.
-    inputs
-        Most that the exact scores of one sentence may cost, in inputs of the models (`Hints.cost`;
-        what candidates share is not counted). Candidates for whose score and whose verification
-        not enough is left are not scored. By default 25,000, or what 48 scores of the natural
-        sentence by all models cost, if that is more. Not looked at without a budget.
     """
-
-    budget: Count | None = option(
-        64,
-        "exact scores that may be asked, at one position, of the model whose scores cost most",
-        metavar="N",
-    )
-    first: Count = 4
-    inputs: Count | None = option(
-        None,
-        "most that the exact scores of one sentence may cost, in inputs of the networks (default: "
-        "25000, or what 48 scores of the natural sentence cost; a score by a left-to-right model "
-        "costs one at most, a pll of eight words about eight, a permutation score some hundreds)",
-        metavar="N",
-    )
 
     @property
     def complete(self) -> bool:
@@ -100,6 +72,8 @@ class Bounded(Strategy):
     def look(self, candidates: Candidates, memory: Memory | None = None) -> bool:
         """Run the word search, knowing what `memory` holds of earlier ones."""
         if all(table.exact for table in candidates.tables.values()):
+            from contstim.search.exhaustive import Exhaustive  # of no use to networks
+
             return Exhaustive().look(candidates)
         return _WordSearch(candidates, self, Memory() if memory is None else memory).run()
 

@@ -11,8 +11,9 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.search.candidates import SLACK, Candidates, propose_in_order
+from contstim.search.options import PaperOptions
 from contstim.search.sweeps import Strategy
-from contstim.settings import Count, option, settings
+from contstim.settings import settings
 from contstim.text import Sentence, WordList
 
 # Nats of predicted loss for each nat by which a constraint is missed.
@@ -20,7 +21,7 @@ _PENALTY = 1e5
 
 
 @settings
-class Paper(Strategy):
+class Paper(PaperOptions, Strategy):
     """The regression-guided word search of Golan et al. (2023), section 4.7.
 
     *Left-to-right models* whose scores are not known at once score only candidates that are
@@ -45,31 +46,7 @@ class Paper(Strategy):
     scored further, which saves scores. The word that stands there is a point of the regression
     only if it is in the vocabulary. A model that neither scores from left to right nor completes
     sentences is regressed on its `Replacements.estimate`.
-
-    Attributes
-    ----------
-    threshold, step
-        Least log-probability of a candidate given the words before it, and by how much it is
-        lowered, nats. The published values.
-    at_least
-        Fewest candidates that must pass.
-    failures
-        Exact evaluations without a lower loss that end the search.
-    candidates
-        The model that sets the threshold: ``causal``, each left-to-right model of the problem; or
-        the spec of any left-to-right model.
     """
-
-    threshold: float = -10.0
-    step: float = 5.0
-    at_least: Count = 10
-    failures: Count = 5
-    candidates: str = option(
-        "causal",
-        "the left-to-right model by which improbable candidates are left out (default: each such "
-        "model of the two)",
-        metavar="SPEC",
-    )
 
     def look(self, candidates: Candidates) -> bool:
         """Run the word search."""

@@ -420,6 +420,11 @@ class Problem:
         given = {model.spec: model for model in self.models}
         return {name: given[name] for name in self.names}
 
+    @property
+    def at_once(self) -> bool:
+        """Whether all models know the scores of a whole vocabulary at once, as n-grams do."""
+        return all(model.at_once for model in self.models)
+
     def minima(self, natural: Mapping[str, float], n_words: int) -> dict[str, float]:
         """Return the least score by constrained model, its `resolution` above what is asked for.
 

@@ -1,11 +1,11 @@
 """Strategies on candidates written out by hand, without models.
 
-Tests `contstim.search.bounded`, `contstim.search.exhaustive`, `contstim.search.first_improvement`
-and `contstim.search.surrogate`.
+Tests `contstim.search.bounded`, `contstim.search.exhaustive`, `contstim.search.first_improvement`,
+`contstim.search.options` and `contstim.search.surrogate`.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from contstim.search.bounded import Bounded, Memory
 from contstim.search.candidates import Spent
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
+from contstim.search.options import OWN_STRATEGIES
 from contstim.search.paper import Paper, regression_line
 from contstim.search.surrogate import Surrogate, expected_improvement
 from contstim.search.sweeps import Strategy
@@ -380,6 +381,12 @@ def test_bad_options(call: Callable[[], Strategy], message: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert str(error.value) == message
+
+
+def test_options_are_those_of_the_strategy_itself() -> None:
+    for name, (_, own) in OWN_STRATEGIES.items():
+        assert issubclass(STRATEGIES[name], own) or not fields(own)
+        assert [item.name for item in fields(own)] == [i.name for i in fields(STRATEGIES[name])]
 
 
 def test_strategies_by_name() -> None:
