@@ -271,10 +271,6 @@ def audit(
     models = [str(model) for model in scores.columns]
     n = sum(len(group.participants) for group in votes)
     possible = [k for k in numbers if k <= n]
-    return Audit(
-        following_table(votes, models),
-        pattern_table(choices, rules, seed),
-        influence_table(votes, models, possible, seed=seed),
-        alpha,
-        rules,
-    )
+    following, patterns = following_table(votes, models), pattern_table(choices, rules, seed)
+    influence = influence_table(votes, models, possible, seed=seed)
+    return Audit(following, patterns, influence, alpha, rules)

@@ -35,7 +35,6 @@ from contstim.evaluation.scores import (
     score_table,
     token_table,
     unscored_catch,
-    unscored_note,
     whole_table,
 )
 from contstim.evaluation.tables import result_tables
@@ -223,7 +222,12 @@ class _Scored:
         if source is None:
             return cls(choices, {}, pd.DataFrame(), None, {}, [])
         unscored = unscored_catch(choices, source)
-        notes = [unscored_note(unscored, choices)] if unscored.any() else []
+        notes = []
+        if n := len(choices.loc[unscored, ["sentence_1", "sentence_2"]].drop_duplicates()):
+            notes.append(
+                f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every "
+                "model: they tell who attended, and no model is evaluated on them."
+            )
         choices = choices[~unscored]
         table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
         tokens = token_table(source, list(table.index))

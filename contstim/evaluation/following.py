@@ -87,13 +87,8 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
             aggfunc="first",
         )
         first, second = (scores.loc[table.columns.get_level_values(k)].to_numpy().T for k in (0, 1))
-        votes.append(
-            Votes(
-                tuple(str(name) for name in table.index),
-                table.to_numpy(dtype=np.float64),
-                np.sign(np.nan_to_num(second - first)),
-            )
-        )
+        names, prefers = tuple(map(str, table.index)), np.sign(np.nan_to_num(second - first))
+        votes.append(Votes(names, table.to_numpy(dtype=np.float64), prefers))
     return votes
 
 

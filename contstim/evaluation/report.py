@@ -134,14 +134,10 @@ def _models(evaluation: Evaluation, page: ReportPage) -> None:
         if number or not answered:
             _model_figure(evaluation, page, rows)
         compared = of_same(evaluation.comparisons, rows.iloc[0])
-        compared = compared.assign(
-            verdict=[
-                f"{row[row['verdict'].replace(' ', '_')]} is better"
-                if row["verdict"] in ("model 1", "model 2")
-                else row["verdict"]
-                for row in compared.to_dict("records")
-            ]
-        )
+        verdict, better = compared["verdict"], compared["model_1"]
+        better = better.where(verdict == "model 1", compared["model_2"]) + " is better"
+        verdict = verdict.mask(verdict.isin(["model 1", "model 2"]), better)
+        compared = compared.assign(verdict=verdict)
         for table, columns in ((rows, _MODEL_COLUMNS), (compared, _COMPARISON_COLUMNS)):
             noted = (table["note"] != "").any()
             page.table(table, columns if noted else columns[:-1])

@@ -107,15 +107,6 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     return catch & both.isin(lacking).any(axis=1).to_numpy()
 
 
-def unscored_note(unscored: BoolArray, trials: pd.DataFrame) -> str:
-    """Say that catch trials without scores are left out."""
-    n = len(trials.loc[unscored, ["sentence_1", "sentence_2"]].drop_duplicates())
-    return (
-        f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every model: "
-        "they tell who attended, and no model is evaluated on them."
-    )
-
-
 def model_scores(
     models: Sequence[SentenceModel], choices: pd.DataFrame, cache: str | Path | None = None
 ) -> pd.DataFrame:

@@ -103,17 +103,10 @@ class TrialData:
         models = () if scores is None else tuple(str(c) for c in scores.columns)
         none = np.zeros((len(pairs), 0))
         ratio = none if scores is None or not models else log_ratios(scores, pairs)
-        return cls(
-            pd.Index(participants),
-            pd.Index(groups),
-            group_of,
-            np.asarray(participant, dtype=np.int64)[order],
-            np.asarray(pair, dtype=np.int64)[order],
-            choices["rating"].to_numpy(dtype=np.float64)[order],
-            pairs,
-            models,
-            ratio,
-        )
+        labels = pd.Index(participants), pd.Index(groups)
+        person, shown = (np.asarray(codes, dtype=np.int64)[order] for codes in (participant, pair))
+        rating = choices["rating"].to_numpy(dtype=np.float64)[order]
+        return cls(*labels, group_of, person, shown, rating, pairs, models, ratio)
 
     def of_pairs(self, chosen: BoolArray) -> TrialData:
         """Return the choices on some of the pairs, a mask of shape (P,), by the same people."""

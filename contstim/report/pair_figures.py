@@ -255,13 +255,11 @@ def _grid(
     table: pd.DataFrame, row: str, column: str, value: str, order: Sequence[str], symmetric: bool
 ) -> FloatArray:
     """Return the values by the places of their row and column in `order`, NaN where none is."""
-    place = {name: i for i, name in enumerate(order)}
-    grid = np.full((len(order), len(order)), np.nan)
-    for r, c, v in zip(table[row], table[column], table[value], strict=True):
-        grid[place[r], place[c]] = v
-        if symmetric:
-            grid[place[c], place[r]] = v
-    return grid
+    cells = table.set_index([row, column])[value].reindex(
+        pd.MultiIndex.from_product([order, order])
+    )
+    grid = cells.to_numpy(dtype=np.float64).reshape(len(order), len(order))
+    return np.where(np.isnan(grid), grid.T, grid) if symmetric else grid
 
 
 def _print_cells(ax: Axes, grid: FloatArray, dark: BoolArray, size: float) -> None:

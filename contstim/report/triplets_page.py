@@ -150,42 +150,33 @@ def _sections(
         for model in models:
             if model not in reference:
                 raise InputError(f"no natural sentences were scored under {model!r}")
-        units = [score_kind(model).unit for model in models]
+        head = []
+        for number, model in enumerate(models, start=1):
+            unit = score_kind(model).unit
+            log_p = f"log p, model {number} (nats)"
+            head.append(log_p if unit == "nats" else f"model {number} ({unit})")
         # Listed by the sum of falls, where it has a unit.
         nats = all(score_kind(model).differs_in_nats for model in models)
         values = controversiality(group) if nats else -worst_ranks(group)
         best = group.loc[values.sort_values(ascending=False, kind="stable").index[:rows]]
+        first, second = models
+        svg = svg_text(triplet_figure(group, reference[first], reference[second], sheet()[0]))
+        for kind in TRIPLET_COLOURS:  # the sentence of each dot, shown when it is pointed at
+            for place, text in enumerate(group[kind]):
+                dot = f'<g id="{kind}-{place}">'
+                svg = svg.replace(dot, f"{dot}<title>{escape(str(text))}</title>")
+        label = f"Percentiles of sentences under {first} and {second}"
         written = [*group["synthetic_1"].astype(str), *group["synthetic_2"].astype(str)]
         sections.append(
             {
                 "heading": " and ".join(models),
                 "words": diversity_line(written, group["natural"].astype(str)),
-                "svg": _drawing(group, reference, models, len(sections) + 1),
-                "head": [
-                    f"log p, model {number} (nats)"
-                    if unit == "nats"
-                    else f"model {number} ({unit})"
-                    for number, unit in enumerate(units, start=1)
-                ],
+                "svg": inline_svg(svg, len(sections) + 1, label),
+                "head": head,
                 "triplets": [_lines(record) for record in best.to_dict("records")],
             }
         )
     return sections
-
-
-def _drawing(
-    group: pd.DataFrame,
-    reference: Mapping[str, Sequence[float]],
-    models: Sequence[str],
-    number: int,
-) -> Markup:
-    first, second = models
-    svg = svg_text(triplet_figure(group, reference[first], reference[second], sheet()[0]))
-    for kind in TRIPLET_COLOURS:  # the sentence of each dot, shown when it is pointed at
-        for place, text in enumerate(group[kind]):
-            dot = f'<g id="{kind}-{place}">'
-            svg = svg.replace(dot, f"{dot}<title>{escape(str(text))}</title>")
-    return inline_svg(svg, number, f"Percentiles of sentences under {first} and {second}")
 
 
 def _lines(record: Mapping[Hashable, object]) -> list[dict[str, object]]:

@@ -58,11 +58,9 @@ _PROGRAMS = {
     "jsPsych": {"trial_type", "trial_index"},
 }
 # What Qualtrics calls sessions of nobody: by text, and by code where numbers are exported.
-_NOBODYS = frozenset(
-    {
-        *("survey preview", "survey test", "survey preview spam", "offline survey preview"),
-        *("synthetic", "1", "2", "9", "17", "256"),
-    }
+_NOBODYS = (
+    *("survey preview", "survey test", "survey preview spam", "offline survey preview"),
+    *("synthetic", "1", "2", "9", "17", "256"),
 )
 # Where sentence 1 was shown, by what a column of sides holds. Columns that say whether the two
 # were turned round hold truth values.

@@ -380,10 +380,8 @@ def mean_of(
     if not both:
         stderr = float(np.sqrt(q_person * people / (people - 1)))
         return SampledMean(value, stderr, people - 1, (1.0, 0.0), (people, np.inf))
-    q = np.array(
-        [q_person, (np.bincount(pair, deviations) ** 2).sum(), deviations @ deviations],
-        dtype=np.float64,
-    )
+    q_pair = float((np.bincount(pair, deviations) ** 2).sum())
+    q = np.array([q_person, q_pair, deviations @ deviations])
     if q[2] == 0.0:
         return SampledMean(value, 0.0, people + pairs - 2)
     parts = max((design.coefficients for design in designs), key=lambda a: float(a @ q)) * q
@@ -438,7 +436,18 @@ def difference_of(
     values = [design.average(cells) for _, design, cells in sides]
     deviations = [design.deviations(cells) for _, design, cells in sides]
     difference = values[0] - values[1]
-    plain = _apart(difference, deviations, sides, person, pair, population)
+
+    def apart(value: float, deviations: list[FloatArray]) -> SampledMean:
+        (here, design, _), (there, other, _) = first, second
+        if design is other:  # the same cells: the others need no look
+            beyond = deviations[0] - deviations[1]
+            return mean_of(value, beyond, design.person, design.pair, (design,), population)
+        beyond = np.zeros(len(pair))
+        beyond[here] += deviations[0]
+        beyond[there] -= deviations[1]
+        return mean_of(value, beyond, person, pair, (design, other), population)
+
+    plain = apart(difference, deviations)
     if chance is None or (from_ceiling and not plain.value < 0):
         return plain
     means = [design.mean(cells, population) for _, design, cells in sides]
@@ -448,7 +457,7 @@ def difference_of(
     steep = [
         z.stderr / mean.stderr * each for z, mean, each in zip(on_z, means, deviations, strict=True)
     ]
-    on_scale = _apart(on_z[0].value - on_z[1].value, steep, sides, person, pair, population)
+    on_scale = apart(on_z[0].value - on_z[1].value, steep)
     more = means[0].stderr ** 2 - means[1].stderr ** 2
     moves = 0.5 + 0.5 * more / plain.stderr**2 if plain.stderr > 0 else 0.5
     return BoundedDifference(
@@ -458,22 +467,3 @@ def difference_of(
         moves=float(np.clip(moves, 0.0, 1.0)),
         way=top - chance,
     )
-
-
-def _apart(
-    difference: float,
-    deviations: list[FloatArray],
-    sides: list[Side],
-    person: IntArray,
-    pair: IntArray,
-    population: str,
-) -> SampledMean:
-    """Return a difference of two sides whose cells deviate so, with its standard error."""
-    (here, first, _), (there, second, _) = sides
-    if first is second:  # the same cells: the others need no look
-        beyond = deviations[0] - deviations[1]
-        return mean_of(difference, beyond, first.person, first.pair, (first,), population)
-    beyond = np.zeros(len(pair))
-    beyond[here] += deviations[0]
-    beyond[there] -= deviations[1]
-    return mean_of(difference, beyond, person, pair, (first, second), population)

@@ -86,14 +86,9 @@ class RankTests:
             )
             if len(there) >= FEWEST:
                 test = wilcoxon_signed_rank(there, self.zero_method, self.method)
-                contrast = replace(
-                    contrast,
-                    p=test.p,
-                    effect=test.effect,
-                    side=float(np.sign(test.effect)),
-                    p_smallest=test.p_smallest,
-                    test=test.method,
-                )
+                tested = {name: getattr(test, name) for name in ("p", "effect", "p_smallest")}
+                side = float(np.sign(test.effect))
+                contrast = replace(contrast, **tested, side=side, test=test.method)
             elif len(there):
                 contrast = replace(contrast, note=f"too few {self.unit}s to test across")
             contrasts.append(contrast)
