@@ -351,19 +351,16 @@ class Standings:
         """
         if self._found is None or now - self._at > _EVERY_S:
             choices = read_collected(study, self._path).choices
-            self._at, self._found = now, self._stands(choices)
+            self._at = now
+            self._found = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
+            if (choices["condition"] == CHOSEN).any():
+                standing = study_standing(choices, self._scores, self._plan)
+                self._found = {"stops": standing.stops}
+                if not self._blinded:
+                    n = standing.n_answers
+                    self._found |= {
+                        "lines": [*standing.sentences, f"{n} answers to chosen trials"],
+                        "models": standing.models.to_dict("records"),
+                        "pairs": standing.pairs.to_dict("records"),
+                    }
         return self._found
-
-    def _stands(self, choices: pd.DataFrame) -> dict[str, Any]:
-        chosen = choices[choices["condition"] == CHOSEN]
-        if not len(chosen):
-            return {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
-        standing = study_standing(choices, self._scores, self._plan)
-        if self._blinded:
-            return {"stops": standing.stops}
-        return {
-            "stops": standing.stops,
-            "lines": [*standing.sentences, f"{standing.n_answers} answers to chosen trials"],
-            "models": standing.models.to_dict("records"),
-            "pairs": standing.pairs.to_dict("records"),
-        }

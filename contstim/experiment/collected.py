@@ -188,8 +188,14 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
         if row["kind"] != "responses"  # of an earlier format
     ]
     rows["responses"] = [
-        {**row, "participant": names[row["session"]], "response": _response(row["response"])}
+        {
+            **row,
+            "participant": names[row["session"]],
+            # Several options stay a JSON list.
+            "response": value if isinstance(value, str) else row["response"],
+        }
         for row in map(dict, responses)
+        for value in [json.loads(row["response"])]
     ]
     # Of what a row holds besides, nothing is shown.
     columns = _COLUMNS | _of_trials(study, rows.pop("details"))
@@ -209,17 +215,7 @@ def _of_sessions(
     shown = study.presentation
     first: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     rows: dict[str, list[dict[str, Any]]] = {
-        name: []
-        for name in (
-            "choices",
-            "answers",
-            "words",
-            "details",
-            "practice",
-            "checks",
-            "sessions",
-            "conflicts",
-        )
+        name: [] for name in ("choices", "answers", "details", *_COLUMNS)
     }
     for row in answers:
         answer = {**dict(row), "received_at": _iso(row["received_at"])}
@@ -259,7 +255,7 @@ def _of_sessions(
                 line["rating"] = shown.rating(choice, str(trial.side_1))
             answered.append(line)
             rows["words"] += [
-                {**answered[-1], "position": number, "word": word, "rt_ms": rt}
+                {**line, "position": number, "word": word, "rt_ms": rt}
                 for number, (word, rt) in enumerate(shown.words(answer["detail"]), start=1)
             ]
         rows["choices" if shown.pair else "answers"] += answered
@@ -321,12 +317,6 @@ def _pair(trial: Trial) -> dict[str, Any]:
         "expected": None if trial.expected is None else 1,
         "side_1": trial.side_1,
     }
-
-
-def _response(stored: str) -> str:
-    """Return a response as text: several options as a JSON list."""
-    value = json.loads(stored)
-    return value if isinstance(value, str) else stored
 
 
 def _session(

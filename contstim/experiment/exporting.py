@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -284,12 +284,14 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
     }
     text = json.dumps(description, ensure_ascii=False, indent=2) + "\n"
     write_whole(folder / "dataset_description.json", text)
-    write_whole(folder / "README.md", _readme(study, files))
+    lines = [f"# {study.study.title}", "", study.study.description, ""]
+    lines += [f"- `data/{name}`: {len(table)} rows" for name, table in files.items()]
+    lines += ["- `materials/`: the study as it is, and what was shown, by its digest", ""]
+    write_whole(folder / "README.md", "\n".join(lines))
     trials = record_path(study.folder / "trials.csv").name
     if study.module is not None:
         write_whole(folder / "materials" / study.presentation.module, study.module)
-    sources = ("study.toml", "texts.toml", study.consent.file, "trials.csv", trials)
-    for source in sources:
+    for source in ("study.toml", "texts.toml", study.consent.file, "trials.csv", trials):
         path = study.folder / source
         if path.exists():
             write_whole(folder / "materials" / source, path.read_text("utf-8"))
@@ -301,13 +303,6 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
 def _write_table(path: Path, table: pd.DataFrame) -> None:
     # Participants' texts are among the cells: no spreadsheet may take one for a formula.
     write_whole(path, table_text(neutral_table(table)))
-
-
-def _readme(study: Study, files: Mapping[str, pd.DataFrame]) -> str:
-    lines = [f"# {study.study.title}", "", study.study.description, ""]
-    lines += [f"- `data/{name}`: {len(table)} rows" for name, table in files.items()]
-    lines += ["- `materials/`: the study as it is, and what was shown, by its digest", ""]
-    return "\n".join(lines)
 
 
 def check_psychds(folder: str | Path) -> dict[str, int]:

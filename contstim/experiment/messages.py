@@ -161,16 +161,12 @@ def parse_json(body: bytes | str) -> dict[str, Any]:
     """
     try:
         text = body if isinstance(body, str) else body.decode("utf-8")
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=int)  # which refuses NaN and infinities
     except (ValueError, RecursionError):
         raise InputError("the body is not JSON") from None
     if not isinstance(value, dict):
         raise InputError("the body is not a JSON object")
     return value
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
 
 
 def named_id(value: Any) -> str | None:
@@ -414,11 +410,10 @@ def module_path(study: Study) -> str:
 
 
 def _settings(study: Study, n_trials: int) -> dict[str, Any]:
-    limit = study.session.time_limit_minutes
     return {
         "minimum_rt_ms": study.session.minimum_rt_ms,
         "breaks": study.session.breaks(n_trials),
-        "time_limit_s": round(limit * 60) if limit else None,
+        "time_limit_s": round(limit * 60) if (limit := study.session.time_limit_minutes) else None,
         "feedback": study.session.feedback,
         "presentation": {
             "module": module_path(study),
@@ -444,10 +439,10 @@ def _recruiter(study: Study) -> dict[str, Any] | None:
 
 
 def _shown(trial: Trial) -> dict[str, Any]:
-    shown = {"trial": trial.page_id, "number": trial.number}
+    shown = {"trial": trial.page_id, "number": trial.number, "shown": dict(trial.shown)}
     if trial.kind != "practice":
-        return {**shown, "kind": "trial", "shown": dict(trial.shown)}
-    return {**shown, "kind": "practice", "shown": dict(trial.shown), "expected": trial.expected}
+        return {**shown, "kind": "trial"}
+    return {**shown, "kind": "practice", "expected": trial.expected}
 
 
 def materials_digest(study: Study) -> str:

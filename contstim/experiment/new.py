@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, presentation_of
 from contstim.experiment.study import LANGUAGES, Study, default_source, read_study
@@ -146,8 +146,8 @@ def new_study(
         ("language", language, LANGUAGES),
         ("presentation", presentation, PRESENTATIONS),
     ):
-        if name is not None and name not in offered:
-            raise UnknownNameError.among(what, name, offered)
+        if name is not None:
+            require_known(what, name, offered)
     if preset is not None and language != "en":
         raise InputError(
             f"the wording of {preset} is English; leave out the language or the preset"

@@ -7,7 +7,7 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -220,17 +220,13 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
         made = not path.exists()
         if not made:
             _refuse_other_data(path, study)
-        try:
-            connection = connect(path)
-            try:
-                _bring_up_to_date(connection, study)
-            except BaseException:
-                connection.close()
-                raise
-        except BaseException:
+        with ExitStack() as undo:  # where it fails
             if made:
-                _remove_empty(path)
-            raise
+                undo.callback(_remove_empty, path)
+            connection = connect(path)
+            undo.callback(connection.close)
+            _bring_up_to_date(connection, study)
+            undo.pop_all()
     except sqlite3.DatabaseError as error:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
         raise kind(_unusable(path, error)) from None
@@ -388,36 +384,34 @@ def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Stud
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> None:
-    """Make tables that are not there, and add the assignments that were added to the study."""
+    """Make tables that are not there, and add the assignments that were added to the study.
+
+    Where this fails, closing the connection undoes it.
+    """
     about = "SELECT value FROM about WHERE key = 'format'"
     if study is None and connection.execute(about).fetchone()[0] == _FORMAT:
         return
     connection.execute("BEGIN IMMEDIATE")
-    try:
-        n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not n_tables and study is not None:
-            _execute(connection, _TABLES + _RESPONSES)
-            rows = {
-                "format": _FORMAT,
-                "salt": secrets.token_hex(32),
-                "study": study.study.name,
-                "levels": study.presentation.scale,
-            }
-            connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-        if connection.execute(about).fetchone()[0] == "3":
-            _execute(connection, _FROM_3)
-            _copy_responses(connection)
-        _guard(connection)
-        if study is not None:
-            connection.executemany(
-                "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
-                [(a, study.design.groups[a], content) for a, content in _digests(study).items()],
-            )
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # a full disk ends it
-            connection.execute("ROLLBACK")
-        raise
+    n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not n_tables and study is not None:
+        _execute(connection, _TABLES + _RESPONSES)
+        rows = {
+            "format": _FORMAT,
+            "salt": secrets.token_hex(32),
+            "study": study.study.name,
+            "levels": study.presentation.scale,
+        }
+        connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
+    if connection.execute(about).fetchone()[0] == "3":
+        _execute(connection, _FROM_3)
+        _copy_responses(connection)
+    _guard(connection)
+    if study is not None:
+        connection.executemany(
+            "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
+            [(a, study.design.groups[a], content) for a, content in _digests(study).items()],
+        )
+    connection.execute("COMMIT")
 
 
 def _copy_responses(connection: sqlite3.Connection) -> None:
@@ -432,14 +426,10 @@ def _copy_responses(connection: sqlite3.Connection) -> None:
             copied[row["session"], question] += 1
             # No bounds held then.
             if copied[row["session"], question] <= MOST_RESPONSES and len(question) <= 64:
-                response_row = {
-                    "session": row["session"],
-                    "event": row["event"],
-                    "question": question,
-                }
-                response_row |= {"response": json.dumps(response, ensure_ascii=False)}
-                response_row |= {name: row[name] for name in ("at", "received_at")}
-                insert(connection, "responses", {**response_row, "rt_ms": event.get("rt_ms")})
+                given = {name: row[name] for name in ("session", "event", "at", "received_at")}
+                given |= {"question": question, "rt_ms": event.get("rt_ms")}
+                text = json.dumps(response, ensure_ascii=False)
+                insert(connection, "responses", {**given, "response": text})
 
 
 def _execute(connection: sqlite3.Connection, statements: str) -> None:

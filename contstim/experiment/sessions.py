@@ -15,7 +15,6 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.messages import (
-    Answer,
     Opening,
     PageEvent,
     named_id,
@@ -283,13 +282,21 @@ def record_answers(
             raise InputError("trial is none of this session's trials")
         trial = trials[answer.trial]
         presentation.check_answer(trial.shown, answer.choice, answer.detail)
-        conflict = _stored(connection, session, trial, answer)
-        if conflict is None:
+        query = "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?"
+        stored = connection.execute(query, (session, answer.id)).fetchone()
+        if stored is None:
             query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
             conflict = connection.execute(query, (session, trial.trial)).fetchone() is not None
             if conflict:
                 _require_room(connection, "answers", session, trials)
-            _insert_answer(connection, session, trial, answer, now, late, conflict)
+            given = asdict(answer)
+            row = {"answer": given.pop("id"), **given, "trial": trial.trial, "kind": trial.kind}
+            row |= {"received_at": now, "late": int(late), "conflict": int(conflict)}
+            insert(connection, "answers", {"session": session, **row})
+        elif (stored["trial"], stored["choice"]) != (trial.trial, answer.choice):
+            raise InputError("id is that of another answer")
+        else:
+            conflict = bool(stored["conflict"])
         received.acknowledged.append(answer.id)
         if conflict:
             received.conflicts.append(answer.id)
@@ -435,47 +442,3 @@ def _require_room(
     query = f"SELECT total({_ROW} + length(detail)) FROM {table} WHERE session = ? AND {counted}"  # noqa: S608 - ours
     if connection.execute(query, (session,)).fetchone()[0] >= _MOST + _MOST_A_TRIAL * n_trials:
         raise InputError(f"this session has sent too many {table}")
-
-
-def _stored(
-    connection: sqlite3.Connection, session: str, trial: Trial, answer: Answer
-) -> bool | None:
-    """Return whether the answer is there as a conflict, None if it is not there.
-
-    Raises
-    ------
-    InputError
-        If its id stands for another answer.
-    """
-    row = connection.execute(
-        "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?",
-        (session, answer.id),
-    ).fetchone()
-    if row is None:
-        return None
-    if (row["trial"], row["choice"]) != (trial.trial, answer.choice):
-        raise InputError("id is that of another answer")
-    return bool(row["conflict"])
-
-
-def _insert_answer(
-    connection: sqlite3.Connection,
-    session: str,
-    trial: Trial,
-    answer: Answer,
-    now: float,
-    late: bool,
-    conflict: bool,
-) -> None:
-    given = asdict(answer)
-    row = {
-        "answer": given.pop("id"),
-        **given,
-        "trial": trial.trial,
-        "session": session,
-        "kind": trial.kind,
-        "received_at": now,
-        "late": int(late),
-        "conflict": int(conflict),
-    }
-    insert(connection, "answers", row)

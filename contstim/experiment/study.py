@@ -203,16 +203,19 @@ def read_study(folder: str | Path) -> Study:
         for number, trial in enumerate(getattr(options, name), start=1):
             _check_shown(presentation, trial, f"{path}: [[{name}]] {number}")
     design = read_design(folder / "trials.csv", options.attention, presentation)
-    texts = folder / "texts.toml"
-    module = presentation.file(folder)
+    path, module = presentation.file(folder), None
+    if not path.is_relative_to(PAGE):
+        module = _read(path, "presentation", f"file {path}, which trial.presentation names")
+        if len(module) > _LONGEST_MODULE:
+            raise InputError(f"{path} has {len(module)} characters; give at most {_LONGEST_MODULE}")
     study = Study(
         **{item.name: getattr(options, item.name) for item in fields(StudySettings)}
         | {"adaptive": plan},
         consent_text=_consent(folder, options.consent.file),
-        texts=read_texts(texts, presentation),
+        texts=read_texts(folder / "texts.toml", presentation),
         design=design,
         folder=folder,
-        module=None if module.is_relative_to(PAGE) else _module(module),
+        module=module,
     )
     check_places(study, design)
     _check_adaptive(study)
@@ -275,13 +278,6 @@ def _check_shown(
             presentation.check_expected(trial.given, trial.expected)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-
-
-def _module(path: Path) -> str:
-    text = _read(path, "presentation", f"file {path}, which trial.presentation names")
-    if len(text) > _LONGEST_MODULE:
-        raise InputError(f"{path} has {len(text)} characters; give at most {_LONGEST_MODULE}")
-    return text
 
 
 def _consent(folder: Path, name: str) -> str:

@@ -241,7 +241,22 @@ class _Assignments:
 
     def add(self, row: Mapping[str, str]) -> None:
         assignment, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
-        trial = self._trial(row, place)
+        pair = self._presentation.pair
+        if pair and row["condition"] == CHOSEN and not row["sentence_1"] + row["sentence_2"]:
+            trial = Trial("", place, "choice", CHOSEN, {}, row=row)
+        else:
+            shown, identity, expected = read_row(row, self._presentation)
+            content = (*identity, row["condition"], *(row.get(name, "") for name in _MODELS))
+            trial = Trial(
+                trial=f"t{self._item(row, content)}",
+                number=place,
+                kind="choice",
+                condition=row["condition"],
+                shown=shown,
+                side_1=row["side_1"] if pair else None,
+                expected=expected,
+                row=row,
+            )
         places = self.trials.setdefault(assignment, {})
         if self.groups.setdefault(assignment, group) != group:
             raise InputError(
@@ -256,23 +271,6 @@ class _Assignments:
         if not trial.blank:
             self._seen.add((assignment, trial.trial))
         places[place] = trial
-
-    def _trial(self, row: Mapping[str, str], place: int) -> Trial:
-        pair = self._presentation.pair
-        if pair and row["condition"] == CHOSEN and not row["sentence_1"] + row["sentence_2"]:
-            return Trial("", place, "choice", CHOSEN, {}, row=row)
-        shown, identity, expected = read_row(row, self._presentation)
-        content = (*identity, row["condition"], *(row.get(name, "") for name in _MODELS))
-        return Trial(
-            trial=f"t{self._item(row, content)}",
-            number=place,
-            kind="choice",
-            condition=row["condition"],
-            shown=shown,
-            side_1=row["side_1"] if pair else None,
-            expected=expected,
-            row=row,
-        )
 
     def _item(self, row: Mapping[str, str], content: tuple[str, ...]) -> str:
         name = numbered_by(row)

@@ -92,17 +92,14 @@ class Writer:
         try:
             going = True
             while going:
-                batch, going = self._gather()
-                self._commit(connection, batch, files)
+                items = [self._jobs.get()]
+                with suppress(queue.Empty):
+                    while items[-1] is not None and len(items) < _MOST:
+                        items.append(self._jobs.get_nowait())
+                going = items[-1] is not None
+                self._commit(connection, [item for item in items if item is not None], files)
         finally:
             connection.close()
-
-    def _gather(self) -> tuple[list[tuple[Job, Future[Any]]], bool]:
-        items = [self._jobs.get()]
-        with suppress(queue.Empty):
-            while items[-1] is not None and len(items) < _MOST:
-                items.append(self._jobs.get_nowait())
-        return [item for item in items if item is not None], items[-1] is not None
 
     def _commit(
         self,
