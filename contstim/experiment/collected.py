@@ -160,14 +160,8 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
             " FROM sessions JOIN participants USING (participant) ORDER BY started_at, session"
         ).fetchall()
         answers, blocks, events, responses, moves = (
-            connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()  # noqa: S608 - tables of ours
-            for table, order in (
-                ("answers", "sequence"),
-                ("blocks", "number"),
-                ("events", "sequence"),
-                ("responses", "sequence"),
-                ("allocations", "sequence"),
-            )
+            connection.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - tables of ours
+            for table in ("answers", "blocks", "events", "responses", "allocations")
         )
     names = {
         row["session"]: participant_hash(salt, row["session"], row["recruiter_id"])

@@ -126,9 +126,7 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
 def _session(
     row: sqlite3.Row, counted: _Counted | None, study: Study, now: float
 ) -> dict[str, Any]:
-    trials = study.design.trials.get(
-        row["assignment"], ()
-    )  # none yet while a study is being extended
+    trials = study.design.trials.get(row["assignment"], ())  # none yet while it is being extended
     counted = counted or _Counted()
     right: dict[str, list[bool]] = {"choice": [], "attention": []}
     for trial in trials:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -107,7 +107,12 @@ def _read(logs: dict[str, _Log], study: Study, path: Path) -> list[str]:
     """Add the lines of a file, or of a folder's files, to `logs`; return notes on the others."""
     faults: list[tuple[str, str]] = []
     n_lines = 0
-    for file in _files(path):
+    files = [path]
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.suffix in (".jsonl", ".json", ".txt"))
+        if not files:
+            raise InputError(f"the folder {path} holds no .jsonl, .json or .txt file")
+    for file in files:
         for at, entry in _entries(file):
             n_lines += 1
             try:
@@ -138,15 +143,6 @@ def _entries(file: Path) -> Iterable[tuple[str, Any]]:
             yield from ((f"entry {number}", entry) for number, entry in enumerate(array, start=1))
             return
     yield from ((f"line {number}", line) for number, line in lines)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    inside = sorted(p for p in path.rglob("*") if p.suffix in (".jsonl", ".json", ".txt"))
-    if not inside:
-        raise InputError(f"the folder {path} holds no .jsonl, .json or .txt file")
-    return inside
 
 
 def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
@@ -195,9 +191,13 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
     latest = max(times, default=0.0)
     row = sessions.session_row(connection, session)
     if row is None:
-        if (who := _given_id(log)) and study.recruiter and not study.recruiter.is_id(who):
+        given = log.consent.get("recruiter")
+        given = given if isinstance(given, Mapping) else {}
+        who = str(given.get("participant") or "")[:200] or None
+        if who and study.recruiter and not study.recruiter.is_id(who):
             yield f"the recruiter's id {who!r} is left out, which holds other signs than ids may"
-        _create(connection, study, session, log, min(times, default=0.0), latest)
+            who = None
+        _create(connection, study, session, log, times or [0.0], who, given)
         row = sessions.session_row(connection, session)
     elif row["assignment"] != log.assignment:
         yield f"the data have it on assignment {row['assignment']}"
@@ -231,9 +231,11 @@ def _create(
     study: Study,
     session: str,
     log: _Log,
-    first: float,
-    last: float,
+    times: Sequence[float],
+    who: str | None,
+    given: Mapping[str, Any],
 ) -> None:
+    """Begin a session as its log says, with the recruiter's id and parameters that are `given`."""
     shown = log.consent.get("materials")
     if not isinstance(shown, str) or not re.fullmatch("[0-9a-f]{64}", shown):
         shown = None
@@ -244,37 +246,19 @@ def _create(
         "source": "import",
         "assignment": log.assignment,
         "group_number": study.design.groups[log.assignment],
-        **{
-            f"consent_{name}": str(log.consent.get(name, ""))[:200]
-            for name in ("version", "sha256")
-        },
-        "started_at": first,
-        "last_at": last,
+        "consent_version": str(log.consent.get("version", ""))[:200],
+        "consent_sha256": str(log.consent.get("sha256", ""))[:200],
+        "started_at": min(times),
+        "last_at": max(times),
         "materials": shown,
     }
-    sessions.add_session(connection, study, row, *_recruiter(study, log))
+    names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
+    parameters = {name: str(given[name])[:200] for name in names if name in given}
+    sessions.add_session(connection, study, row, who, parameters)
     connection.execute(
         "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",
         (session, log.assignment),
     )
-
-
-def _recruiter(study: Study, log: _Log) -> tuple[str | None, dict[str, str]]:
-    """Return the recruiter's id of the participant and kept parameters, where the log has them."""
-    given = log.consent.get("recruiter")
-    given = given if isinstance(given, Mapping) else {}
-    names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
-    parameters = {name: str(given[name])[:200] for name in names if name in given}
-    who = _given_id(log)
-    if who is not None and study.recruiter is not None and not study.recruiter.is_id(who):
-        who = None
-    return who, parameters
-
-
-def _given_id(log: _Log) -> str | None:
-    given = log.consent.get("recruiter")
-    who = given.get("participant") if isinstance(given, Mapping) else None
-    return str(who)[:200] if who else None
 
 
 def _at(value: object) -> float:

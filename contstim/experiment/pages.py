@@ -137,10 +137,7 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
 def _order(study: Study) -> list[int]:
     """Return the assignments so that groups fill evenly: the first of each, then the second."""
     groups = study.design.groups
-    place = {
-        assignment: study.design.assignments_of(group).index(assignment)
-        for assignment, group in groups.items()
-    }
+    place = {a: study.design.assignments_of(group).index(a) for a, group in groups.items()}
     return sorted(groups, key=lambda assignment: (place[assignment], groups[assignment]))
 
 
@@ -361,15 +358,32 @@ def check_jatos_archive(archive: str | Path | IO[bytes]) -> None:
         raise ValidationError(f"the archive is not a ZIP file: {error}") from None
     data = _data(study, table)
     components, batches = _list(data, "componentList"), _list(data, "batchList")
-    _check_folder(data, folder)
+    directory = data.get("dirName")
+    if not isinstance(directory, str) or not 1 <= len(directory.strip()) <= 255:
+        raise ValidationError(f"dirName is {directory!r}; JATOS takes 1 to 255 characters")
+    if _ILLEGAL.search(directory) or directory in _RESERVED:
+        raise ValidationError(f"dirName is {directory!r}, a name that JATOS refuses")
+    if folder is not None and folder != directory:
+        raise ValidationError(f"the folder is {folder!r}, but dirName is {directory!r}")
     _check_part(data, "the study", ("description", "comments", "studyEntryMsg"), "studyInput")
     for component in components:
         _check_part(component, "a component", ("comments",), "componentInput")
-        _check_page(component, set(names), folder)
+        path = component.get("htmlFilePath")
+        if path and (not isinstance(path, str) or not _HTML_PATH.fullmatch(path)):
+            raise ValidationError(f"htmlFilePath is {path!r}; JATOS takes one dot and no spaces")
+        if path and f"{folder}/{path}" not in names:
+            raise ValidationError(f"htmlFilePath is {path!r}, which is not in the archive")
     for batch in batches:
         _check_part(batch, "a batch", ("comments",), "batchInput")
         _check_batch(batch)
-    _check_ids((data, *components, *batches))
+    ids = [part.get("uuid") for part in (data, *components, *batches)]
+    for place, text in enumerate(ids):
+        try:
+            uuid.UUID(str(text))
+        except ValueError:
+            raise ValidationError(f"uuid is {text!r}, which is none") from None
+        if text in ids[:place]:
+            raise ValidationError(f"uuid {text} occurs twice")
 
 
 def _layout(names: list[str]) -> tuple[str, str | None]:
@@ -420,25 +434,6 @@ def _check_part(part: Mapping[str, Any], what: str, texts: Iterable[str], entry:
         raise ValidationError(f"{entry} is {value!r}, which is not JSON") from None
 
 
-def _check_folder(data: Mapping[str, Any], folder: str | None) -> None:
-    directory = data.get("dirName")
-    if not isinstance(directory, str) or not 1 <= len(directory.strip()) <= 255:
-        raise ValidationError(f"dirName is {directory!r}; JATOS takes 1 to 255 characters")
-    if _ILLEGAL.search(directory) or directory in _RESERVED:
-        raise ValidationError(f"dirName is {directory!r}, a name that JATOS refuses")
-    if folder is not None and folder != directory:
-        raise ValidationError(f"the folder is {folder!r}, but dirName is {directory!r}")
-
-
-def _check_page(component: Mapping[str, Any], names: set[str], folder: str | None) -> None:
-    path = component.get("htmlFilePath")
-    if path:
-        if not isinstance(path, str) or not _HTML_PATH.fullmatch(path):
-            raise ValidationError(f"htmlFilePath is {path!r}; JATOS takes one dot and no spaces")
-        if f"{folder}/{path}" not in names:
-            raise ValidationError(f"htmlFilePath is {path!r}, which is not in the archive")
-
-
 def _check_batch(batch: Mapping[str, Any]) -> None:
     for name in _LIMITS:
         value = batch.get(name)
@@ -450,19 +445,6 @@ def _check_batch(batch: Mapping[str, Any]) -> None:
     for kind in batch.get("allowedWorkerTypes") or ():
         if kind not in WORKER_TYPES:
             raise ValidationError(f"allowedWorkerTypes holds {kind!r}, which JATOS does not know")
-
-
-def _check_ids(parts: Iterable[Mapping[str, Any]]) -> None:
-    seen = set()
-    for item in parts:
-        text = item.get("uuid")
-        try:
-            uuid.UUID(str(text))
-        except ValueError:
-            raise ValidationError(f"uuid is {text!r}, which is none") from None
-        if text in seen:
-            raise ValidationError(f"uuid {text} occurs twice")
-        seen.add(text)
 
 
 def _list(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

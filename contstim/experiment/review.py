@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 from base64 import b64encode
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -360,10 +360,7 @@ def serve_review(server: ReviewServer, say: Callable[[str], None]) -> None:
     finally:
         server.server_close()
     review = server.review
-    decisions = [d for d in review.decisions if d.reviewer == review.reviewer]
-    counts = {
-        name: sum(d.decision == name for d in decisions) for name in ("approve", "edit", "reject")
-    }
+    counts = Counter(d.decision for d in review.decisions if d.reviewer == review.reviewer)
     say(
         f"{review.reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
         f"{counts['reject']} rejected of {len(review.places)} sentences"

@@ -35,6 +35,9 @@ GRACE_S = 60.0
 #: row counts `_ROW` and its detail. Only a fault or malice comes near.
 _MOST, _MOST_A_TRIAL, _ROW = 100_000, 2000, 200
 
+#: Notes what became of an assignment.
+_NOTE = "INSERT INTO allocations (at, action, assignment, session, why) VALUES (?, ?, ?, ?, ?)"
+
 
 def add_session(
     connection: sqlite3.Connection,
@@ -72,8 +75,7 @@ def add_session(
 
 def session_row(connection: sqlite3.Connection, session: str) -> Any:
     """Return what the data hold of a session; None if there is no such session."""
-    query = "SELECT * FROM sessions WHERE session = ?"
-    return connection.execute(query, (session,)).fetchone()
+    return connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
 
 
 def opened_session(connection: sqlite3.Connection, opening: Opening) -> Any:
@@ -115,7 +117,7 @@ def take_assignment(
     connection.execute(
         "UPDATE assignments SET session = ? WHERE assignment = ?", (session, row["assignment"])
     )
-    _note(connection, row["assignment"], session, now, "taken")
+    connection.execute(_NOTE, (now, "taken", row["assignment"], session, ""))
     return row["assignment"], row["group_number"]
 
 
@@ -170,7 +172,7 @@ def return_to_assignment(connection: sqlite3.Connection, session: str, now: floa
             "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?",
             (session,),
         )
-        _note(connection, assignment, session, now, "returned")
+        connection.execute(_NOTE, (now, "returned", assignment, session, ""))
 
 
 def release_stale(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
@@ -199,20 +201,8 @@ def release_assignment(connection: sqlite3.Connection, session: str, why: str, n
         "UPDATE sessions SET released_at = ?, released_why = ? WHERE session = ?",
         (now, why, session),
     )
-    _note(connection, row["assignment"], session, now, "released", why)
+    connection.execute(_NOTE, (now, "released", row["assignment"], session, why))
     return True
-
-
-def _note(
-    connection: sqlite3.Connection,
-    assignment: int,
-    session: str,
-    now: float,
-    action: str,
-    why: str = "",
-) -> None:
-    row = {"at": now, "action": action, "assignment": assignment, "session": session, "why": why}
-    insert(connection, "allocations", row)
 
 
 @dataclass

@@ -260,8 +260,7 @@ class Transactions:
         assignment, group = taken
         if assignment not in self.study.design.trials:
             # `contstim experiment extend` has added trials.
-            study = self.study
-            path = study.folder / "trials.csv"
+            study, path = self.study, self.study.folder / "trials.csv"
             design = read_design(path, study.attention, study.presentation)
             self.study = replace(study, design=design)
         row = {

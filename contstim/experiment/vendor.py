@@ -128,20 +128,16 @@ def fetch_vendor(page: Path = PAGE) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(page / name, folder)
-        _run(npm, Path(folder))
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"]
+        # The command is fixed; npm's place comes from the user's own PATH.
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)  # noqa: S603
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            reason = " ".join((lines or ["no reason given"])[0].split())
+            raise MissingExtraError(f"npm could not install the page's packages: {reason}")
         for name, source in VENDORED.items():
             text = (Path(folder) / "node_modules" / source).read_text("utf-8")
             target = page / "vendor" / name
             write_whole(target, _SOURCE_MAP.sub("", text))
             written.append(target)
     return written
-
-
-def _run(npm: str, folder: Path) -> None:
-    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"]
-    # The command is fixed; npm's place comes from the user's own PATH.
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)  # noqa: S603
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-        reason = " ".join((lines or ["no reason given"])[0].split())
-        raise MissingExtraError(f"npm could not install the page's packages: {reason}")
