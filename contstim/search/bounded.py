@@ -136,7 +136,13 @@ class _WordSearch:
         budget = _NO_LIMIT if options.budget is None else options.budget
         self.limit = budget if self.patient else min(budget, options.first * 2**candidates.round)
         self.last_round = self.limit == budget
-        self.inputs = np.inf if self.patient else self._inputs()
+        self.inputs = np.inf
+        if not self.patient:
+            if memory.inputs is None:
+                memory.inputs = options.inputs or max(
+                    _INPUTS, _SCORES * _cost_of_present(candidates)
+                )
+            self.inputs = memory.inputs
         cost = _cost_by_model(candidates)
         constrained_first = list(cost)[::-1]
         self.models = sorted(constrained_first, key=cost.__getitem__)
@@ -150,14 +156,6 @@ class _WordSearch:
         self.open = index[candidates.rng.permutation(len(index))]
         self.refused: set[int] = set()
         self._find_best()
-
-    def _inputs(self) -> float:
-        """Return the most inputs of the sentence."""
-        if self.memory.inputs is None:
-            self.memory.inputs = self.options.inputs or max(
-                _INPUTS, _SCORES * _cost_of_present(self.candidates)
-            )
-        return self.memory.inputs
 
     def run(self) -> bool:
         """Score, and propose the best of the candidates scored, until one is taken."""

@@ -243,7 +243,10 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     values = [[v.varValue or 0.0 for v in row] for row in x]
     allocated: IntArray = np.argmax(np.array(values), axis=1).astype(np.int64)
     repeats = _Tally([frozenset(members) for members in trials.members], allocated).repeats
-    if repeats == 0 and _equal(trials, allocated):
+    shares = (
+        np.bincount(allocated[cell], minlength=trials.groups) for cell in trials.cell_members()
+    )
+    if repeats == 0 and all(np.ptp(share) == 0 for share in shares):
         return allocated
     if proven:
         twice = next(s for s, shown in shared.items() if len({*allocated[shown]}) < len(shown))
@@ -255,11 +258,4 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     raise InfeasibleError(
         f"no allocation to {trials.groups} groups that shows every participant each sentence once "
         f"was found in {_EXACT_SECONDS:g} s; use more groups or fewer shared sentences"
-    )
-
-
-def _equal(trials: TrialCells, allocated: IntArray) -> bool:
-    return all(
-        np.ptp(np.bincount(allocated[cell], minlength=trials.groups)) == 0
-        for cell in trials.cell_members()
     )

@@ -88,9 +88,9 @@ class AssignmentProblem:
         columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
-    def allowed(self, role: Role) -> BoolArray:
-        """Return which sentences may be assigned to `role`, shape (S,)."""
-        return self.accepted[:, role.accept] & self.rejected[:, role.reject]
+    def allowed(self, role: Role, rows: IntArray | slice = slice(None)) -> BoolArray:
+        """Return which of the sentences `rows`, by default all, may be assigned to `role`."""
+        return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
     def least_costly(self, role: Role, count: int) -> IntArray:
         """Return the `count` allowed sentences of `role` that cost least, or all there are."""
@@ -98,7 +98,7 @@ class AssignmentProblem:
         length = 4 * count
         while True:
             head = order[:length]
-            fit = self.accepted[head, role.accept] & self.rejected[head, role.reject]
+            fit = self.allowed(role, head)
             if length >= len(order) or fit.sum() >= count:
                 return np.asarray(head[fit][:count])
             length *= 4
@@ -119,8 +119,8 @@ class AssignmentProblem:
         """Return the costs of the sentences `rows`, shape (A, len(rows)); inf where forbidden."""
         table = np.empty((len(self.roles), len(rows)))
         for a, role in enumerate(self.roles):
-            fit = self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
-            table[a] = np.where(fit, self.reject_costs[rows, role.reject], np.inf)
+            costs = self.reject_costs[rows, role.reject]
+            table[a] = np.where(self.allowed(role, rows), costs, np.inf)
         return table
 
 
@@ -152,7 +152,13 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
     N - 1 others are assigned, or the list is complete. So the doubling ends, and a problem without
     a solution on N candidates a role has none at all.
     """
-    _refuse_short_roles(problem)
+    for role in problem.roles:
+        possible = int(problem.allowed(role).sum())
+        if possible < role.count:
+            raise InfeasibleError(
+                f"{role}: {role.count} wanted, {possible} possible; "
+                "ask for fewer pairs, lower the threshold or add sentences"
+            )
     count = min(problem.total, max(16, 2 * max(role.count for role in problem.roles)))
     while True:
         lists = [problem.least_costly(role, count) for role in problem.roles]
@@ -180,16 +186,6 @@ def _solve(problem: AssignmentProblem, rows: IntArray) -> list[IntArray] | None:
         return None
     chosen = [rows[columns[place_role == a]] for a in range(len(problem.roles))]
     return problem.in_order(chosen)
-
-
-def _refuse_short_roles(problem: AssignmentProblem) -> None:
-    for role in problem.roles:
-        possible = int(problem.allowed(role).sum())
-        if possible < role.count:
-            raise InfeasibleError(
-                f"{role}: {role.count} wanted, {possible} possible; "
-                "ask for fewer pairs, lower the threshold or add sentences"
-            )
 
 
 def _shortage(problem: AssignmentProblem, rows: IntArray) -> str:

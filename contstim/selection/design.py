@@ -365,7 +365,16 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     require_columns(trials, _COLUMNS, "the table of trials")
     if trials.empty:
         raise ValidationError("the table of trials has no row")
-    _check_rows(trials)
+    sides = ~trials["side_1"].isin(["left", "right"])
+    if sides.any():
+        raise ValidationError(f"side_1 is {trials['side_1'][sides].iloc[0]!r}, not left or right")
+    wrong = trials["catch"].astype(bool) != (trials["condition"] == "catch")
+    if wrong.any():
+        row = trials[wrong].iloc[0]
+        raise ValidationError(
+            f"trial {row['trial']} of participant {row['participant']}: catch is {row['catch']} "
+            f"but the condition is {row['condition']!r}"
+        )
     compositions: dict[object, tuple[object, list[tuple[object, ...]]]] = {}
     for participant, seen in trials.groupby("participant", sort=False):
         sentences = pd.concat([seen["sentence_1"], seen["sentence_2"]])
@@ -393,19 +402,6 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
         "trials": int(trials.groupby("participant").size().max()),
         "cells": cells,
     }
-
-
-def _check_rows(trials: pd.DataFrame) -> None:
-    sides = ~trials["side_1"].isin(["left", "right"])
-    if sides.any():
-        raise ValidationError(f"side_1 is {trials['side_1'][sides].iloc[0]!r}, not left or right")
-    wrong = trials["catch"].astype(bool) != (trials["condition"] == "catch")
-    if wrong.any():
-        row = trials[wrong].iloc[0]
-        raise ValidationError(
-            f"trial {row['trial']} of participant {row['participant']}: catch is {row['catch']} "
-            f"but the condition is {row['condition']!r}"
-        )
 
 
 def _check_cells(trials: pd.DataFrame) -> int:

@@ -168,8 +168,12 @@ def select_natural_pairs(
     named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
     scores = named.loc[ranked.labels, list(ranked.models)].astype(np.float64)
     costs, unit = NATURAL_CRITERIA[criterion].counted(ranked, scores)
-    problem, split = _problem(ranked, costs, keep, roles, accept_from, reject_below)
+    high = ranked.fractions[keep] >= accept_from
+    sides_differ = high.any(axis=1) & ~high.all(axis=1)
+    split = keep[sides_differ]
     excluded["no two models on different sides of the threshold"] = len(keep) - len(split)
+    low = ranked.fractions[split] < (np.inf if reject_below is None else reject_below)
+    problem = AssignmentProblem(costs[split], high[sides_differ], low, roles)
     labels = ranked.labels[split]
     # Also before a programme: it says what is impossible without the constraints, and their cost.
     with waiting("choosing pairs"):
@@ -235,22 +239,6 @@ def _roles(models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]) -> tu
             columns = models.index(reject), models.index(accept)
             roles.append(Role(model_1, model_2, role, *columns, number))
     return tuple(sorted(roles, key=lambda role: (role.reject, role.accept)))
-
-
-def _problem(
-    ranked: RankedScores,
-    costs: IntArray,
-    keep: IntArray,
-    roles: tuple[Role, ...],
-    accept_from: float,
-    reject_below: float | None,
-) -> tuple[AssignmentProblem, IntArray]:
-    """Return the problem, and its rows: those kept on which models are on different sides."""
-    high = ranked.fractions[keep] >= accept_from
-    split = high.any(axis=1) & ~high.all(axis=1)
-    keep, high = keep[split], high[split]
-    below = ranked.fractions[keep] < (np.inf if reject_below is None else reject_below)
-    return AssignmentProblem(costs[keep], high, below, roles), keep
 
 
 def _check(

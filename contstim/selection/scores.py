@@ -238,7 +238,8 @@ def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
     labels = log_probs.index[~missing]
     infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
     doubled = (2 * pd.DataFrame(values).rank()).to_numpy(np.int64)
-    order = _canonical_order(doubled, labels)
+    names_of_labels = np.array([f"{type(label).__name__} {label}" for label in labels])
+    order = np.lexsort((names_of_labels, *doubled.T[::-1]))
     excluded = {"missing score": int(missing.sum()), "infinite score": int(infinite.sum())}
     return RankedScores(labels[order], tuple(names), doubled[order], ~infinite[order], excluded)
 
@@ -296,8 +297,3 @@ def _scores(log_probs: pd.DataFrame) -> FloatArray:
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
             raise InputError(f"column {name!r} of log_probs holds {dtype}, not numbers")
     return log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _canonical_order(doubled: IntArray, labels: pd.Index) -> IntArray:
-    names = [f"{type(label).__name__} {label}" for label in labels]
-    return np.lexsort((np.array(names), *doubled.T[::-1]))

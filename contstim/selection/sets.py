@@ -247,7 +247,12 @@ class _Selection:
             candidates += [self.keep[np.column_stack(np.triu_indices(len(self.keep), 1))]]
         elif self.measure.counted and not _all_splits_are_tried(ranks.shape[1]):
             even = self.keep[even_pairs(ranks, self.n, margin)]
-            levelled = None if self.constraints else self._levelled([self.given, even], bound)
+            if not self.constraints:
+                # One pair at a time among all the even ones, if sentences suffice for that.
+                problem = self._among([self.given, even])
+                with waiting("choosing pairs"):
+                    chosen_singly = problem.levelled(bound)
+                levelled = None if chosen_singly is None else (problem, chosen_singly)
             candidates += [even[: _EVEN * self.n]]
         reached = 0.0 if levelled is None else levelled[0].least_sum(levelled[1])
         if levelled is not None and reached >= _NEAR * bound:
@@ -263,13 +268,6 @@ class _Selection:
 
     def _among(self, pairs: Sequence[IntArray]) -> Cover:
         return Cover(self.measure, np.concatenate(pairs), self.constraints, self.n, self.uses)
-
-    def _levelled(self, pairs: Sequence[IntArray], bound: float) -> tuple[Cover, IntArray] | None:
-        """Choose one pair at a time among all the even ones, if sentences suffice for that."""
-        problem = self._among(pairs)
-        with waiting("choosing pairs"):
-            chosen = problem.levelled(bound)
-        return None if chosen is None else (problem, chosen)
 
     def _wider(self, pairs: list[IntArray], complete: bool, rng: np.random.Generator) -> Cover:
         """Return the candidates of the integer programme: those found, and promising ones."""
