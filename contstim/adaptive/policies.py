@@ -228,7 +228,13 @@ class Information(Policy):
         outcomes = view.weights[None]
         for pair in chosen:
             outcomes = _outcomes(outcomes, view.curves[models, :, view.places[pair]])
-        return _joint(outcomes, view.curves[models, :, view.places[best]])
+        mass = outcomes.sum(axis=1)
+        probabilities = view.curves[models, :, view.places[best]]  # L, M, C
+        after = np.einsum("rm,lmc->rlc", outcomes / mass[:, None], probabilities, optimize=True)
+        mixed = -(after * np.log(np.maximum(after, 1e-12))).sum(axis=2)
+        entropies = -(probabilities * np.log(probabilities)).sum(axis=2)  # L, M
+        within = entropies @ outcomes.sum(axis=0)
+        return np.asarray(mass @ mixed - within, dtype=np.float64)
 
     def stated(self, choosing: Choosing) -> str:
         """Add that blocks are chosen jointly."""
@@ -250,12 +256,21 @@ class Disagreement(Policy):
         return np.asarray(view.preferences.var(axis=1))
 
 
-class AtRandom(Policy):
+class _ByDesign(Policy):
+    """What does not look at the models: neither at their preferences nor at their weights."""
+
+    by_answers = False
+    alike = True
+
+    def stated(self, choosing: Choosing) -> str:
+        """Return one sentence."""
+        return f"Each trial is drawn from the pairs that nobody was asked, {self.reason}."
+
+
+class AtRandom(_ByDesign):
     """Each pair is as likely as any other."""
 
     reason = "at random"
-    by_answers = False
-    alike = True
 
     def values(self, view: View) -> FloatArray:
         """Return 0 for all pairs."""
@@ -265,17 +280,11 @@ class AtRandom(Policy):
         """Return 1."""
         return 1.0
 
-    def stated(self, choosing: Choosing) -> str:
-        """Return one sentence."""
-        return f"Each trial is drawn from the pairs that nobody was asked, {self.reason}."
 
-
-class InOrder(Policy):
+class InOrder(_ByDesign):
     """The pool's own order."""
 
     reason = "in a fixed order"
-    by_answers = False
-    alike = True
 
     def values(self, view: View) -> FloatArray:
         """Return 0 for the first pair, and so much less for each after it that none is a rival."""
@@ -284,10 +293,6 @@ class InOrder(Policy):
     def at_random(self, epsilon: float) -> float:
         """Return 0."""
         return 0.0
-
-    def stated(self, choosing: Choosing) -> str:
-        """Return one sentence."""
-        return f"Each trial is drawn from the pairs that nobody was asked, {self.reason}."
 
 
 #: Policies by name; packages bring more by the entry-point group ``contstim.policies``.
@@ -426,24 +431,6 @@ def _outcomes(outcomes: FloatArray, probabilities: Curves) -> FloatArray:
         kept = np.sort(np.argsort(-after.sum(axis=1), kind="stable")[:_MOST_OUTCOMES])
         after = after[kept] / after[kept].sum()
     return np.asarray(after)
-
-
-def _joint(outcomes: FloatArray, probabilities: Curves) -> FloatArray:
-    """Return the information of one more answer, given those before, of L pairs.
-
-    Parameters
-    ----------
-    outcomes
-        Shape (R, M).
-    probabilities
-        P(answer | model) of the pairs, shape (L, M, C), as the indexing of `Curves` gives it.
-    """
-    mass = outcomes.sum(axis=1)
-    after = np.einsum("rm,lmc->rlc", outcomes / mass[:, None], probabilities, optimize=True)
-    mixed = -(after * np.log(np.maximum(after, 1e-12))).sum(axis=2)
-    entropies = -(probabilities * np.log(probabilities)).sum(axis=2)  # L, M
-    within = entropies @ outcomes.sum(axis=0)
-    return np.asarray(mass @ mixed - within, dtype=np.float64)
 
 
 def _repeated(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -204,6 +204,4 @@ def synthesize_triplets(
 
     for _ in track(work(), len(prepared) * len(natural), "writing triplets"):
         pass
-    values = [row.row() for row in rows]
-    columns = None if values else [f.name for f in fields(Triplet) if f.name != "others"]
-    return TripletTable(values, columns=columns)
+    return TripletTable([row.row() for row in rows], columns=None if rows else Triplet.columns())

@@ -441,7 +441,9 @@ class _Grid:
         may take each other at a cost no saving can outweigh, which makes the number chosen
         maximal. Of the rows in one cell, only the `each` that cost least can matter.
         """
-        rows = self._candidates()
+        order = np.lexsort((np.arange(len(self.costs)), self.costs))
+        cell = pd.Series(self.cells[order, 0] * self.strata + self.cells[order, 1])
+        rows = np.sort(order[cell.groupby(cell).cumcount().to_numpy() < self.each])
         n, places = len(rows), self.strata * self.each
         place_stratum = np.repeat(np.arange(self.strata), self.each)
         costs = self.costs[rows]
@@ -483,12 +485,6 @@ class _Grid:
                 raise InfeasibleError(f"no choice of triplets was found: {answer.message}")
             chosen = np.round(answer.x)
         return np.flatnonzero(chosen)
-
-    def _candidates(self) -> IntArray:
-        order = np.lexsort((np.arange(len(self.costs)), self.costs))
-        cell = self.cells[order, 0] * self.strata + self.cells[order, 1]
-        place = pd.Series(cell).groupby(cell).cumcount().to_numpy()
-        return np.sort(order[place < self.each])
 
     def unfilled(self, picked: IntArray, models: tuple[str, str]) -> list[dict[str, object]]:
         """List the strata with fewer chosen than wanted."""
