@@ -40,20 +40,13 @@ if TYPE_CHECKING:
     from contstim.evaluation.syntaxgym import run_syntaxgym
     from contstim.text.features import sentence_features
 
-_PLACES = {
-    "BradleyTerry": "evaluation.mixed",
-    "LIAdger": "evaluation.suites",
-    "Simulation": "evaluation.simulate",
-    "blimp_accuracy": "evaluation.suites",
-    "fit_bradley_terry": "evaluation.mixed",
-    "power": "evaluation.simulate",
-    "read_blimp": "evaluation.suites",
-    "run_blimp": "evaluation.suites",
-    "run_cola": "evaluation.suites",
-    "run_syntaxgym": "evaluation.syntaxgym",
-    "sentence_features": "text.features",
-    "simulate_choices": "evaluation.simulate",
-    "wilcoxon_signed_rank": "evaluation.inference.wilcoxon",
+_NAMES = {
+    "evaluation.inference.wilcoxon": ("wilcoxon_signed_rank",),
+    "evaluation.mixed": ("BradleyTerry", "fit_bradley_terry"),
+    "evaluation.simulate": ("Simulation", "power", "simulate_choices"),
+    "evaluation.suites": ("LIAdger", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"),
+    "evaluation.syntaxgym": ("run_syntaxgym",),
+    "text.features": ("sentence_features",),
 }
 
 __all__ = [
@@ -98,6 +91,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'contstim.evaluation' has no attribute {name!r}")
-    return getattr(import_module(f"contstim.{_PLACES[name]}"), name)
+    for place, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"contstim.{place}"), name)
+    raise AttributeError(f"module 'contstim.evaluation' has no attribute {name!r}")

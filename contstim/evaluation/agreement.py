@@ -29,12 +29,9 @@ def people_tables(data: TrialData, seed: int) -> PeopleTables:
 
 def pair_tables(data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame) -> PairTables:
     """Set models against each other; `scores` has a column per model, `trials` a row per pair."""
-    return PairTables(
-        model_agreement_table(data),
-        consistency_table(data),
-        natural_preference_table(data),
-        instructive_table(data, scores, trials),
-    )
+    agreement, consistency = model_agreement_table(data), consistency_table(data)
+    instructive = instructive_table(data, scores, trials)
+    return PairTables(agreement, consistency, natural_preference_table(data), instructive)
 
 
 def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:

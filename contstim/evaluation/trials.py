@@ -186,14 +186,11 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
     names = np.array(models, dtype=object)[None, :]
     first = pairs["model_1"].to_numpy(dtype=object)[:, None] == names
     second = pairs["model_2"].to_numpy(dtype=object)[:, None] == names
-    if analysis.target != "either":
+    mixed = _mixed(pairs)
+    if analysis.target != "either" and mixed.any():
         # Model 1 is the one that is to prefer sentence 1, so of a pair with one synthetic
         # sentence the model on its side accepts it, and the other rejects it.
-        mixed = _mixed(pairs)
-        synthetic_1 = np.zeros(len(pairs), dtype=bool)
-        if "kind_1" in pairs:
-            synthetic_1 = (pairs["kind_1"] == "S").to_numpy()
-        takes_first = synthetic_1 if analysis.target == "accept" else ~synthetic_1
+        takes_first = (pairs["kind_1"] == "S").to_numpy() == (analysis.target == "accept")
         first &= (~mixed | takes_first)[:, None]
         second &= (~mixed | ~takes_first)[:, None]
     return np.asarray((first | second) & rows[:, None], dtype=np.bool_)

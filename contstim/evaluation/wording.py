@@ -114,13 +114,11 @@ def exclusion_sentences(evaluation: Evaluation) -> list[str]:
     table = evaluation.provenance.excluded
     if table.empty:
         return ["No participant and no trial was left out."]
-    sentences = []
-    for rule, block in table.groupby("rule", sort=False):
-        sentences.append(
-            f"{rule}: {counted(int(block['n_rows'].sum()), 'choice')} of "
-            f"{counted(block['participant'].nunique(), 'participant')} left out."
-        )
-    return sentences
+    return [
+        f"{rule}: {counted(int(block['n_rows'].sum()), 'choice')} of "
+        f"{counted(block['participant'].nunique(), 'participant')} left out."
+        for rule, block in table.groupby("rule", sort=False)
+    ]
 
 
 def scope_sentence(evaluation: Evaluation, unit: str) -> str:

@@ -146,16 +146,8 @@ def _draw_values(
         mean, dot = row["value"], f"mean-{model}"
         ax.plot(mean, y, "o-", ms=6, mfc=tint, mec="black", mew=0.8, zorder=4, gid=dot)
         if starred[place]:
-            ax.annotate(
-                "*",
-                (1.0, y),
-                xycoords=("axes fraction", "data"),
-                xytext=(3, -3),
-                textcoords="offset points",
-                va="center",
-                fontsize=11,
-                annotation_clip=False,
-            )
+            beside = (1.0, y), (3, -3), ("axes fraction", "data"), "offset points"
+            ax.annotate("*", *beside, va="center", fontsize=11, annotation_clip=False)
 
 
 def _draw_metro(
@@ -210,14 +202,8 @@ def normalisation_figure(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     for number, row in enumerate(ordered):
         model, at = row["model"], (row["accuracy"], row["accuracy_normalised"])
         ax.plot(*at, "o", ms=5, color=tints[model])
-        ax.annotate(
-            short(model, 20),
-            at,
-            xytext=(5, -7) if number % 2 else (-5, 3),
-            ha="left" if number % 2 else "right",
-            textcoords="offset points",
-            fontsize=7,
-        )
+        off, ha = ((5, -7), "left") if number % 2 else ((-5, 3), "right")
+        ax.annotate(short(model, 20), at, off, textcoords="offset points", ha=ha, fontsize=7)
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     ax.set_xlabel("accuracy, log-probability alone")
     ax.set_ylabel("accuracy with LP, MeanLP, PenLP")

@@ -92,12 +92,8 @@ class Page:
     def __str__(self) -> str:
         kinds = [part["kind"] for part in self._parts]
         first = kinds.index("heading") if "heading" in kinds else len(kinds)
-        return render(
-            "report.html",
-            title=self._title,
-            opening=self._parts[:first],
-            parts=self._parts[first:],
-        )
+        opening, parts = self._parts[:first], self._parts[first:]
+        return render("report.html", title=self._title, opening=opening, parts=parts)
 
 
 def _cell(value: object) -> dict[str, object]:

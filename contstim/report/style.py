@@ -75,14 +75,8 @@ def drawing_axes(
         from matplotlib import pyplot  # chooses how to show figures: only where it is to
 
         with mpl.rc_context(_SETTINGS):
-            _, row = pyplot.subplots(
-                1,
-                len(columns),
-                squeeze=False,
-                figsize=(width, height),
-                layout="constrained",
-                width_ratios=list(columns),
-            )
+            figure = pyplot.figure(figsize=(width, height), layout="constrained")
+            row = figure.subplots(1, len(columns), squeeze=False, width_ratios=list(columns))
             return _plain(row[0])
     if len(axes) != len(columns):
         raise InputError(f"the figure needs {len(columns)} axes, got {len(axes)}; give as many")

@@ -129,6 +129,7 @@ def read_export(
         If a column is lacking, or the file does not tell what an answer means; the message says
         what to add.
     """
+    columns = ({} if side is None else {"side": side}) | (columns or {})
     data, recognised_as = read_recognised(source)
     program = program or recognised_as
     kind = f"{program} export" if program else "table"
@@ -136,9 +137,9 @@ def read_export(
     if program == "Qualtrics":
         data, excluded = _rows_of_questions(data, trials)
         # The table of questions is the researcher's own, its column of this name ours.
-        columns = {name: name for name in ("expected",) if name in data} | (columns or {})
+        columns = {name: name for name in ("expected",) if name in data} | columns
     data = data.reset_index(drop=True)
-    taken = _taken(data, columns or {}, side)
+    taken = _taken(data, columns)
     others = [c for c in data if c not in taken.values() and c not in _RESERVED]
     data = data[[*taken.values(), *others]].set_axis([*taken, *others], axis=1)
     if low is not None or high is not None:  # the answers are codes, whatever their column is named
@@ -305,19 +306,17 @@ def _first_answer(raw: pd.DataFrame) -> int:
     return int(texts or ids.iloc[:1].eq("Response ID").any())
 
 
-def _taken(data: pd.DataFrame, given: dict[str, str], side: str | None) -> dict[str, str]:
+def _taken(data: pd.DataFrame, given: dict[str, str]) -> dict[str, str]:
     """Return, by our names, the columns that are used."""
     for ours in given:
         require_known("column", ours, _NAMES)
-    require_columns(data, [*given.values(), *([] if side is None else [side])], "the file")
+    require_columns(data, given.values(), "the file")
     plain = {re.sub(r"[^a-z0-9]", "", str(c).lower()): str(c) for c in reversed(data.columns)}
     taken = {}
     for ours, names in _NAMES.items():
         present = [plain[name] for name in names if name in plain]
         if ours in given:
             taken[ours] = given[ours]
-        elif ours == "side" and side is not None:
-            taken[ours] = side
         elif ours == "side" and len(present) > 1:
             raise InputError(
                 f"the file has both {present[0]!r} and {present[1]!r}; say which tells where "

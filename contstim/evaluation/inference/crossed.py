@@ -61,7 +61,7 @@ class CrossedTests:
         for part in outcome.parts:
             for model in part.subset.models:
                 ratio = outcome.data.log_ratio[part.subset.pair, model]
-                means[int(model)] = _Cells.of(part.subset, outcome.measure, ratio)
+                means[int(model)] = _Cells(part.subset, outcome.measure.cells(part.subset, ratio))
         return (
             [self._model(outcome, m, means.get(m)) for m in range(len(outcome.data.models))],
             [self._comparison(outcome, i, j, means.get(i), means.get(j)) for i, j in pairs],
@@ -86,23 +86,18 @@ class CrossedTests:
         subset, lower = ceilings.matched, ceilings.lower.cells
         if not subset.n_rows:
             return contrast
-        matched = _Cells.of(subset, measure, outcome.data.log_ratio[subset.pair, m])
+        ratio = outcome.data.log_ratio[subset.pair, m]
+        matched = _Cells(subset, measure.cells(subset, ratio))
         contrast = replace(contrast, n_units=len(matched.people), test="crossed")
         if lower is None or not ceilings.surveyed:
             missing = _NO_CELLS if lower is None else _TOO_FEW_JUDGES
             return replace(contrast, note=contrast.note or missing)
         gap = matched.minus(_Cells(subset, lower), self.population, measure, from_ceiling=True)
-        low_ends, high_ends = self._ceiling_intervals(ceilings)
-        return replace(
-            contrast,
-            ceiling_lower_ci_low=low_ends[0],
-            ceiling_lower_ci_high=low_ends[1],
-            ceiling_upper_ci_low=high_ends[0],
-            ceiling_upper_ci_high=high_ends[1],
-            p=gap.p(),
-            effect=_rank_biserial(outcome.matched[:, m] - outcome.lower[:, m]),
-            side=float(np.sign(gap.value)),
-        )
+        ends = np.ravel(self._ceiling_intervals(ceilings)).tolist()
+        intervals = dict(zip(CEILING_INTERVALS, ends, strict=True))
+        effect = _rank_biserial(outcome.matched[:, m] - outcome.lower[:, m])
+        side = float(np.sign(gap.value))
+        return replace(contrast, **intervals, p=gap.p(), effect=effect, side=side)
 
     def _ceiling_intervals(self, ceilings: Ceilings) -> list[tuple[float, float]]:
         """Return the intervals of the lower and of the upper noise ceiling."""
@@ -174,10 +169,6 @@ class _Cells:
         self.cells = cells
         counts = np.bincount(subset.person[self.there], minlength=subset.n_people)
         self.people = subset.labels[counts > 0]
-
-    @classmethod
-    def of(cls, subset: Subset, measure: Measure, prediction: FloatArray) -> _Cells:
-        return cls(subset, measure.cells(subset, prediction))
 
     @property
     def design(self) -> CellDesign:
