@@ -113,11 +113,9 @@ class Collected:
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """All tables by name; of `choices` and `answers` the one that the study has."""
-        made = {
-            one.name: getattr(self, one.name) for one in fields(self) if one.name != "materials"
-        }
-        del made["answers" if self.answers.columns.empty else "choices"]
-        return made
+        left_out = ("materials", "answers" if self.answers.columns.empty else "choices")
+        names = [item.name for item in fields(self) if item.name not in left_out]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def whole(self) -> list[str]:

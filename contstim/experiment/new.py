@@ -64,12 +64,11 @@ def example_study(folder: Path) -> Study:
 
 @dataclass(frozen=True)
 class _StudyPreset:
-    """How a published experiment was run, as lines of ``study.toml`` and ``texts.toml``."""
+    """How a published experiment showed pairs: lines of ``study.toml`` and ``texts.toml``."""
 
     catch: int
     settings: Mapping[str, str]
     texts: Mapping[str, str]
-    presentation: str = "choice"
 
 
 #: Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence 5, 952-964,
@@ -152,8 +151,8 @@ def new_study(
         raise InputError(
             f"the wording of {preset} is English; leave out the language or the preset"
         )
-    like = _StudyPreset(0, {}, {}, presentation) if preset is None else STUDY_PRESETS[preset]
-    if presentation != like.presentation:
+    like = _StudyPreset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
+    if preset is not None and presentation != "choice":
         raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
     folder, trials = Path(folder), Path(trials)
     shown = presentation_of(TrialOptions(presentation))

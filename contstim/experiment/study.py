@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
 from contstim.experiment.presentations import Presentation, presentation_of
-from contstim.experiment.trials import Design, Trial, practice_trials, read_design
+from contstim.experiment.trials import ANCHOR, Design, Trial, read_design
 from contstim.experiment.vendor import PAGE
 from contstim.files import digest, digest_of
 from contstim.settings import build, read_toml
@@ -123,7 +123,10 @@ class Study(StudySettings):
     @property
     def practice_trials(self) -> tuple[Trial, ...]:
         """The practice trials, the same for everybody."""
-        return practice_trials(self.practice)
+        return tuple(
+            Trial(f"p{number}", number, "practice", "practice", one.given, expected=one.expected)
+            for number, one in enumerate(self.practice, start=1)
+        )
 
     def content_of(self, assignment: int) -> list[Any]:
         """Return what the answers of an assignment refer to: its group, trials and sides."""
@@ -227,18 +230,14 @@ def _check_adaptive(study: Study) -> None:
     path, plan = study.folder / "trials.csv", study.adaptive
     for assignment, trials in study.design.trials.items():
         blank = study.design.n_blank(assignment)
-        if plan is None:
-            if blank:
-                raise InputError(
-                    f"{path}: participant {assignment} has {blank} trials without sentences, and "
-                    "study.toml has no table [adaptive]; write the plan there"
-                )
-            continue
-        anchors = sum(trial.condition == "anchor" for trial in trials)
-        for name, planned, there in (
-            ("trials", plan.trials, blank),
-            ("anchors", plan.anchors, anchors),
-        ):
+        if plan is None and blank:
+            raise InputError(
+                f"{path}: participant {assignment} has {blank} trials without sentences, and "
+                "study.toml has no table [adaptive]; write the plan there"
+            )
+        places = {"trials": blank, "anchors": sum(trial.condition == ANCHOR for trial in trials)}
+        for name, there in places.items() if plan is not None else ():
+            planned = getattr(plan, name)
             if planned != there:
                 raise InputError(
                     f"{path}: participant {assignment} has {there} places for adaptive.{name}, "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.options import AttentionCheck, PracticeTrial, TrialOptions
+from contstim.experiment.options import AttentionCheck, TrialOptions
 from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.files import file_digest, write_whole
 from contstim.tables import csv_rows, csv_text, numbered_lines
@@ -171,14 +171,6 @@ def _chosen(blank: Trial, block: _Block, choice: Sequence[Any], anchors: int) ->
         shown={"left": left, "right": right},
         side_1="right" if turned else "left",
         row=row,
-    )
-
-
-def practice_trials(given: Sequence[PracticeTrial]) -> tuple[Trial, ...]:
-    """Return the practice trials."""
-    return tuple(
-        Trial(f"p{number}", number, "practice", "practice", one.given, expected=one.expected)
-        for number, one in enumerate(given, start=1)
     )
 
 
