@@ -263,6 +263,14 @@ def study_info(study: Study) -> dict[str, Any]:
     to ``redirect`` to. It is None where the study names no recruiter. Other codes are not in it.
     """
     own_texts = {key: study.texts[name] for key, name in study.presentation.texts.items()}
+    recruiter = None
+    if study.recruiter is not None:
+        names = ("name", "title", "participant", "required", "id_signs")
+        recruiter = {
+            **{name: getattr(study.recruiter, name) for name in names},
+            "parameters": list(study.recruiter.parameters),
+            **{outcome: outcome_link(study, outcome) for outcome in ("declined", "full", "unsent")},
+        }
     return {
         "format": FORMAT,
         "study": {
@@ -281,7 +289,7 @@ def study_info(study: Study) -> dict[str, Any]:
             "boxes": [asdict(box) for box in study.consent.boxes],
         },
         "settings": _settings(study, study.design.n_trials),
-        "recruiter": _recruiter(study),
+        "recruiter": recruiter,
         "device": {"minimum_width": study.device.minimum_width, "touch": study.device.touch},
         "materials": materials_digest(study),
     }
@@ -423,18 +431,6 @@ def _settings(study: Study, n_trials: int) -> dict[str, Any]:
         "checks": None,
         "progress": study.trial.progress,
         "n_trials": n_trials,
-    }
-
-
-def _recruiter(study: Study) -> dict[str, Any] | None:
-    recruiter = study.recruiter
-    if recruiter is None:
-        return None
-    names = ("name", "title", "participant", "required", "id_signs")
-    return {
-        **{name: getattr(recruiter, name) for name in names},
-        "parameters": list(recruiter.parameters),
-        **{outcome: outcome_link(study, outcome) for outcome in ("declined", "full", "unsent")},
     }
 
 

@@ -137,14 +137,10 @@ class Review:
             sentences = {*self.places, *(d.edited for d in self.decisions)}
             if decision.sentence not in sentences:
                 raise InputError(f"{decision.sentence!r} is not under review; load the page again")
-            decisions = [
-                d
-                for d in self.decisions
-                if (d.sentence, d.reviewer) != (decision.sentence, decision.reviewer)
-            ]
-            decisions.append(decision)
-            write_decisions(self.path, decisions)
-            self.decisions = decisions
+            whose = (decision.sentence, decision.reviewer)
+            others = [d for d in self.decisions if (d.sentence, d.reviewer) != whose]
+            write_decisions(self.path, [*others, decision])
+            self.decisions = [*others, decision]
 
 
 @cache

@@ -184,8 +184,7 @@ class _Seldom(logging.Filter):
         """Return whether a record is logged."""
         if record.levelno != logging.WARNING:
             return True
-        before = self._last.get(record.msg, -_SAID_AGAIN_S)
-        if record.created - before < _SAID_AGAIN_S:
+        if record.created - self._last.get(record.msg, -_SAID_AGAIN_S) < _SAID_AGAIN_S:
             return False
         self._last[record.msg] = record.created
         return True

@@ -139,12 +139,8 @@ class Store:
         return self._write(self._transactions.release, session, idle_s)
 
     def count(self, name: str) -> Future[None]:
-        """Count somebody who ``opened`` the page or ``declined``."""
+        """Count somebody who ``opened`` the page or ``declined``, or that all is ``ready``."""
         return self._write(self._transactions.count, name)
-
-    def ready(self) -> Future[None]:
-        """Commit something, which fails where nothing can be stored."""
-        return self._write(self._transactions.count, "ready")
 
     def summary(self) -> Future[dict[str, Any]]:
         """Return what the dashboard shows; see `read_summary`. The writer is not asked.

@@ -199,11 +199,10 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
         str(who): "; ".join(f"{row.rule}: {row.detail}" for row in rules.itertuples())
         for who, rules in excluded.groupby("participant", sort=False)
     }
-    whole = set(collected.whole)
     rows = []
     for session in collected.sessions.to_dict("records"):
         reason = reasons.get(session["participant"])
-        if reason is None and session["participant"] not in whole:
+        if reason is None and session["n_answered"] != session["n_trials"]:
             done = f"{session['n_answered']} of {session['n_trials']} trials answered"
             reason = f"{session['outcome']}: {done}"
         if reason is not None:
