@@ -127,7 +127,7 @@ class Conductor:
         self._version = 0  # blocks that are taken in
         self._places = places_of(pool.preferences, self.posterior.nodes)
         self._available = np.arange(len(pool.pairs)) >= plan.anchors
-        self._owner: dict[int, Block] = {}
+        self._asked: set[int] = set()  # pairs of the blocks
         self._of: dict[str, list[Block]] = {}
         self._passed_over: list[int] = []  # since the block that was last recorded
         both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
@@ -220,10 +220,6 @@ class Conductor:
     def _answered(self, block: Block) -> bool:
         return all(pair in self.answers for pair in block.pairs)
 
-    def owner(self, pair: int) -> Block | None:
-        """Return the block that issued a pair, if one did."""
-        return self._owner.get(pair)
-
     def record(self, block: Block) -> None:
         """Take an issued block in, just made or read from a log.
 
@@ -238,7 +234,7 @@ class Conductor:
             if not 0 <= pair < len(self._available) or not self._available[pair]:
                 raise InputError(f"block {block.number} issues pair {pair}, which is not available")
         self._available[list(block.pairs)] = False
-        self._owner.update(dict.fromkeys(block.pairs, block))
+        self._asked.update(block.pairs)
         self._of.setdefault(block.participant, []).append(block)
         self.blocks.append(block)
         self._passed_over = []
@@ -251,7 +247,7 @@ class Conductor:
         InputError
             If the pair was not issued or there is no such rating.
         """
-        if pair not in self._owner:
+        if pair not in self._asked:
             raise InputError(f"pair {pair} was not issued")
         self.answers.setdefault(pair, self.plan.link.answer_of(rating))
 

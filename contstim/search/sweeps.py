@@ -151,12 +151,7 @@ class Search:
         """Return the loss of a sentence with these scores."""
         return self.problem.objective.of_one(scores, self.natural)
 
-    def sweep(
-        self,
-        look: Callable[[Candidates], bool],
-        *,
-        sifted: bool = False,
-    ) -> None:
+    def sweep(self, look: Callable[[Candidates], bool], *, sifted: bool = False) -> None:
         """Visit positions in random sweeps until a word search brings nothing at any of them.
 
         Word searches that would look further (`Strategy.look`) are called again then.
