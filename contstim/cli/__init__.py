@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from types import FrameType
 
 from contstim import __version__
 from contstim.cli.parsing import CommandParser
@@ -103,15 +102,11 @@ def _ended_by_signal() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the caller's business
         return
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _open_streams() -> None:

@@ -62,7 +62,11 @@ def configure(parser: CommandParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_trials(actions.add_parser("trials", help="make the trials of every participant"))
-    _add_simulate(actions.add_parser("simulate", help="let simulated people answer the trials"))
+    simulate = actions.add_parser("simulate", help="let simulated people answer the trials")
+    simulate.add("trials", "from `contstim design trials`")
+    _add_people(simulate, "none, all is noise")
+    simulate.add_out()
+    simulate.add_seed()
     _add_power(actions.add_parser("power", help="say how often models would be told apart"))
     plan = actions.add_parser("plan", help="say what a design can show at best")
     plan.add("--groups N", "groups of participants", positive, required=True)
@@ -83,13 +87,6 @@ def _add_trials(parser: CommandParser) -> None:
     what = "catch trials, sentences against their shuffled words (default: 0)"
     parser.add("--catch N", what, whole_number(0))
     add_decisions(parser)
-    parser.add_out()
-    parser.add_seed()
-
-
-def _add_simulate(parser: CommandParser) -> None:
-    parser.add("trials", "from `contstim design trials`")
-    _add_people(parser, "none, all is noise")
     parser.add_out()
     parser.add_seed()
 

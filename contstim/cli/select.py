@@ -18,6 +18,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -27,6 +28,9 @@ from contstim.errors import InputError
 from contstim.text import read_words
 from contstim.text.diversity import diversity_line
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
+
+if TYPE_CHECKING:
+    from contstim.selection.constraints import SelectionConstraint
 
 
 def configure(parser: CommandParser) -> None:
@@ -211,36 +215,47 @@ def _training_notes(chosen: pd.DataFrame) -> list[str]:
     return training_notes(models.to_numpy().ravel().astype(str).tolist(), sentences)
 
 
-def _natural(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_scores, select_natural_pairs
+def _corpus(
+    args: argparse.Namespace,
+) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
+    """Return the scores of sentences, which of them may be chosen if not all, and constraints."""
+    from contstim.selection import read_scores, repeats_no_word
     from contstim.selection.constraints import check_constraints, parse_constraints
     from contstim.selection.scores import read_features
 
     check_constraints(args.constraint)
-    features = read_features(args.features) if args.features else None
     scores = read_scores(args.table)
+    features = read_features(args.features) if args.features else None
+    eligible = None
+    if args.distinct:
+        words = read_words(args.repeatable) if args.repeatable else ENGLISH_REPEATABLE
+        labels = [str(label) for label in scores.index]
+        eligible = repeats_no_word(labels, words).set_axis(scores.index)
+    return scores, eligible, parse_constraints(args.constraint, scores.index, features)
+
+
+def _natural(args: argparse.Namespace) -> pd.DataFrame:
+    from contstim.selection import select_natural_pairs
+
+    scores, eligible, constraints = _corpus(args)
     return select_natural_pairs(
         scores,
         args.per_pair,
         criterion=args.criterion,
         accept_from=args.accept_from,
-        eligible=_eligible(args, scores),
-        constraints=parse_constraints(args.constraint, scores.index, features),
+        eligible=eligible,
+        constraints=constraints,
         solver=args.solver,
     )
 
 
 def _set(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_scores, read_triplets, select_set, triplet_pairs
-    from contstim.selection.constraints import check_constraints, parse_constraints
-    from contstim.selection.scores import read_features
+    from contstim.selection import read_triplets, select_set, triplet_pairs
 
-    check_constraints(args.constraint)
     if args.candidates and not args.triplets:
         raise InputError(f"--candidates {args.candidates} has no effect without --triplets; add it")
-    scores = read_scores(args.table)
-    features = read_features(args.features) if args.features else None
-    eligible, pairs = _eligible(args, scores), None
+    scores, eligible, constraints = _corpus(args)
+    pairs = None
     if args.triplets:
         triplets = read_triplets(args.triplets)
         formed = pd.Series(args.candidates != "synthetic", index=scores.index)
@@ -257,21 +272,11 @@ def _set(args: argparse.Namespace) -> pd.DataFrame:
         people=people_of(args),
         eligible=eligible,
         pairs=pairs,
-        constraints=parse_constraints(args.constraint, scores.index, features),
+        constraints=constraints,
         uses=args.uses,
         time_limit=args.time_limit,
         seed=args.seed,
     )
-
-
-def _eligible(args: argparse.Namespace, scores: pd.DataFrame) -> pd.Series | None:
-    """Return which sentences repeat no word, if that is asked for."""
-    from contstim.selection import repeats_no_word
-
-    if not args.distinct:
-        return None
-    words = read_words(args.repeatable) if args.repeatable else ENGLISH_REPEATABLE
-    return repeats_no_word([str(label) for label in scores.index], words).set_axis(scores.index)
 
 
 def _triplets(args: argparse.Namespace) -> pd.DataFrame:

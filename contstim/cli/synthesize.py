@@ -57,8 +57,8 @@ from contstim.pipeline.work import Task
 from contstim.search import options_of, owners_of_options, settings_of
 from contstim.search.results import Row, Triplet, written_and_natural
 from contstim.search.targets import SYNTHESIS_TARGETS
+from contstim.text import pool, read_sentences
 from contstim.text.diversity import diversity_line
-from contstim.text.vocabulary import Vocabulary
 from contstim.text.words import WordOptions
 
 
@@ -118,7 +118,12 @@ def _add_strategy_options(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Synthesize and write."""
     plan = _plan(args)
-    _tell_foreign(plan.sentences.listed, plan.words)
+    if share := small_share(plan.sentences.listed, plan.words):
+        # Models of word pieces know any word, and would write foreign ones into the sentences.
+        tell(
+            f"the vocabulary has {share} different words of the sentences; if they are in another "
+            "language, make one of it with 'contstim vocabulary' and give it as --vocabulary",
+        )
     for note in training_notes((*plan.models, *plan.further), plan.sentences.listed):
         tell(note)
     is_file = args.out != "-" and not is_stream(Path(args.out))
@@ -154,7 +159,8 @@ def _plan(args: argparse.Namespace) -> StudyPlan:
     """Return what is asked for as a study plan of one stage."""
     if args.sentence and args.sentences:
         raise InputError("give sentences or --sentences FILE, not both")
-    sentences = [" ".join(text.split()) for text in args.sentence or _sentences(args.sentences)]
+    texts = args.sentence or (pool() if args.sentences is None else read_sentences(args.sentences))
+    sentences = [" ".join(text.split()) for text in texts]
     words = word_options(args)
     directed = [*(args.reject or ()), *(args.accept or ())]
     ways = {"--pair": args.pair, "--model": args.model, "--reject and --accept": directed}
@@ -185,24 +191,6 @@ def _plan(args: argparse.Namespace) -> StudyPlan:
         (options,),
         words=read_vocabulary(args.vocabulary, words) if is_given else None,
     )
-
-
-def _sentences(path: str | None) -> list[str]:
-    from contstim.text import pool, read_sentences
-
-    return pool() if path is None else read_sentences(path)
-
-
-def _tell_foreign(sentences: Sequence[str], vocabulary: Vocabulary | None) -> None:
-    """Say so if the vocabulary has so few of the sentences' words that it is of another language.
-
-    Models of word pieces know any word, and would write theirs into sentences of another language.
-    """
-    if share := small_share(sentences, vocabulary):
-        tell(
-            f"the vocabulary has {share} different words of the sentences; if they are in another "
-            "language, make one of it with 'contstim vocabulary' and give it as --vocabulary",
-        )
 
 
 class _Printer:
