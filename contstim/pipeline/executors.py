@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import uuid
 from collections import Counter, deque
@@ -20,7 +21,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import FrameType
 from typing import Any, Self
 
 from contstim.errors import InputError, MissingExtraError, OutputError
@@ -51,17 +51,13 @@ def _begin(context: RunContext) -> None:
     global _worker
     # Ctrl-C reaches the whole process group; the process that hands out tasks decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _leave)
+    # As an exception it removes what is half written.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # What models print must not come into the tables of the process that hands out tasks.
     os.dup2(2, 1)
     os.chdir(context.folder)
     _worker = Worker(context)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    # As an exception it removes what is half written.
-    raise SystemExit
 
 
 def _end_with_parent() -> None:
@@ -388,16 +384,16 @@ class DaskWorkers(Executor):
                 number, task = of.pop(future.key)
                 del futures[future.key]
                 tries = _tries(context, task, run)
+                begun = tries.stat().st_size if tries.exists() else 0
                 result, error = self._ended(future)
                 if isinstance(error, KilledWorker):
                     lost[task.key] += 1
-                    begun = tries.stat().st_size if tries.exists() else 0
                     if begun < TRIES and lost[task.key] < _MOST_LOST:
                         again = submitted(number, task)
                         futures[again.key] = again
                         waiting.add(again)
                         continue
-                yield result or self._given_up(task, context, error, tries)
+                yield result or self._given_up(task, context, error, begun)
                 tries.unlink(missing_ok=True)
         finally:
             self.client.cancel([*futures.values()])
@@ -420,7 +416,7 @@ class DaskWorkers(Executor):
 
     @staticmethod
     def _given_up(
-        task: Task, context: RunContext, error: BaseException | None, tries: Path
+        task: Task, context: RunContext, error: BaseException | None, begun: int
     ) -> TaskResult:
         from distributed import KilledWorker
 
@@ -431,7 +427,6 @@ class DaskWorkers(Executor):
             return TaskResult(task.key)
         message = "Dask gave the task up" if error is None else type(error).__name__
         if isinstance(error, KilledWorker):
-            begun = tries.stat().st_size if tries.exists() else 0
             message = f"its worker process died each of the {begun} times that it was begun"
         elif error is not None:
             message += f": {' '.join(str(error).split())}"

@@ -19,7 +19,7 @@ from contstim.pipeline.work import Task
 from contstim.selection.constraints import check_constraints, parse_constraints
 from contstim.selection.sets import SET_CRITERIA, select_set, triplet_pairs
 from contstim.settings import Count, Several, one_of, settings
-from contstim.tables import TRIPLETS, table_text
+from contstim.tables import table_text
 from contstim.text.features import repeats_no_word
 
 
@@ -90,7 +90,7 @@ class _Set(Stage):
             margin=options.margin,
             people=options.people,
             eligible=eligible,
-            pairs=triplet_pairs(self._triplets(run)) if options.synthetic else None,
+            pairs=triplet_pairs(SYNTHESIS.of(run).triplets()) if options.synthetic else None,
             constraints=parse_constraints(
                 options.constraints, scores.index, run.features(options.features)
             ),
@@ -100,16 +100,12 @@ class _Set(Stage):
         )
         return table_text(pairs), notes_of(pairs)
 
-    @staticmethod
-    def _triplets(run: Run) -> pd.DataFrame:
-        rows = [row.row() for row in SYNTHESIS.of(run).triplets()]
-        return pd.DataFrame(rows, columns=list(TRIPLETS))
-
     def _synthetic(self, run: Run) -> list[str]:
         """Return the synthetic sentences, once all syntheses are finished."""
         if not run.plan.table(SetOptions).synthetic or run.store.left(SYNTHESIS.tasks(run)):
             return []
-        written = self._triplets(run)[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
+        triplets = SYNTHESIS.of(run).triplets()
+        written = triplets[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
         return sorted(set(written) - set(run.sentences))
 
     @staticmethod

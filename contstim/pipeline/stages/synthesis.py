@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,9 +20,12 @@ from contstim.search import STRATEGIES
 from contstim.search.problem import check_natural, check_start
 from contstim.search.results import Row, Synthesis, Triplet, attempts, written_and_natural
 from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides, spread
-from contstim.tables import csv_text
+from contstim.tables import TRIPLETS, csv_text
 from contstim.text import Sentence, pool
 from contstim.text.diversity import WordLimit, diversity
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: By sentence whose syntheses are known to be needed, words that may not be written.
 Barred = dict[str, tuple[str, ...]]
@@ -30,14 +33,15 @@ Barred = dict[str, tuple[str, ...]]
 #: What the notes of a table hold besides the settings that made it.
 FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words")
 
-# Options that are noted where they are not as usual, and the natural sentences, at least, by which
-# the falls of several rejecting models compare: else that many of the bundled ones.
 # Recorded where a study names no strategy.
 _BY_MODELS = "beam where all models are n-grams, else bounded"
+# Options that are noted where they are not as usual.
 _NOTED = (
     *("reference", "loss", "margin", "floors"),
     *("most_changes", "fixed", "changed", "words_at", "certificate", "alike", "most_use"),
 )
+# The natural sentences, at least, by which the falls of several rejecting models compare: else that
+# many of the bundled ones.
 _SCALED = 30
 
 
@@ -205,9 +209,12 @@ class Syntheses:
                 if sentence in barred:
                     yield from self._look(goal, sentence, barred[sentence])[1]
 
-    def triplets(self) -> Iterator[Triplet]:
-        """Yield the triplets that there are, in the order of the work."""
-        return (row for row in self.rows() if isinstance(row, Triplet))
+    def triplets(self) -> pd.DataFrame:
+        """Return the triplets that there are, in the order of the work."""
+        import pandas as pd  # writing sentences alone does without
+
+        rows = [row.row() for row in self.rows() if isinstance(row, Triplet)]
+        return pd.DataFrame(rows, columns=list(TRIPLETS))
 
     def _barred(self, goal: Goal) -> Barred:
         """Return which words may not be written, by sentence, as far as is known (`WordLimit`)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any
 
-import pandas as pd
 from pydantic import Field
 
 from contstim.errors import InputError
@@ -21,7 +20,7 @@ from contstim.selection.triplets import (
     select_triplets,
 )
 from contstim.settings import Count, one_of, settings
-from contstim.tables import TRIPLETS, table_text
+from contstim.tables import table_text
 
 #: What the strata of triplets are quantiles of.
 REFERENCES = ("triplets", "sentences")
@@ -74,9 +73,8 @@ class _Triplets(Stage):
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.table(TripletOptions)
-        rows = [row.row() for row in SYNTHESIS.of(run).triplets()]
         chosen = select_triplets(
-            pd.DataFrame(rows, columns=list(TRIPLETS)),
+            SYNTHESIS.of(run).triplets(),
             options.per_pair,
             options.objective,
             strata=options.strata,
