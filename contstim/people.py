@@ -102,7 +102,7 @@ class People:
         >>> People().probabilities(np.array([-1.0, 0.0, 1.0])).round(2)
         array([0.33, 0.5 , 0.67])
         """
-        _, curve = _curve(self)
+        curve = _curve(self)
         # Linear interpolation between equally spaced points.
         place = np.minimum(np.abs(scaled) * ((_GRID - 1) / self.most), _GRID - 1.0)
         before = np.minimum(np.nan_to_num(place).astype(np.int64), _GRID - 2)
@@ -111,8 +111,8 @@ class People:
 
 
 @lru_cache(maxsize=8)
-def _curve(people: People) -> tuple[FloatArray, FloatArray]:
-    """Return values of g from 0 up to `most` and the probabilities there.
+def _curve(people: People) -> FloatArray:
+    """Return the probabilities at equally spaced values of g from 0 up to `most`.
 
     A table, as selections ask for millions of values.
     """
@@ -125,7 +125,7 @@ def _curve(people: People) -> tuple[FloatArray, FloatArray]:
     for slope, weight in zip(slopes, weights, strict=True):
         curve += weight * (expit(grid[:, None] * slope + offsets) @ weights)
     # Away from 0 and 1, so that no single answer excludes a model.
-    return grid, np.clip(people.lapse / 2 + (1 - people.lapse) * curve, 1e-9, 1 - 1e-9)
+    return np.clip(people.lapse / 2 + (1 - people.lapse) * curve, 1e-9, 1 - 1e-9)
 
 
 def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = None) -> FloatArray:

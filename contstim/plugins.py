@@ -110,16 +110,13 @@ class Registry(Collection[str], Generic[_Thing]):
     def _brought(self, entry: EntryPoint) -> _Thing:
         what = f"the {self.kind} {entry.name!r}"
         thing = imported(entry.value, what, package_name(entry))
-        if self.form is not None and not _is_a(thing, self.form):
+        fits = issubclass if isinstance(thing, type) else isinstance
+        if self.form is not None and not fits(thing, self.form):
             raise InputError(
                 f"the package {package_name(entry)} provides {thing!r} as {what}; it must be a "
                 f"{self.form.__name__}"
             )
         return cast(_Thing, thing)
-
-
-def _is_a(thing: object, form: type) -> bool:
-    return issubclass(thing, form) if isinstance(thing, type) else isinstance(thing, form)
 
 
 def package_name(entry: EntryPoint) -> str:

@@ -184,7 +184,3 @@ class Progress:
             self._bar.write(line, file=sys.stderr)
         elif self._shown:
             print(line, file=sys.stderr, flush=True)
-
-
-_MOST_REPEATS = 10_000  # of a text in a pass
-_MOST_WEIGHTS = 10**9  # of a network: 16 GB in training

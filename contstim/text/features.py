@@ -125,10 +125,13 @@ def sentence_flags(sentence: str) -> list[str]:
     -----
     A flag is a reason to look, no fault; a sentence without one may be as bad.
     """
+    from wordfreq import zipf_frequency
+
     parsed = Sentence.parse(sentence)
     words = [word.lower() for word in parsed.words]
     flags = [f"offensive word: {word}" for word in offensive_in(sentence, 0)]
-    flags += _rare(words)
+    known = {word: zipf_frequency(word, "en") for word in words if word.isalpha()}
+    flags += [f"rare word: {word} (Zipf {zipf:.1f})" for word, zipf in known.items() if zipf < RARE]
     flags += [
         f"word twice: {word}"
         for word in repeated(words, ENGLISH_REPEATABLE)
@@ -153,13 +156,6 @@ def sentence_flags(sentence: str) -> list[str]:
     if last and last <= _OPEN_ENDS and words[-1] not in _ALONE:
         flags.append(f"agreement: ends in {words[-1]}")
     return flags
-
-
-def _rare(words: Iterable[str]) -> list[str]:
-    from wordfreq import zipf_frequency
-
-    known = {word: zipf_frequency(word, "en") for word in words if word.isalpha()}
-    return [f"rare word: {word} (Zipf {zipf:.1f})" for word, zipf in known.items() if zipf < RARE]
 
 
 def _tags(word: str) -> frozenset[str]:

@@ -95,7 +95,12 @@ class WordRules:
             for word in listed
             if self._formed(word)
             and word.casefold() not in exclude
-            and not (_shouted(word) and (word.capitalize() in listed or word.lower() in listed))
+            # A shouted word that is listed in another case as well is that word.
+            and not (
+                len(word) > 1
+                and word.isupper()
+                and (word.capitalize() in listed or word.lower() in listed)
+            )
         ]
 
     def _formed(self, word: str) -> bool:
@@ -113,25 +118,12 @@ def _is_letter(character: str) -> bool:
     return unicodedata.category(character)[0] in "LM"
 
 
-def _shouted(word: str) -> bool:
-    return len(word) > 1 and word.isupper()
-
-
 _COLUMNS = ("word", "first", "elsewhere", "repeatable", "frequency")
 _FLAGS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False, "": False}
 
 
 class _Knower(Protocol):
     def knows(self, words: Sequence[str], /) -> BoolArray: ...
-
-
-def _may_open(word: str) -> bool:
-    # Words without case (digits, scripts without capitals) may stand anywhere.
-    return not word[:1].islower()
-
-
-def _may_follow(word: str) -> bool:
-    return not word[:1].isupper() and not word[:1].istitle()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -221,8 +213,7 @@ class Vocabulary:
         ('dog', 'barks')
         """
         rules = rules or WordRules()
-        admitted = rules.admit(words)
-        return cls._arrange(admitted, rules, frequencies or {})
+        return cls._arrange(rules.admit(words), rules, frequencies or {})
 
     @classmethod
     def from_text(
@@ -263,9 +254,7 @@ class Vocabulary:
         if size is not None and size < 1:
             raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
         rules = rules or WordRules()
-        counts, opening, inside = _count(
-            [paths] if isinstance(paths, str | PathLike) else paths,
-        )
+        counts, opening, inside = _count([paths] if isinstance(paths, str | PathLike) else paths)
         total = counts.total()
         admitted = [
             word
@@ -335,11 +324,12 @@ class Vocabulary:
     ) -> Vocabulary:
         """Make a vocabulary of admitted words, each where it was seen; None: seen anywhere."""
         listed = set(words)
-        first = [w for w in words if _may_open(w) and (opening is None or w in opening)]
+        # Words without case (digits, scripts without capitals) may stand anywhere.
+        first = [w for w in words if not w[:1].islower() and (opening is None or w in opening)]
         elsewhere = [
             w
             for w in words
-            if _may_follow(w)
+            if not (w[:1].isupper() or w[:1].istitle())
             or w in rules.capitals
             or (rules.names and w.lower() not in listed and (inside is None or w in inside))
         ]
