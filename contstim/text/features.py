@@ -130,8 +130,10 @@ def sentence_flags(sentence: str) -> list[str]:
     parsed = Sentence.parse(sentence)
     words = [word.lower() for word in parsed.words]
     flags = [f"offensive word: {word}" for word in offensive_in(sentence, 0)]
-    known = {word: zipf_frequency(word, "en") for word in words if word.isalpha()}
-    flags += [f"rare word: {word} (Zipf {zipf:.1f})" for word, zipf in known.items() if zipf < RARE]
+    frequencies = {word: zipf_frequency(word, "en") for word in words if word.isalpha()}
+    flags += [
+        f"rare word: {word} (Zipf {zipf:.1f})" for word, zipf in frequencies.items() if zipf < RARE
+    ]
     flags += [
         f"word twice: {word}"
         for word in repeated(words, ENGLISH_REPEATABLE)
