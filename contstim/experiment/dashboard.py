@@ -207,22 +207,17 @@ def _page(study: str, **values: object) -> str:
 
 
 def _news(summary: Mapping[str, Any]) -> str:
-    minutes = summary["last_answer"]
-    if minutes is None:
-        last = "no answer yet"
-    else:
-        last = f"last answer {f'{minutes:.0f} minutes' if minutes >= 2 else 'a moment'} ago"
-    strangers = summary["strangers"]
-    lost = (
-        " Browsers with answers to sessions that are not in these data, as after a copy was put "
-        f"back: {strangers}; the answers come when those data are back."
-        if strangers
-        else ""
-    )
+    minutes, last = summary["last_answer"], "No answer yet"
+    if minutes is not None:
+        last = f"Last answer {f'{minutes:.0f} minutes' if minutes >= 2 else 'a moment'} ago"
     few = ", which is little" if summary["disk_mb"] < _LEAST_DISK_MB else ""
-    return (
-        f"{last[0].upper()}{last[1:]}. Free space for the data: {summary['disk_mb']} MB{few}.{lost}"
-    )
+    news = f"{last}. Free space for the data: {summary['disk_mb']} MB{few}."
+    if summary["strangers"]:
+        news += (
+            " Browsers with answers to sessions that are not in these data, as after a copy was "
+            f"put back: {summary['strangers']}; the answers come when those data are back."
+        )
+    return news
 
 
 def _cell(value: Any) -> str:

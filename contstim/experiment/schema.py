@@ -353,9 +353,8 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
                 f"{path} is empty; a copy of a running study's data lacks what its file -wal still "
                 "holds: copy with `contstim experiment backup`"
             )
-        about = (
-            dict(connection.execute("SELECT key, value FROM about")) if "about" in tables else {}
-        )
+        query = "SELECT key, value FROM about"
+        about = dict(connection.execute(query)) if "about" in tables else {}
         if about.get("format", "") > _FORMAT:
             raise InputError(f"{path} was written by a later version of contstim; install it")
         if about.get("format") in ("1", "2"):
@@ -417,9 +416,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
 def _copy_responses(connection: sqlite3.Connection) -> None:
     """Fill the table of responses from the events in which format 3 held them."""
     copied: Counter[tuple[str, str]] = Counter()
-    for row in connection.execute(
-        "SELECT * FROM events WHERE kind = 'responses' ORDER BY sequence"
-    ):
+    query = "SELECT * FROM events WHERE kind = 'responses' ORDER BY sequence"
+    for row in connection.execute(query):
         event = read_detail(row["detail"])
         answers = event.get("responses")
         for question, response in answers.items() if isinstance(answers, dict) else ():
