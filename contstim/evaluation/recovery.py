@@ -339,11 +339,10 @@ def _needed(curve: pd.DataFrame, target: float) -> dict[str, object]:
     needed: dict[str, object] = {"design": curve["design"].iloc[0]}
     for column, end in zip(("recovery", "high", "low"), _ENDS, strict=True):
         below = np.flatnonzero(curve[column] < target)
-        first = int(below[-1]) + 1 if len(below) else 0
-        there = first < len(curve)
+        rest = curve.iloc[int(below.max(initial=-1)) + 1 :]
         if end == "n_trials":
-            needed["n_participants"] = curve["n_participants"].iloc[first] if there else None
-        needed[end] = curve["n_trials"].iloc[first] if there else None
+            needed["n_participants"] = None if rest.empty else rest["n_participants"].iloc[0]
+        needed[end] = None if rest.empty else rest["n_trials"].iloc[0]
     return needed
 
 

@@ -387,9 +387,7 @@ class _Pairs:
             log_ratio=self.ratios,
         )
         subset = Subset(data, np.arange(rows.size), np.array([0, 1]))
-        values = np.nan_to_num(
-            MEASURES[measure].values(subset)
-        )  # a model without preference scores 0
+        values = np.nan_to_num(MEASURES[measure].values(subset))  # 0 without a preference
         return np.asarray(values[:, 0] - values[:, 1])
 
 

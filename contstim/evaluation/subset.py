@@ -27,17 +27,15 @@ class SharedTrials:
         Where each row of the subset lies among the D, shape (R,).
     set_of
         The set that each participant saw, shape (N,).
+    n
+        How many there are.
     """
 
     pair: IntArray
     number: IntArray
     place: IntArray
     set_of: IntArray
-
-    @property
-    def n(self) -> int:
-        """How many there are."""
-        return int(self.number[-1]) + 1 if len(self.number) else 0
+    n: int
 
 
 class Subset:
@@ -84,6 +82,7 @@ class Subset:
             number=np.repeat(np.arange(len(blocks)), sizes),
             place=(np.cumsum(sizes) - sizes)[set_of[self.person]] + within,
             set_of=set_of,
+            n=len(blocks),
         )
 
     def design(self, rows: BoolArray) -> CellDesign:

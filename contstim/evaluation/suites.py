@@ -156,14 +156,13 @@ def run_cola(folder: str | Path, scorer: Scorer) -> pd.DataFrame:
     Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290; scores with a threshold as in Lau
     et al. (2020) for models that were not trained on the labels.
     """
-    parts = {name: read_cola(Path(folder) / f"{name}.tsv") for name in PARTS}
-    scores = {name: _scored(scorer, part.sentences) for name, part in parts.items()}
-    threshold = _best_threshold(parts[PARTS[0]].labels, scores[PARTS[0]])
+    parts = [read_cola(Path(folder) / f"{name}.tsv") for name in PARTS]
+    scores = [_scored(scorer, part.sentences) for part in parts]
+    threshold = _best_threshold(parts[0].labels, scores[0])
     rows = []
-    for name, part in parts.items():
-        labels = part.labels
-        mcc = matthews_correlation(labels, scores[name] > threshold)
-        rows.append((name, mcc, _auc(labels, scores[name]), threshold, len(part)))
+    for name, part, values in zip(PARTS, parts, scores, strict=True):
+        mcc = matthews_correlation(part.labels, values > threshold)
+        rows.append((name, mcc, _auc(part.labels, values), threshold, len(part)))
     return pd.DataFrame(rows, columns=["part", "mcc", "auc", "threshold", "n_sentences"])
 
 

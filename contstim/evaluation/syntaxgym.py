@@ -105,9 +105,8 @@ def _entry(entry: object, key: str, kind: type, where: str) -> Any:
         with suppress(ValueError):
             value = int(str(value))
     if not isinstance(value, kind):
-        raise InputError(
-            f"{where} has no {_KINDS[kind]} {key!r}, as a part of a SyntaxGym suite has"
-        )
+        wanted = f"{_KINDS[kind]} {key!r}"
+        raise InputError(f"{where} has no {wanted}, as a part of a SyntaxGym suite has")
     return value
 
 

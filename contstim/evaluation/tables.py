@@ -21,6 +21,7 @@ _CEILING_COLUMNS = (
 )
 
 
+_COUNTS = ("n_trials", "n_choices", "n_choices_ceiling", "n_tied_predictions", "n_tied_ratings")
 _NO_PARTICIPANT = "no participant has a value for both models"
 # What every inference says of a contrast, beside its p-value and effect size.
 _TESTED = ("side", "ci_low", "ci_high", "n_units", "test")
@@ -103,18 +104,12 @@ def _model_rows(
 
 
 def _counts(outcome: AnalysisValues, m: int) -> dict[str, int]:
-    part = outcome.part_of(m)
-    if part is None:
-        names = ("n_trials", "n_choices", "n_choices_ceiling", "n_tied_predictions")
-        return dict.fromkeys((*names, "n_tied_ratings"), 0)
-    subset = part.subset
-    return {
-        "n_trials": subset.n_pairs,
-        "n_choices": subset.n_rows,
-        "n_choices_ceiling": part.ceilings.matched.n_rows,
-        "n_tied_predictions": int(subset.tied_predictions()[subset.models == m][0]),
-        "n_tied_ratings": subset.tied_ratings(),
-    }
+    part, counts = outcome.part_of(m), [0] * len(_COUNTS)
+    if part is not None:
+        subset, n_ceiling = part.subset, part.ceilings.matched.n_rows
+        tied = int(subset.tied_predictions()[subset.models == m][0])
+        counts = [subset.n_pairs, subset.n_rows, n_ceiling, tied, subset.tied_ratings()]
+    return dict(zip(_COUNTS, counts, strict=True))
 
 
 def _model_note(outcome: AnalysisValues, m: int, contrast: Contrast) -> str:
@@ -125,8 +120,7 @@ def _model_note(outcome: AnalysisValues, m: int, contrast: Contrast) -> str:
     if not there.any():
         return "not defined: the model or the ratings are tied on every trial"
     notes = []
-    absent = int((~there[_took_part(outcome, m)]).sum())
-    if absent:
+    if absent := int((~there[_took_part(outcome, m)]).sum()):
         notes.append(f"not defined for {absent} participants, who are left out")
     if not contrast.n_units:
         notes.append("no ceiling: no trial was seen by enough other participants")
