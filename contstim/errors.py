@@ -61,6 +61,11 @@ class MissingExtraError(ContstimError, ImportError):
     """An optional dependency that is not installed; the message gives the install line."""
 
 
+def shortened(text: str, most: int) -> str:
+    """Return text for a message: of more than `most` characters the first, and dots."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of") -> str:
     """Say which of `known` resemble `name`, or list them all, after `all_of`, when none does."""
     choices = sorted({*known})

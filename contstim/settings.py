@@ -28,7 +28,7 @@ from typing import (
 from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from contstim.errors import ContstimError, InputError, UnknownNameError, near_matches
+from contstim.errors import ContstimError, InputError, UnknownNameError, near_matches, shortened
 
 _Kind = TypeVar("_Kind")
 _Item = TypeVar("_Item")
@@ -261,8 +261,7 @@ def _fill(
             raise InputError(f"the table [{path}] is missing")
         wanted = "a list" if get_origin(hint) is tuple else _NAMES[hint]
         raise InputError(f"{path} is missing; give {wanted}")
-    value = repr(fault["input"])
-    value = value if len(value) <= 80 else f"{value[:77]}..."
+    value = shortened(repr(fault["input"]), 80)
     if isinstance(cause, _UnknownValueError):
         raise UnknownNameError(f"{path} is {value}; {cause}")
     wanted = _WANTED.get(fault["type"], fault["msg"]).format(**context)

@@ -142,7 +142,7 @@ def read_table(
     MissingExtraError
         If the file is Parquet and pyarrow is not installed.
     """
-    name = _shown(path)
+    name = source_name(path)
     if str(path).endswith((".parquet", ".pq")):
         table = _read_parquet(path)
     else:
@@ -238,7 +238,7 @@ def csv_header(path: str | PathLike[str], lines: Sequence[str], column: str) -> 
         header = list(lines[:1])
     if column not in header and ".csv" in Path(path).suffixes:
         raise InputError(
-            f"{_shown(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
+            f"{source_name(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
         )
     return header if column in header else None
 
@@ -296,7 +296,7 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
         If the file cannot be opened, is not what its ending promises, or holds a line that is
         not UTF-8 or longer than 16 MiB; the message names the file and the line.
     """
-    name = _shown(path)
+    name = source_name(path)
     number = 0
     try:
         with _open(path) as file:
@@ -392,7 +392,8 @@ def _open(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]]:
     return Path(path).open("rb")
 
 
-def _shown(path: str | PathLike[str]) -> str:
+def source_name(path: str | PathLike[str]) -> str:
+    """Return what messages call a file; ``-`` is standard input."""
     return "standard input" if str(path) == "-" else str(path)
 
 

@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from contstim.errors import OutputError
+from contstim.errors import OutputError, shortened
 from contstim.files import is_stream
 
 
@@ -246,7 +246,7 @@ def given(args: argparse.Namespace, kind: type) -> dict[str, Any]:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")
+    return repr(shortened(text, 40))
 
 
 def output_file(text: str) -> str:

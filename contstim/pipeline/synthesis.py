@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import InfeasibleError, InputError, OutputError
+from contstim.errors import InfeasibleError, InputError, OutputError, shortened
 from contstim.files import LockedError, remove
 from contstim.pipeline import Executor
 from contstim.pipeline.running import begun
@@ -157,16 +157,11 @@ def _is_there(table: StageTable, settings: dict[str, Any]) -> bool:
         )
     for key in sorted({*before, *settings} - {*FIGURES}):
         if before.get(key) != settings.get(key):
+            then, now = (shortened(json.dumps(of.get(key)), 60) for of in (before, settings))
             raise InputError(
-                f"{out} was made with another {key} ({_short(before.get(key))}, now "
-                f"{_short(settings.get(key))}); choose another output, or remove it"
+                f"{out} was made with another {key} ({then}, now {now}); choose another output, or remove it"
             )
     raise InputError(
         f"{out} is not as it was written; undo the change, choose another output, or remove the "
         "file"
     )
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."

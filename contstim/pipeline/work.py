@@ -337,10 +337,16 @@ class Worker:
         return TaskResult(task.key)
 
     def _check_versions(self, task: Task) -> None:
-        if task.versions != self._versions:
+        here, wanted = self._versions, task.versions
+        others = ", ".join(
+            f"{name} {here.get(name, 'missing')} (the run: {wanted.get(name, 'none')})"
+            for name in sorted({*here, *wanted})
+            if here.get(name) != wanted.get(name)
+        )
+        if others:
             raise InputError(
-                f"this worker has {_difference(self._versions, task.versions)}; install the "
-                "versions that the run was begun with, or start it again"
+                f"this worker has {others}; install the versions that the run was begun with, or "
+                "start it again"
             )
 
     def load(self, task: Task) -> tuple[SentenceModel, ...]:
@@ -396,14 +402,6 @@ class Worker:
         if self._barred is None or self._barred[0] != barred:
             self._barred = barred, self._proposal[1].without(frozenset(barred))
         return self._barred[1]
-
-
-def _difference(there: Mapping[str, str], wanted: Mapping[str, str]) -> str:
-    names = [name for name in sorted({*there, *wanted}) if there.get(name) != wanted.get(name)]
-    return ", ".join(
-        f"{name} {there.get(name, 'missing')} (the run: {wanted.get(name, 'none')})"
-        for name in names
-    )
 
 
 def _plain(value: object) -> object:

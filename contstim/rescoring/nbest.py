@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
-from contstim.errors import InputError
+from contstim.errors import InputError, shortened
 from contstim.files import json_value
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.progress import track
 from contstim.settings import option
-from contstim.tables import numbered_lines
+from contstim.tables import numbered_lines, source_name
 from contstim.text import Sentence, capitalize
 
 #: The parts of an n-best file: weights are tuned on the first and reported on the second.
@@ -127,7 +127,7 @@ def read_nbest(path: str | PathLike[str]) -> NBest:
     InputError
         Naming file, line and fault.
     """
-    name = "standard input" if str(path) == "-" else str(path)
+    name = source_name(path)
     utterances = []
     for number, line in numbered_lines(path):
         if not line.strip():
@@ -207,8 +207,7 @@ def _score(record: dict[str, Any], what: str) -> float:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return shortened(json.dumps(value, ensure_ascii=False), 40)
 
 
 # A word after an opening quotation mark may open a sentence of its own.

@@ -21,7 +21,7 @@ from itertools import groupby
 from os import PathLike
 
 from contstim.errors import InputError
-from contstim.tables import csv_header, csv_rows, numbered_lines
+from contstim.tables import csv_header, csv_rows, numbered_lines, source_name
 
 #: How a word-level model sees the punctuation around a word's core.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
@@ -261,7 +261,7 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
         than 20,000 characters or holds a carriage return, or a row of a CSV has more cells than
         the header; the message names the file and the line.
     """
-    name = "standard input" if str(path) == "-" else str(path)
+    name = source_name(path)
     lines = [line for _, line in numbered_lines(path)]
     while lines and not lines[-1].strip():
         lines.pop()
