@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
     from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
     from contstim.evaluation.simulate import Simulation, power, simulate_choices
-    from contstim.evaluation.suites import (
-        LIAdger,
-        blimp_accuracy,
-        read_blimp,
-        run_blimp,
-        run_cola,
-    )
+    from contstim.evaluation.suites import LIAdger, blimp_accuracy, read_blimp, run_blimp, run_cola
     from contstim.evaluation.syntaxgym import run_syntaxgym
     from contstim.text.features import sentence_features
 

@@ -278,8 +278,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out["rt_ms"] = (seconds * 1000).where(seconds.notna(), out["rt_s"])
     if "group" in out and out["group"].notna().any():
         refuse_rows(
-            out["group"].isna(),
-            "a row has no group ({rows}); give one to every row, or to none",
+            out["group"].isna(), "a row has no group ({rows}); give one to every row, or to none"
         )
     others = [column for column in out.columns if column not in CHOICE_COLUMNS]
     if "trial" not in out:

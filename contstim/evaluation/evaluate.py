@@ -125,6 +125,8 @@ def evaluate(
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
     compared, comparisons, details = result_tables(outcomes, inference, options)
     people = people_tables(data, options.seed)
+    asked = compares_models(data.pairs).to_numpy()
+    compared_trials = data.of_pairs(asked) if asked.any() and not asked.all() else data
     standing = _standing(choices_kept, study, options, notes)
     return Evaluation(
         models=compared,
@@ -132,7 +134,7 @@ def evaluate(
         details=details,
         people=people,
         pairs=pair_tables(data, study.scores, people.trials),
-        controls=control_tables(_compared(data), study.scores, study.tokens, features),
+        controls=control_tables(compared_trials, study.scores, study.tokens, features),
         summary=_summary(human.choices, choices_kept, data),
         provenance=Provenance(
             scores=study.scores.rename_axis("sentence").reset_index(),
@@ -301,12 +303,6 @@ def _analyses(data: TrialData, notes: list[str]) -> tuple[Analysis, ...]:
     if data.models and not pairs[["model_1", "model_2"]].isin(data.models).any(axis=None):
         pairs = pairs.assign(model_1=None, model_2=None)  # of targeted models none has scores
     return default_analyses(pairs)
-
-
-def _compared(data: TrialData) -> TrialData:
-    """Return the trials that were asked to compare models; all if none was."""
-    asked = compares_models(data.pairs).to_numpy()
-    return data.of_pairs(asked) if asked.any() and not asked.all() else data
 
 
 def _summary(before: pd.DataFrame, included: pd.DataFrame, data: TrialData) -> Summary:

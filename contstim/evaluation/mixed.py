@@ -201,11 +201,10 @@ def _comparisons(
 ) -> pd.DataFrame:
     rows = []
     for i, j in combinations(range(len(models)), 2):
-        if labels[i] != labels[j]:
-            continue
-        d = float(ability[i] - ability[j])
-        s = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
-        rows.append((models[i], models[j], d, s, d - 1.96 * s, d + 1.96 * s, float(expit(d))))
+        if labels[i] == labels[j]:
+            d = float(ability[i] - ability[j])
+            s = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
+            rows.append((models[i], models[j], d, s, d - 1.96 * s, d + 1.96 * s, float(expit(d))))
     columns = ["model_1", "model_2", "difference", "sd", "low", "high", "win"]
     return pd.DataFrame(rows, columns=columns)
 

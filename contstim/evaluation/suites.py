@@ -397,9 +397,7 @@ class LIAdger:
         return np.asarray(sides[0] - sides[1])
 
     def evaluate(
-        self,
-        scores: Mapping[str, pd.Series],
-        deltas: Sequence[float] = (0.5, 1.0, 5.0),
+        self, scores: Mapping[str, pd.Series], deltas: Sequence[float] = (0.5, 1.0, 5.0)
     ) -> pd.DataFrame:
         """Return correlations with people on sentences and pairs, and the criteria.
 
@@ -422,10 +420,7 @@ class LIAdger:
         return table.assign(n_sentences=[len(columns) for columns in both])
 
     def overlap(
-        self,
-        scores: Mapping[str, pd.Series],
-        baseline: str,
-        deltas: Sequence[float] = (0.5, 1.0),
+        self, scores: Mapping[str, pd.Series], baseline: str, deltas: Sequence[float] = (0.5, 1.0)
     ) -> pd.DataFrame:
         """Return `overlap_table` of the models with `baseline`, which is one of them."""
         model_deltas = {name: self.model_deltas(series) for name, series in scores.items()}

@@ -20,11 +20,7 @@ TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_
 
 
 def percentile_figure(
-    trials: pd.DataFrame,
-    scores: pd.DataFrame,
-    model_1: str,
-    model_2: str,
-    ax: Axes | None = None,
+    trials: pd.DataFrame, scores: pd.DataFrame, model_1: str, model_2: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the percentiles of the experiment's sentences under two models; lines join pairs.
 

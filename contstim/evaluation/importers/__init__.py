@@ -15,13 +15,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import (
-    Cleaning,
-    HumanData,
-    RawChoices,
-    finish,
-    rescale,
-)
+from contstim.evaluation.choices import Cleaning, HumanData, RawChoices, finish, rescale
 from contstim.evaluation.importers.exports import read_export, read_recognised
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns

@@ -71,8 +71,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     expected[catch & (raw["sentence2_type"] == "C1")] = 2.0
     group = pd.Series("1", index=raw.index)
     if "counterbalance-o1ql" in raw.columns:
-        numbers = raw["counterbalance-o1ql"].astype("str").str.extract(r"(\d+)")[0]
-        group = numbers.fillna("1")
+        group = raw["counterbalance-o1ql"].astype("str").str.extract(r"(\d+)")[0].fillna("1")
     table = pd.DataFrame(
         {
             "participant": raw["subject"],

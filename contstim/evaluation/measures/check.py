@@ -9,12 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from contstim.errors import ValidationError
-from contstim.evaluation.ceilings import (
-    Ceilings,
-    around_pair,
-    distance_from_pair,
-    effect_on_others,
-)
+from contstim.evaluation.ceilings import Ceilings, around_pair, distance_from_pair, effect_on_others
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
