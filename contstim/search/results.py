@@ -253,16 +253,27 @@ class Triplet(TableRow):
 
 
 @dataclass(frozen=True)
-class OneWay(TableRow):
-    """A sentence that one model rejects and one accepts; log-probabilities in nats.
-
-    `others` are further columns: where it was asked for, what part of the possible was reached.
-    """
+class _Single(TableRow):
+    """A row of one sentence that was written."""
 
     reject: str
     accept: str
     natural: str
     synthetic: str
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The synthetic sentence."""
+        return (self.synthetic,)
+
+
+@dataclass(frozen=True)
+class OneWay(_Single):
+    """A sentence that one model rejects and one accepts; log-probabilities in nats.
+
+    `others` are further columns: where it was asked for, what part of the possible was reached.
+    """
+
     natural_lp_reject: float
     synthetic_lp_reject: float
     natural_lp_accept: float
@@ -293,14 +304,9 @@ class OneWay(TableRow):
             reached_columns({"reached": result}),
         )
 
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The synthetic sentence."""
-        return (self.synthetic,)
-
 
 @dataclass(frozen=True)
-class Written(TableRow):
+class Written(_Single):
     """A sentence written for sets of models.
 
     Attributes
@@ -318,10 +324,6 @@ class Written(TableRow):
         for, what part of the possible was reached.
     """
 
-    reject: str
-    accept: str
-    natural: str
-    synthetic: str
     loss: float
     n_replaced: int
     finished: bool
@@ -346,11 +348,6 @@ class Written(TableRow):
             )
             + reached_columns({"reached": result}),
         )
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The synthetic sentence."""
-        return (self.synthetic,)
 
 
 #: One row of what was written.
