@@ -159,7 +159,8 @@ def _is_there(table: StageTable, settings: dict[str, Any]) -> bool:
         if before.get(key) != settings.get(key):
             then, now = (shortened(json.dumps(of.get(key)), 60) for of in (before, settings))
             raise InputError(
-                f"{out} was made with another {key} ({then}, now {now}); choose another output, or remove it"
+                f"{out} was made with another {key} ({then}, now {now}); choose "
+                "another output, or remove it"
             )
     raise InputError(
         f"{out} is not as it was written; undo the change, choose another output, or remove the "
