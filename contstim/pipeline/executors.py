@@ -384,8 +384,8 @@ class DaskWorkers(Executor):
                 number, task = of.pop(future.key)
                 del futures[future.key]
                 tries = _tries(context, task, run)
+                result, error = self._ended(future)  # fetching a result may begin its task again
                 begun = tries.stat().st_size if tries.exists() else 0
-                result, error = self._ended(future)
                 if isinstance(error, KilledWorker):
                     lost[task.key] += 1
                     if begun < TRIES and lost[task.key] < _MOST_LOST:
