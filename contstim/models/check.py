@@ -56,7 +56,10 @@ def check_model(
     done = [_check_scores(model, listed)]
     done += [_check_routes(model, listed, tolerance), _check_words(model, listed, tolerance)]
     done.append(_check_unknown(model, listed))
-    candidates = WordList.of(words or _known_words(model, listed))
+    if not words:
+        shown = list(dict.fromkeys(w for s in listed for w in Sentence.parse(s).words))
+        words = list(compress(shown, _known(model, shown)))[:50]
+    candidates = WordList.of(words)
     for sentence in listed[:3]:
         _check_replacements(model, Sentence.parse(sentence), candidates, tolerance)
     done.append(
@@ -193,11 +196,6 @@ def _known(model: SentenceModel, words: Sequence[str]) -> BoolArray:
             f"shape ({len(words)},)",
         )
     return is_known
-
-
-def _known_words(model: SentenceModel, sentences: list[str]) -> list[str]:
-    words = list(dict.fromkeys(w for s in sentences for w in Sentence.parse(s).words))
-    return list(compress(words, _known(model, words)))[:50]
 
 
 def _check_replacements(

@@ -215,7 +215,12 @@ def adapt(
     rng = np.random.default_rng(options.seed)
     usable, encoded = _usable(model, text)
     if domain is None:
-        encoded, domain = _split(usable, encoded, rng)
+        # A development part is split off; all copies of a sentence fall to one part.
+        distinct = list(dict.fromkeys(usable))
+        n_dev = min(_MOST_DEV, int(len(distinct) * _DEV_SHARE))
+        taken = {distinct[i] for i in rng.choice(len(distinct), size=n_dev, replace=False)}
+        encoded = [item for item, s in zip(encoded, usable, strict=True) if s not in taken]
+        domain = [s for s in distinct if s in taken]
     if not encoded:
         raise InputError("there is no sentence to train on; give more text")
     if not domain or not other:
@@ -262,17 +267,6 @@ def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[En
             encoded += model.encode([sentence])
             sentences.append(sentence)
     return sentences, encoded
-
-
-def _split(
-    usable: list[str], encoded: list[Encoded], rng: np.random.Generator
-) -> tuple[list[Encoded], list[str]]:
-    """Split off a development part; all copies of a sentence fall to one part."""
-    distinct = list(dict.fromkeys(usable))
-    n_dev = min(_MOST_DEV, int(len(distinct) * _DEV_SHARE))
-    taken = {distinct[i] for i in rng.choice(len(distinct), size=n_dev, replace=False)}
-    kept = [i for i, sentence in enumerate(usable) if sentence not in taken]
-    return [encoded[i] for i in kept], [s for s in distinct if s in taken]
 
 
 def _train(

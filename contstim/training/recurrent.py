@@ -344,7 +344,18 @@ def train_recurrent(
     else:
         unseen = TokenCorpus.of(_read([heldout], punctuation), words, [1.0])
     digest = _digest(config, options, words, corpus, unseen)
-    record = _new_record(digest, options, punctuation, corpus, unseen)
+    record: dict[str, Any] = {
+        "digest": digest,
+        "options": asdict(options),
+        "punctuation": punctuation,
+        "sentences": len(corpus),
+        "tokens": len(corpus.ids),
+        "heldout_sentences": len(unseen),
+        "heldout_tokens": len(unseen.ids),
+        "log": [],
+        "seconds": 0.0,
+        "finished": False,
+    }
     state = out.with_name(out.name + ".state")
     if out.exists() and not state.exists():
         return _finished_record(out, digest)
@@ -433,7 +444,10 @@ class _Training:
                 due = trainer.step % options.interval == 0 or trainer.finished or at_switch
                 better = due and self._evaluate(shown)
                 if self.best.stale >= options.patience:
-                    self._end_phase()
+                    # Back to the best weights and on, the phase's steps counted as taken.
+                    trainer.network.load(self.best.weights)
+                    self.best.stale = 0
+                    trainer.step = trainer.total_steps if trainer.full else trainer.sampled_steps
                 elif at_switch:
                     self.best.stale = 0
                 if due or trainer.step % options.checkpoint_every == 0:
@@ -463,13 +477,6 @@ class _Training:
             f"{value:.2f}, {seconds:.0f} s"
         )
         return self.best.offer(value, network.weights)
-
-    def _end_phase(self) -> None:
-        """Go back to the best weights and on to the next phase, its steps counted as taken."""
-        trainer = self.trainer
-        trainer.network.load(self.best.weights)
-        self.best.stale = 0
-        trainer.step = trainer.total_steps if trainer.full else trainer.sampled_steps
 
     def _count_seconds(self) -> float:
         now = time.monotonic()
@@ -539,27 +546,6 @@ def _digest(
     settings = repr((asdict(config), decisive, words.words)).encode()
     arrays = [a for part in (corpus, unseen) for a in (part.ids, part.offsets, part.repeats)]
     return digest_parts([settings, *(array.tobytes() for array in arrays)])
-
-
-def _new_record(
-    digest: str,
-    options: TrainingOptions,
-    punctuation: str,
-    corpus: TokenCorpus,
-    unseen: TokenCorpus,
-) -> dict[str, Any]:
-    return {
-        "digest": digest,
-        "options": asdict(options),
-        "punctuation": punctuation,
-        "sentences": len(corpus),
-        "tokens": len(corpus.ids),
-        "heldout_sentences": len(unseen),
-        "heldout_tokens": len(unseen.ids),
-        "log": [],
-        "seconds": 0.0,
-        "finished": False,
-    }
 
 
 def _finished_record(out: Path, digest: str) -> dict[str, Any]:

@@ -179,17 +179,14 @@ class Network:
         self._logit_budget = _CPU_LOGITS if on_cpu else _GPU_LOGITS
         # Nothing is kept of a row unless it is asked for.
         model.config.use_cache = False
+        ids = torch.zeros((1, 1), dtype=torch.int64, device=device)
+        with torch.inference_mode():
+            logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
         #: V, logits of a place. What transformers calls output embeddings may be another layer.
-        self.n_logits = self._count_logits()
+        self.n_logits = int(logits.shape[-1])
         #: What has been tried on this network, and whether it held.
         self.tried: dict[tuple[object, ...], bool] = {}
         self._narrow = self._find_narrowing()
-
-    def _count_logits(self) -> int:
-        ids = torch.zeros((1, 1), dtype=torch.int64, device=self.device)
-        with torch.inference_mode():
-            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
-        return int(logits.shape[-1])
 
     def _find_narrowing(self) -> _Narrow | None:
         """Compute no more than is read, as far as this network allows; logits must not change.

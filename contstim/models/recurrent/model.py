@@ -19,7 +19,7 @@ from contstim.models.base import (
 )
 from contstim.models.devices import torch_device
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
-from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
+from contstim.models.words import END, START, WORD_OPTIONS, WordTokenizer
 from contstim.text import Sentence, WordList
 
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
@@ -81,7 +81,13 @@ class RecurrentModel(SentenceModel):
         """Score every token of each sentence; see `SentenceModel.parts`."""
         encoded = [self._tokenizer.encode(sentence) for sentence in as_sentences(sentences)]
         scored = self._log_probs([item.ids for item in encoded])
-        return [self._as_parts(item, values) for item, values in zip(encoded, scored, strict=True)]
+        parts = []
+        for item, log_probs in zip(encoded, scored, strict=True):
+            units, word_of = item.tokens, item.word_of
+            if self._end:
+                units, word_of = (*units, END), np.append(word_of, item.n_words - 1)
+            parts.append(SentenceParts(units, log_probs, word_of, item.n_words))
+        return parts
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
         """Return the log-probability of each sentence, (S,), in nats."""
@@ -155,12 +161,6 @@ class RecurrentModel(SentenceModel):
             inputs.append(started if self._end else started[:-1])
             targets.append(ended if self._end else ended[:-1])
         return self._network.log_probs(inputs, targets)
-
-    def _as_parts(self, encoded: EncodedWords, log_probs: FloatArray) -> SentenceParts:
-        units, word_of = encoded.tokens, encoded.word_of
-        if self._end:
-            units, word_of = (*units, END), np.append(word_of, encoded.n_words - 1)
-        return SentenceParts(units, log_probs, word_of, encoded.n_words)
 
     def _current(self, sentence: Sentence, position: int) -> int:
         """Return the id of the word at `position`; of the unknown class if it has none."""
