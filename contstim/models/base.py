@@ -26,6 +26,7 @@ from contstim.models import ModelSpec
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
+    from contstim.models.beginnings import Beginnings
     from contstim.models.ngram import BackOff
 
 
@@ -370,6 +371,19 @@ class SentenceModel(ABC):
         """Return the model as a table of n-grams, if its scores are sums over one; else None.
 
         Searches look with it further than a word at a time, and bound what there is to find.
+        """
+        return None
+
+    def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
+        """Return one beginning without a word, for writing from the left word by word.
+
+        None where a score is no sum, from left to right, over what a model says of the next word.
+
+        Parameters
+        ----------
+        first, later
+            The words that may come first in a sentence, and those that may come later; the model
+            knows them all.
         """
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -150,6 +150,15 @@ class WordTokenizer:
             tokens = tokens_of_word(word.lower() if lower else word, self.punctuation)
             is_known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
         return is_known
+
+    def ids_of(self, words: Iterable[str]) -> IntArray:
+        """Return the ids of words without marks, all known, shape (V,)."""
+        return np.array([self._known_id(word, word) for word in words], dtype=np.int64)
+
+    def marks(self, mark: str) -> list[int]:
+        """Return the ids of a mark behind a word, where marks are tokens; else none."""
+        split = mark and self.punctuation == "split"
+        return [self._known_id(mark, mark)] if split else []
 
     def slot(self, sentence: Sentence, position: int, words: WordList) -> OpenToken:
         """Encode `sentence` with the word at `position` open for each of `words`.

@@ -48,6 +48,11 @@ def split_word(word: str) -> tuple[str, str, str]:
     return match.group(1), match.group(2), match.group(3)
 
 
+def is_closing(text: str) -> bool:
+    """Return whether a text is of marks that close a word, one at least."""
+    return bool(text) and all(character in _CLOSING for character in text)
+
+
 def tokens_of_word(word: str, punctuation: str) -> list[str]:
     """Return the tokens a word-level model scores for one whitespace-separated word.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
+from contstim.models.hf.beginnings import CausalBeginnings
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.network import Before
@@ -124,7 +126,7 @@ class CausalModel(TransformerModel):
         forms = self.tokenizer.forms
         n, device = self.network.n_logits, self.network.device
         # Tokens of neither class (special, or logits without a token) end a word and a start.
-        self._boundary = _everything_but(forms.continuing, n, device)
+        self.boundary = _everything_but(forms.continuing, n, device)
         others = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
         self._start = _everything_but(others, n, device)
         # What the first scored word is divided by: the second, where the first is a condition.
@@ -352,9 +354,21 @@ class CausalModel(TransformerModel):
         table = np.zeros(len(following), dtype=_PREDICTION)
         table["token"] = log_probs.gather(1, wanted[:, None])[:, 0].cpu().numpy()
         if self.corrected:
-            table["boundary"] = log_probs[:, self._boundary].logsumexp(dim=1).cpu().numpy()
+            table["boundary"] = log_probs[:, self.boundary].logsumexp(dim=1).cpu().numpy()
             table["start"] = log_probs[:, self._start].logsumexp(dim=1).cpu().numpy()
         return table
+
+    def after(self, text: str) -> CausalModel:
+        """Return the model of sentences that come after a text, with the same spec."""
+        model = copy.copy(self)
+        model.prefix = [*self.prefix, *self.tokenizer.ids_of(text)]
+        model._divisor = "start" if model.prefix else "boundary"
+        model._last = None
+        return model
+
+    def beginnings(self, first: WordList, later: WordList) -> CausalBeginnings | None:
+        """Return one beginning without a word; None where nothing stands before the first one."""
+        return CausalBeginnings.begun(self, (first, later)) if self.prefix else None
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.

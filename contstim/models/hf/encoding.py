@@ -29,7 +29,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
 from contstim.models.hf.checkpoint import SharedOptions
 from contstim.models.hf.trie import TokenTrie
-from contstim.text import Sentence, WordList, split_word
+from contstim.text import Sentence, WordList, is_closing, split_word
 
 _to_unicode: Callable[[], dict[int, str]] = bytes_to_unicode
 # Which byte a character of a byte-level vocabulary stands for.
@@ -225,7 +225,7 @@ class SubwordTokenizer:
                     "leave the option out"
                 )
             return "unmarked"
-        ids = self.tokenizer(self._known_word, add_special_tokens=False)["input_ids"]
+        ids = self.tokenizer(self.known_word, add_special_tokens=False)["input_ids"]
         by_itself = bool(self.forms.starting[ids[0]])
         if asked == "unspaced" and by_itself:
             raise SpecError(
@@ -237,13 +237,13 @@ class SubwordTokenizer:
     @property
     def case(self) -> str:
         """``lower`` if the tokenizer makes no difference between cases, else ``keep``."""
-        word = self._known_word
+        word = self.known_word
         forms = [word.lower(), word.upper()]
         ids = self.tokenizer(forms, add_special_tokens=False)["input_ids"]
         return "lower" if ids[0] == ids[1] else "keep"
 
     @cached_property
-    def _known_word(self) -> str:
+    def known_word(self) -> str:
         """Return some word of letters that the vocabulary holds, lower case where there is one."""
         tokens = self.tokenizer.convert_ids_to_tokens(np.flatnonzero(~self.forms.special).tolist())
         surfaces = [self.forms.surface(token) for token in tokens if token]
@@ -252,9 +252,17 @@ class SubwordTokenizer:
         return next((word for word in words if self.knows([word])[0]), "a")
 
     @cached_property
+    def closing(self) -> list[int]:
+        """The tokens that continue a word with a closing mark."""
+        ids = np.flatnonzero(self.forms.continuing).tolist()
+        units = self.tokenizer.convert_ids_to_tokens(ids)
+        pairs = zip(ids, units, strict=True)
+        return [i for i, unit in pairs if is_closing(self.forms.surface(unit)[:1])]
+
+    @cached_property
     def opening(self) -> tuple[int, ...]:
         """The special tokens that the tokenizer puts before a sentence by itself."""
-        found = self.tokenizer(self._known_word, return_special_tokens_mask=True)
+        found = self.tokenizer(self.known_word, return_special_tokens_mask=True)
         pairs = zip(found["input_ids"], found["special_tokens_mask"], strict=True)
         return tuple(token for token, _ in takewhile(lambda pair: pair[1], pairs))
 
@@ -409,7 +417,7 @@ class SubwordTokenizer:
         array
             How often each token of the vocabulary occurs, shape (V,).
         """
-        head = self._lead + self._known_word
+        head = self._lead + self.known_word
         before = self._ids([head])[0]
         counts = np.zeros(len(self.forms.special), dtype=np.float64)
         for start, times, skip in (
@@ -427,6 +435,10 @@ class SubwordTokenizer:
     def ids(self, texts: list[str]) -> list[list[int]]:
         """Return the token ids of sentences with single spaces, unchecked, as `encode` has them."""
         return self._ids([self._lead + text for text in texts], special=self.special)
+
+    def ids_of(self, text: str) -> list[int]:
+        """Return the token ids of a text as it is."""
+        return self._ids([text])[0]
 
     def _ids(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
         """Return the token ids of each text as it is."""

@@ -203,6 +203,20 @@ class Replacer:
             backoff += float(levels[n - 2].log_backoffs[left[n - 2]])
         return backoff + float(levels[0].log_probs[word])
 
+    def _following(self, left: Sequence[int]) -> tuple[FloatArray, list[_Stretch]]:
+        """Return log10 p(word | context) of all words, and their n-grams; `left` as above."""
+        levels, sets = self.table.levels, [self.everything]
+        term = levels[0].log_probs.copy()
+        for j, gram in enumerate(left, start=1):
+            sets.append(self._children(j + 1, gram))
+            term += levels[j - 1].log_backoffs[gram]
+            term[sets[j].words] = levels[j].log_probs[sets[j].ids]
+        return term, sets
+
+    def following(self, ids: list[int]) -> FloatArray:
+        """Return log10 p(word | ids), with ``<s>`` first, of all words, shape (V,)."""
+        return self._following(self._left(ids, len(ids)))[0]
+
     def score(self, ids: list[int], slot: int) -> FloatArray:
         """Return the base-10 log-probability of a sentence for each word in its slot.
 
@@ -227,14 +241,8 @@ class Replacer:
             if not slot <= t < slot + order
         )
         total = np.full(self.size, fixed, dtype=np.float64)
-        left = self._left(ids, slot)
         # sets[j]: the n-grams of j words before the slot, the slot, and the words up to a term.
-        sets = [self.everything]
-        sets += [self._children(j + 1, gram) for j, gram in enumerate(left, start=1)]
-        term = levels[0].log_probs.copy()
-        for j, gram in enumerate(left, start=1):
-            term += levels[j - 1].log_backoffs[gram]
-            term[sets[j].words] = levels[j].log_probs[sets[j].ids]
+        term, sets = self._following(self._left(ids, slot))
         total += term
         gram = -1  # what follows the slot, up to the term
         for k in range(1, min(order, len(ids) - slot)):

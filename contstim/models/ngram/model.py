@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,8 +26,10 @@ from contstim.models.base import (
     Totals,
     as_sentences,
 )
+from contstim.models.beginnings import Beginnings, ScoredBeginnings
 from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
+from contstim.models.ngram.beginnings import NgramBeginnings
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, OpenToken, WordTokenizer
 from contstim.text import Sentence, WordList, tokens_of_word
 
@@ -234,6 +237,17 @@ class NgramModel(SentenceModel):
         if self._table is None:
             return None
         return BackOff(self._table, self._tokenizer, self.scores_end)
+
+    def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
+        """Return one beginning without a word; None where marks are part of words."""
+        table, lists = self.back_off(), (first, later)
+        if self._tokenizer.punctuation == "keep":
+            return None
+        if table is None or self._replacer is None:
+            options = {**dict(self._spec.options), "end": "none"}
+            bare = NgramModel(replace(self._spec, options=tuple(sorted(options.items()))))
+            return ScoredBeginnings(bare, self, lists)
+        return NgramBeginnings(table, self._replacer, lists)
 
     @property
     def at_once(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
@@ -17,6 +18,7 @@ from contstim.models.base import (
     SentenceParts,
     as_sentences,
 )
+from contstim.models.beginnings import COMMA, Beginnings
 from contstim.models.devices import torch_device
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
 from contstim.models.words import END, START, WORD_OPTIONS, WordTokenizer
@@ -107,6 +109,12 @@ class RecurrentModel(SentenceModel):
         tokens = (END, "<unk>", *network.vocabulary.words)
         return tokens, network.next_log_probs(state[0][0])[0].double().cpu().numpy()
 
+    def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
+        """Return one beginning without a word; None where marks are part of words."""
+        if self._tokenizer.punctuation == "keep":
+            return None
+        return _Beginnings(self._network, self._tokenizer, self._end, (first, later))
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of V `words`.
 
@@ -177,6 +185,85 @@ class RecurrentModel(SentenceModel):
             states = self._network.run(self._started(ids), self._network.start())[1:]
             self._last = (key, self._log_probs([ids])[0], states)
         return self._last[1], self._last[2]
+
+
+class _Beginnings(Beginnings):
+    """Beginnings of sentences under a recurrent network; all words are known at once.
+
+    Parameters
+    ----------
+    network, tokenizer, end
+        The network, its tokens, and whether the end symbol is scored.
+    lists, n_words
+        As in `Beginnings`.
+    state
+        The state after each; None: one that nothing but the start symbol has come to.
+    """
+
+    def __init__(
+        self,
+        network: RecurrentNetwork,
+        tokenizer: WordTokenizer,
+        end: bool,
+        lists: tuple[WordList, WordList],
+        n_words: int = 0,
+        state: State | None = None,
+    ) -> None:
+        super().__init__(lists, n_words)
+        self._network, self._tokenizer, self._end = network, tokenizer, end
+        if state is None:
+            state = network.run(np.array([network.vocabulary.start]), network.start())[-1]
+        self._state = state
+        self._ids = tokenizer.ids_of(self.words)
+        self._after = network.next_log_probs(state[0][0]).double().cpu().numpy()
+
+    def upper(self) -> tuple[FloatArray, BoolArray]:
+        """Return log p of every word, all exact."""
+        return np.minimum(self._after[:, self._ids], 0.0), np.ones(len(self.words), dtype=np.bool_)
+
+    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
+        """Return what is known, (k,), nats."""
+        return np.minimum(self._after[rows, self._ids[index]], 0.0)
+
+    def ends(self, mark: str) -> FloatArray:
+        """Return log p of the mark and of ``</s>``, as far as they are scored, (R,), nats."""
+        marks, total, here = self._tokenizer.marks(mark), np.zeros(len(self._after)), self
+        for token in marks:
+            total, here = total + here._after[:, token], here._read([token] * len(total))
+        return total + here._after[:, self._network.vocabulary.end] if self._end else total
+
+    def commas(self) -> FloatArray:
+        """Return log p(comma | beginning), (R,), nats."""
+        marks = self._tokenizer.marks(COMMA)
+        return self._after[:, marks[0]] if marks else np.zeros(len(self._after))
+
+    def with_commas(self, where: BoolArray) -> Beginnings:
+        """Return the beginnings, some with a comma."""
+        marks = self._tokenizer.marks(COMMA)
+        if not marks:
+            return self
+        read = self._read(marks * len(where))._state
+        both = zip(self._state, read, strict=True)
+        kept = torch.from_numpy(where)[None, :, None].to(self._network.device)
+        return self._of(self.n_words, tuple(torch.where(kept, new, old) for old, new in both))
+
+    def followed_by(self, rows: IntArray, index: IntArray) -> Beginnings:
+        """Return longer beginnings."""
+        at = torch.from_numpy(rows).to(self._network.device)
+        chosen = self._of(self.n_words, tuple(part[:, at].contiguous() for part in self._state))
+        return chosen._read(self._ids[index].tolist(), 1)
+
+    def _read(self, tokens: Sequence[int], n_words: int = 0) -> _Beginnings:
+        """Return the beginnings after a token more each."""
+        with torch.no_grad():
+            ids = torch.tensor([tokens], device=self._network.device)
+            state = self._network.layer(ids, self._state)[1]
+        return self._of(self.n_words + n_words, state)
+
+    def _of(self, n_words: int, state: State) -> _Beginnings:
+        return _Beginnings(
+            self._network, self._tokenizer, self._end, self.lists, n_words, state
+        )
 
 
 def load_recurrent(spec: ModelSpec) -> RecurrentModel:

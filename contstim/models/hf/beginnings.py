@@ -1,0 +1,286 @@
+"""Beginnings of sentences under a causal transformer, whose keys and values are kept."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.beginnings import COMMA, Beginnings
+from contstim.models.hf.network import UNCOMPUTABLE, Network
+from contstim.text import Sentence, WordList
+
+if TYPE_CHECKING:
+    from contstim.models.hf.causal import CausalModel
+
+_Tokens = tuple[int, ...]
+
+# Rows that go on together.
+_ROWS = 128
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What is kept of R rows of tokens, or nothing where a network keeps nothing of use.
+
+    Attributes
+    ----------
+    ids
+        The tokens of each row.
+    cache
+        Keys and values of the rows, those of shorter ones padded; None: rows are computed anew.
+    seen
+        Which places of the cache hold tokens, shape (R, L).
+    """
+
+    ids: tuple[_Tokens, ...]
+    cache: Any
+    seen: torch.Tensor
+
+    @classmethod
+    def of(cls, network: Network, ids: Sequence[int], *, keep: bool) -> tuple[_Kept, torch.Tensor]:
+        """Run one row, of one token at least; return what is kept, and its last logits (1, V)."""
+        logits, before = network.begin(np.array(ids, dtype=np.int64), keep=keep)
+        seen = torch.ones((1, len(ids)), dtype=torch.int64, device=network.device)
+        cache = None if before is None else before.cache
+        return cls((tuple(ids),), cache, seen), logits[-1:]
+
+    def go_on(
+        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
+    ) -> tuple[_Kept | None, torch.Tensor]:
+        """Let rows go on by one token or more each.
+
+        Parameters
+        ----------
+        network
+            The network.
+        rows, tokens
+            Which rows, and what they go on by.
+        every
+            Whether the logits at every token are wanted, row after row, and not what is kept; else
+            those at the last token of each row.
+        """
+        lengths = [len(t) for t in tokens]
+        if self.cache is None:
+            whole = [self.ids[row] + more for row, more in zip(rows, tokens, strict=True)]
+            return self._anew(network, whole, lengths, every)
+        device, longest = network.device, max(lengths)
+        padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
+        chosen = torch.tensor(rows, device=device)
+        inside = torch.arange(longest, device=device) < torch.tensor(lengths, device=device)[:, None]
+        seen = torch.cat([self.seen[chosen], inside.to(torch.int64)], dim=1)
+        places = seen.cumsum(dim=1)[:, -longest:] - 1
+        cache = copy.deepcopy(self.cache)
+        cache.batch_select_indices(chosen)
+        if every:
+            at_rows, at = inside.nonzero(as_tuple=True)
+        else:
+            at_rows = torch.arange(len(rows), device=device)
+            at = torch.tensor(lengths, device=device) - 1
+        with torch.inference_mode():
+            logits = network.logits(
+                torch.tensor(padded, device=device),
+                at_rows,
+                at,
+                attention_mask=seen,
+                position_ids=places,
+                past_key_values=cache,
+                use_cache=True,
+            )
+        if every:
+            return None, logits
+        ids = tuple(self.ids[row] + more for row, more in zip(rows, tokens, strict=True))
+        return _Kept(ids, cache, seen), logits
+
+    def _anew(
+        self, network: Network, whole: Sequence[_Tokens], lengths: Sequence[int], every: bool
+    ) -> tuple[_Kept | None, torch.Tensor]:
+        """Compute whole rows, those of one length together."""
+        found: list[torch.Tensor] = [torch.empty(0)] * len(whole)
+        for length in {len(ids) for ids in whole}:
+            group = [i for i, ids in enumerate(whole) if len(ids) == length]
+            wanted = [range(length - (lengths[i] if every else 1), length) for i in group]
+            rows = np.repeat(np.arange(len(group)), [len(w) for w in wanted])
+            positions = np.concatenate([np.array(w, dtype=np.int64) for w in wanted])
+            ids = np.array([whole[i] for i in group])
+            logits = torch.cat([part for _, part in network.batches(ids, rows, positions)])
+            cuts = torch.split(logits, [len(w) for w in wanted])
+            for i, values in zip(group, cuts, strict=True):
+                found[i] = values
+        kept = None if every else _Kept(tuple(whole), None, self.seen)
+        return kept, torch.cat(found)
+
+
+def _goes_on(network: Network, prefix: Sequence[int]) -> bool:
+    """Return whether rows of several lengths may go on together from what is kept of them.
+
+    Tried once, on rows that go on by one and three tokens and then by two, and one.
+    """
+    key = ("rows go on", tuple(prefix))
+    if key not in network.tried:
+        try:
+            network.tried[key] = _tried(network, prefix)
+        except UNCOMPUTABLE:
+            # A network that keeps something else, or takes no such positions.
+            network.tried[key] = False
+    return network.tried[key]
+
+
+def _tried(network: Network, prefix: Sequence[int]) -> bool:
+    n = len(prefix)
+    ids = tuple(network.trial(n + 8, prefix).tolist())
+    kept, _ = _Kept.of(network, ids[: n + 1], keep=True)
+    if kept.cache is None:
+        return False
+    steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
+    for rows, step in zip(([0, 0], [1, 0]), steps, strict=True):
+        more, logits = kept.go_on(network, rows, step, every=False)
+        assert more is not None
+        whole = _Kept(kept.ids, None, kept.seen).go_on(network, rows, step, every=False)[1]
+        if not network.alike(logits, whole):
+            return False
+        kept = more
+    return True
+
+
+class CausalBeginnings(Beginnings):
+    """Beginnings of sentences under a causal model.
+
+    What each model of pieces knows at once is the probability of a word's first piece; further
+    pieces are asked for.
+
+    Parameters
+    ----------
+    model
+        The model, which has a prefix.
+    lists
+        As in `Beginnings`.
+    n_words
+        How many words each beginning has.
+    kept, last
+        What is kept of the rows, and log p(token | row) of every token, shape (R, tokens).
+    pending
+        Tokens of each row that are not among what is kept: those of a comma.
+    """
+
+    def __init__(
+        self,
+        model: CausalModel,
+        lists: tuple[WordList, WordList],
+        n_words: int,
+        kept: _Kept,
+        last: torch.Tensor,
+        pending: Sequence[_Tokens] = (),
+    ) -> None:
+        super().__init__(lists, n_words)
+        self._model, self._kept, self._last = model, kept, last
+        self._pending = list(pending) or [()] * len(last)
+        tokenizer = model.tokenizer
+        known = tokenizer.known_word
+        # A place for a first or a later word, with neighbours that make no difference.
+        cores = (known, "", known)[n_words == 0 :]
+        place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
+        self._candidates = tokenizer.candidates(place, int(n_words > 0), self.words)
+
+    @classmethod
+    def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalBeginnings:
+        """Return one beginning without a word."""
+        keep = _goes_on(model.network, model.prefix)
+        kept, logits = _Kept.of(model.network, model.prefix, keep=keep)
+        return cls(model, lists, 0, kept, logits.log_softmax(dim=1))
+
+    def upper(self) -> tuple[FloatArray, BoolArray]:
+        """Return log p of each word's first piece, and which words are of one piece."""
+        tokens = self._candidates
+        first = torch.tensor([ids[0] for ids in tokens.tokens], device=self._last.device)
+        values = self._last[:, first].cpu().numpy().astype(np.float64)
+        return np.minimum(values, 0.0), tokens.n_tokens == 1
+
+    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
+        """Return the sums over the words' pieces, (k,), nats."""
+        return self._chain(rows, [self._candidates.tokens[i] for i in index.tolist()])
+
+    def _chain(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
+        """Return log p(tokens | row), (k,), nats; each way that several go is computed once."""
+        if not len(tokens):
+            return np.zeros(0)
+        firsts = torch.tensor([t[0] for t in tokens], device=self._last.device)
+        at = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(self._last.device)
+        values = self._last[at, firsts].cpu().numpy().astype(np.float64)
+        ways: dict[tuple[int, _Tokens], list[int]] = {}
+        for i, (row, whole) in enumerate(zip(rows.tolist(), tokens, strict=True)):
+            if len(whole) > 1:
+                ways.setdefault((row, self._pending[row] + whole[:-1]), []).append(i)
+        # Ways of like length together: little is padded.
+        order = sorted(ways, key=lambda way: len(way[1]))
+        for start in range(0, len(order), _ROWS):
+            group = order[start : start + _ROWS]
+            logits = self._kept.go_on(
+                self._model.network, [row for row, _ in group], [way for _, way in group], every=True
+            )[1]
+            log_probs = logits.log_softmax(dim=1)
+            place = 0
+            for row, way in group:
+                place += len(way)
+                for i in ways[row, way]:
+                    steps = torch.tensor(tokens[i][1:], device=log_probs.device)
+                    at = torch.arange(place - len(steps), place, device=log_probs.device)
+                    values[i] += float(log_probs[at, steps].double().sum())
+        return np.minimum(values, 0.0)
+
+    def _mark(self, mark: str) -> _Tokens:
+        """Return the tokens of a mark behind a word."""
+        tokenizer = self._model.tokenizer
+        word = tokenizer.known_word
+        alone, marked = tokenizer.ids([word, word + mark])
+        same = marked[: len(alone)] == alone
+        return tuple(marked[len(alone) :] if same else tokenizer.ids([mark])[0])
+
+    def _every(self, tokens: _Tokens) -> FloatArray:
+        """Return log p(tokens | beginning) of every beginning, (R,), nats."""
+        rows = np.arange(len(self._last))
+        return self._chain(rows, [tokens] * len(rows)) if tokens else np.zeros(len(rows))
+
+    def ends(self, mark: str) -> FloatArray:
+        """Return log p of the mark and of the end, as far as they are scored, (R,), nats."""
+        tokens = self._mark(mark) if mark else ()
+        total = self._every((*tokens, *self._model.end))
+        seen = self._model.tokenizer.options.punctuation == "context"
+        return total - self._every(tokens) if seen else total
+
+    def word_ends(self) -> FloatArray:
+        """Return log of the share of tokens that do not continue the last word, (R,), nats."""
+        closing = self._model.tokenizer.closing
+        keep = torch.cat([self._model.boundary, torch.tensor(closing, device=self._last.device)])
+        return self._last[:, keep].logsumexp(dim=1).cpu().numpy().astype(np.float64)
+
+    def commas(self) -> FloatArray:
+        """Return log p(comma | beginning), (R,), nats."""
+        return self._every(self._mark(COMMA))
+
+    def with_commas(self, where: BoolArray) -> CausalBeginnings:
+        """Return the beginnings, some with a comma."""
+        marked, last, comma = np.flatnonzero(where), self._last.clone(), self._mark(COMMA)
+        if len(marked):
+            tokens = [self._pending[row] + comma for row in marked]
+            network = self._model.network
+            logits = self._kept.go_on(network, marked.tolist(), tokens, every=False)[1]
+            last[torch.from_numpy(marked).to(last.device)] = logits.log_softmax(dim=1)
+        pending = [p + comma * bool(w) for p, w in zip(self._pending, where, strict=True)]
+        return CausalBeginnings(
+            self._model, self.lists, self.n_words, self._kept, last, pending
+        )
+
+    def followed_by(self, rows: IntArray, index: IntArray) -> CausalBeginnings:
+        """Return longer beginnings."""
+        pairs = zip(rows.tolist(), index.tolist(), strict=True)
+        tokens = [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
+        kept, logits = self._kept.go_on(self._model.network, rows.tolist(), tokens, every=False)
+        assert kept is not None
+        last = logits.log_softmax(dim=1)
+        return CausalBeginnings(self._model, self.lists, self.n_words + 1, kept, last)

@@ -1,0 +1,96 @@
+"""Beginnings of sentences under an n-gram model, by its last tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.beginnings import COMMA, Beginnings
+from contstim.models.ngram import BackOff, Replacer
+from contstim.models.words import END, START
+from contstim.text import WordList
+
+_NATS = float(np.log(10.0))
+
+
+class NgramBeginnings(Beginnings):
+    """Beginnings of sentences under a table of n-grams; all words that follow are known at once.
+
+    Parameters
+    ----------
+    model
+        The table, and how words are tokens of it. Marks are tokens of their own, or none.
+    replacer
+        The table, ready to be asked.
+    lists
+        As in `Beginnings`.
+    n_words
+        How many words each beginning has.
+    rows
+        The tokens of each, from ``<s>`` on.
+    """
+
+    def __init__(
+        self,
+        model: BackOff,
+        replacer: Replacer,
+        lists: tuple[WordList, WordList],
+        n_words: int = 0,
+        rows: Sequence[tuple[int, ...]] = (),
+    ) -> None:
+        super().__init__(lists, n_words)
+        self._model, self._replacer = model, replacer
+        self._rows = list(rows) or [(model.table.ids[START],)]
+        self._ids = model.tokenizer.ids_of(self.words)
+        seen = model.table.order - 1
+        contexts = {row[len(row) - seen :] if seen else (): row for row in self._rows}
+        known = {c: replacer.following(list(row)) * _NATS for c, row in contexts.items()}
+        self._after = [known[row[len(row) - seen :] if seen else ()] for row in self._rows]
+
+    def upper(self) -> tuple[FloatArray, BoolArray]:
+        """Return log p of every word, all exact."""
+        return np.stack([after[self._ids] for after in self._after]), np.ones(
+            len(self.words), dtype=np.bool_
+        )
+
+    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
+        """Return what is known, (k,), nats."""
+        pairs = zip(rows.tolist(), self._ids[index].tolist(), strict=True)
+        return np.array([self._after[row][word] for row, word in pairs], dtype=np.float64)
+
+    def _chain(self, tokens: Sequence[int]) -> FloatArray:
+        """Return log p(tokens | beginning), (R,), nats."""
+        total = np.zeros(len(self._rows))
+        rows = self._rows
+        for token in tokens:
+            total += [self._replacer.following(list(row))[token] * _NATS for row in rows]
+            rows = [(*row, token) for row in rows]
+        return total
+
+    def _mark(self, mark: str) -> list[int]:
+        return self._model.tokenizer.marks(mark)
+
+    def ends(self, mark: str) -> FloatArray:
+        """Return log p of the mark and of ``</s>``, as far as they are scored, (R,), nats."""
+        end = [self._model.table.ids[END]] if self._model.scores_end else []
+        return self._chain([*self._mark(mark), *end])
+
+    def commas(self) -> FloatArray:
+        """Return log p(comma | beginning), (R,), nats."""
+        return self._chain(self._mark(COMMA))
+
+    def with_commas(self, where: BoolArray) -> NgramBeginnings:
+        """Return the beginnings, some with a comma."""
+        comma = tuple(self._mark(COMMA))
+        pairs = zip(self._rows, where.tolist(), strict=True)
+        return self._of(self.n_words, [row + comma * marked for row, marked in pairs])
+
+    def followed_by(self, rows: IntArray, index: IntArray) -> NgramBeginnings:
+        """Return longer beginnings."""
+        pairs = zip(rows.tolist(), self._ids[index].tolist(), strict=True)
+        return self._of(self.n_words + 1, [(*self._rows[row], word) for row, word in pairs])
+
+    def _of(self, n_words: int, rows: Sequence[tuple[int, ...]]) -> NgramBeginnings:
+        return NgramBeginnings(self._model, self._replacer, self.lists, n_words, rows)
