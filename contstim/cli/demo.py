@@ -49,7 +49,7 @@ from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Constraint, Edits
 from contstim.search.results import Triplet
-from contstim.search.targets import parse_floor, problem_of
+from contstim.search.targets import parse_floors, problem_of
 from contstim.selection import select_natural_pairs
 from contstim.tables import table_text
 from contstim.text import Sentence, WordList
@@ -63,7 +63,7 @@ PAIRS = (
 )
 # The floor on the plausibility of what is written: this model's score falls by 5 nats at most.
 _KEPT = "contstim:gpt>=natural-5"
-_FLOOR = parse_floor(_KEPT)
+(_FLOOR,) = parse_floors(_KEPT)
 #: A pair of models, how many sentences it starts from, a floor, and what a sentence costs beside
 #: the others (the first use of a network loads it).
 WantedTriplets = tuple[tuple[str, str], int, Constraint | None, float]

@@ -374,6 +374,19 @@ class SentenceModel(ABC):
         """
         return None
 
+    def after(self, text: str) -> SentenceModel:
+        """Return the model of sentences that come after a text, for writing.
+
+        Raises
+        ------
+        InputError
+            If the model reads no text before a sentence.
+        """
+        raise InputError(
+            f"{self.spec!r} cannot write: it reads nothing before a sentence; name a causal "
+            "model, such as contstim:smollm2"
+        )
+
     def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
         """Return one beginning without a word, for writing from the left word by word.
 

@@ -58,6 +58,10 @@ class Beginnings(ABC):
             Which beginnings, and which of `words` after each; shape (k,).
         """
 
+    def crowd(self) -> FloatArray:
+        """Return log of how many words share each word's bound, (V,): 0 where bounds are exact."""
+        return np.zeros(len(self.words))
+
     def word_ends(self) -> FloatArray:
         """Return log p(the last word ends here | beginning), (R,), nats: 0 for models of words."""
         return np.zeros(len(self.upper()[0]))

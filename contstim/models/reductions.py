@@ -28,7 +28,7 @@ from contstim.models.base import (
     package_names,
 )
 from contstim.plugins import Registry
-from contstim.text import Sentence, WordList
+from contstim.text import Sentence, WordList, is_closing
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,9 @@ class Reduction:
     curve
         A function applied to the product, shape (S,), and its derivative; of a score on a curve
         words have no share, and `kind` says so. None: the product is the score.
+    of_parts
+        What the score is of the units themselves and what the model scores, in place of all that;
+        words have no share then. None: the score is as above.
     """
 
     formula: str
@@ -58,6 +61,31 @@ class Reduction:
     curve: tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]] | None = (
         None
     )
+    of_parts: Callable[[SentenceParts, Event], float] | None = None
+
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether words have shares that sum to the score."""
+        return self.curve is None and self.of_parts is None
+
+
+def _end(parts: SentenceParts, event: Event) -> float:
+    """Return the log-probability of the mark that ends a sentence, and of the end symbol."""
+    n = len(parts.units)
+    while n and (parts.units[n - 1] == event.end or is_closing(parts.units[n - 1].strip("Ġ▁"))):
+        n -= 1
+    if n == len(parts.units):
+        raise InputError(
+            f"a sentence ends in {parts.units[-1]!r}, no mark that is scored; reduction=end needs "
+            "one, such as a full stop"
+        )
+    return float(parts.log_probs[n:].sum())
+
+
+def _worst(parts: SentenceParts, event: Event) -> float:
+    """Return the log-probability of the least probable word."""
+    return float(parts.by_word().min())
 
 
 def _a_token(lengths: FloatArray) -> FloatArray:
@@ -93,6 +121,22 @@ REDUCTIONS = Registry[Reduction](
             _a_token,
             lambda kind: ScoreKind("perplexity", "perplexity", math.inf, False, False, False),
             curve=(lambda mean: np.exp(-mean), lambda mean: -np.exp(-mean)),
+        ),
+        "end": Reduction(
+            "the log-probability of the mark that ends the sentence, and of the end symbol",
+            np.ones_like,
+            lambda kind: replace(
+                kind, name="log-probability of the end", splits_over_words=False
+            ),
+            of_parts=_end,
+        ),
+        "worst": Reduction(
+            "the log-probability of the least probable word",
+            np.ones_like,
+            lambda kind: replace(
+                kind, name="log-probability of the worst word", splits_over_words=False
+            ),
+            of_parts=_worst,
         ),
     },
     Reduction,
@@ -185,7 +229,7 @@ class ReducedModel(SentenceModel):
         InputError
             For a score on a curve, of which units have no share; else as the inner model does.
         """
-        if self.reduction.curve is not None:
+        if not self.reduction.has_shares:
             raise InputError(
                 f"{self.spec!r} is a {self.kind.name}, of which words have no share; ask for "
                 "another reduction or for sentence scores"
@@ -214,6 +258,12 @@ class ReducedModel(SentenceModel):
         """Score sentences, and count the units."""
         if self.unigram is not None:
             return super().totals(sentences)
+        if (of_parts := self.reduction.of_parts) is not None:
+            parts, event = self.model.parts(sentences), self.model.event
+            # The error of a part is no larger than that of the sum.
+            return Totals.of_rows(
+                (of_parts(p, event), len(p.units), p.n_words, p.stderr) for p in parts
+            )
         inner = _counted(self.model, sentences)
         factors = self.reduction.factor(inner.n_tokens.astype(np.float64))
         score, stderr = inner.score * factors, inner.stderr * factors
@@ -225,7 +275,7 @@ class ReducedModel(SentenceModel):
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates; exact where all have as many units as the sentence itself."""
         general = super().replacements(sentence, position, words)
-        if self.reduction.curve is not None:
+        if not self.reduction.has_shares:
             return general
         inner = self.model.replacements(sentence, position, words)
         example = str(sentence.replace(position, words.words[0]))

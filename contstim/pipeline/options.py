@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields
+from itertools import chain
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -20,13 +21,14 @@ from contstim.search import (
     settings_of,
 )
 from contstim.search.problem import Edits, check_different
+from contstim.search.sweeps import Strategy
 from contstim.search.targets import (
     LOSSES,
     SYNTHESIS_TARGETS,
     Goal,
     Sides,
     SynthesisTarget,
-    parse_floor,
+    parse_floors,
 )
 from contstim.settings import Count, Natural, Several, build, one_of, option, settings
 from contstim.text import Sentence
@@ -71,7 +73,7 @@ class SynthesisOptions(StageOptions):
     margin
         By how many nats accepting models' scores may fall.
     floors
-        Scores that models keep, as `parse_floor` reads them.
+        Scores that models keep, as `parse_floors` reads them.
     most_changes, fixed, changed, words_at
         What may change: at most so many words; positions that stay; positions that must change;
         by position, the words that may stand there. Positions count from 0.
@@ -170,6 +172,18 @@ class SynthesisOptions(StageOptions):
         return build(cls, {"of_strategy": given, **values}, key)
 
     @property
+    def steering(self) -> Strategy | None:
+        """The strategy itself; None where the models decide."""
+        return None if self.strategy is None else strategy_called(self.strategy, **self.of_strategy)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether what is written is one pool: not where words of natural sentences stay."""
+        edits = self.side(("rejecting",), ("accepting",)).edits
+        pooled = self.steering is not None and self.steering.pooled
+        return pooled and edits == Edits() and self.alike is None
+
+    @property
     def aim(self) -> SynthesisTarget:
         """The target itself."""
         return SYNTHESIS_TARGETS[self.target]
@@ -216,7 +230,7 @@ class SynthesisOptions(StageOptions):
             tuple(reject),
             tuple(accept),
             self.margin,
-            tuple(map(parse_floor, self.floors)),
+            tuple(chain.from_iterable(map(parse_floors, self.floors))),
             Edits(self.most_changes, self.fixed, self.changed, tuple(words)),
             self.loss,
         )
@@ -240,6 +254,7 @@ class SynthesisOptions(StageOptions):
         sides = self.side(self.reject or ("rejecting",), self.accept or ("accepting",))
         named = (*self.reject, *self.accept, *(floor.model for floor in sides.floors))
         named += (self.reference,) if self.reference else ()
+        named += () if self.steering is None else self.steering.models
         return tuple(dict.fromkeys([*named, *(spec for pair in self.pairs for spec in pair)]))
 
     def check_certificates(self, starts: Mapping[Goal, Sequence[str]]) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.models.base import SentenceModel
@@ -18,6 +20,7 @@ from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.search import default_strategy, strategy_called, synthesize
 from contstim.search.results import Step, Synthesis
 from contstim.search.targets import Sides
+from contstim.search.writer import Form
 from contstim.text import Sentence
 from contstim.text.words import words_alike
 
@@ -171,6 +174,69 @@ class SynthesisTask(Task):
     def __str__(self) -> str:
         reject, accept = " and ".join(self.sides.reject), " and ".join(self.sides.accept)
         return f"synthesize from {self.sentence!r}, rejected by {reject}, accepted by {accept}"
+
+
+@dataclass(frozen=True, eq=False)
+class WriteTask(Task):
+    """One batch of sentences, written after one prompt.
+
+    Attributes
+    ----------
+    sides
+        What is wanted, models by their canonical specs.
+    records
+        Those models, in the order of the sides'.
+    others
+        What the strategy works with besides.
+    form
+        What the sentences look like.
+    natural
+        The sentences that prompts are drawn from.
+    vocabulary
+        Digest of the words that may be written.
+    strategy, options
+        The strategy, which is pooled, and its options that are given.
+    seed, batch
+        Chance: the same seed and batch give the same sentences.
+    packages
+        Those that bring strategy and target, with their versions.
+    """
+
+    kind: ClassVar[str] = "write"
+    sides: Sides
+    records: tuple[ModelRecord, ...]
+    others: tuple[ModelRecord, ...]
+    form: Form
+    natural: tuple[str, ...]
+    vocabulary: str
+    strategy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    batch: int = 0
+    packages: tuple[str, ...] = ()
+
+    @property
+    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
+        return self.records
+
+    def is_done(self, store: RunStore) -> bool:  # noqa: D102
+        return store.has(self.key)
+
+    def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
+        models = worker.load(self)
+        how: Any = strategy_called(self.strategy, **self.options)
+        proposal = worker.proposal(self, self.vocabulary)
+        chance = int(digest_of([self.sides.reject, self.sides.accept])[:16], 16)
+        rng = np.random.default_rng([self.seed, self.batch, chance])
+        with torch_threads(worker.context.threads):
+            problem = self.sides.problem(models)
+            drafts = how.batch(self.batch, problem, proposal, self.form, self.natural, rng)
+        resolution = {model.spec: model.resolution for model in models}
+        return {"drafts": [asdict(draft) for draft in drafts], "resolution": resolution}
+
+    def __str__(self) -> str:
+        reject, accept = " and ".join(self.sides.reject), " and ".join(self.sides.accept)
+        return f"write batch {self.batch}, rejected by {reject}, accepted by {accept}"
 
 
 def synthesis_from(record: Mapping[str, Any]) -> Synthesis:

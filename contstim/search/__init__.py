@@ -180,7 +180,7 @@ def synthesize(
     strategy = strategy or default_strategy(problem)
     steering = strategy_called(strategy) if isinstance(strategy, str) else strategy
     natural = Sentence.parse(sentence)
-    search = Search(problem, proposal, natural, seed, attempt)
+    search = Search(problem, proposal, natural, seed, attempt, steering.starts_at_natural)
     bound = None
     if certificate:
         from contstim.search.ngrams.certificate import bound_of  # of no use to networks

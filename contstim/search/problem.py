@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -190,6 +191,8 @@ class Constraint(ABC):
     """
 
     model: str
+    #: Whether it says that the model is to accept the sentence, not only to let it pass.
+    accepts: ClassVar[bool] = False
 
     @abstractmethod
     def minimum(self, natural: float, n_words: int) -> float:
@@ -209,6 +212,7 @@ class Accepted(Constraint):
     """The model finds the sentence no less probable than the natural one, but for `margin` nats."""
 
     margin: float = 0.0
+    accepts: ClassVar[bool] = True
 
     def minimum(self, natural: float, n_words: int) -> float:
         """Return score(n) - margin."""
@@ -413,6 +417,11 @@ class Problem:
         """The models' specs, those of the objective first."""
         constrained = (constraint.model for constraint in self.constraints)
         return tuple(dict.fromkeys((*self.objective.models, *constrained)))
+
+    @property
+    def accepting(self) -> tuple[str, ...]:
+        """The specs of the models that are to accept the sentence."""
+        return tuple(dict.fromkeys(c.model for c in self.constraints if c.accepts))
 
     @property
     def by_name(self) -> dict[str, SentenceModel]:

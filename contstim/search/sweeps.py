@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +32,18 @@ _TRIED = 64
 
 
 class Strategy(ABC):
-    """How words are chosen; write your own as a frozen dataclass whose fields are its options."""
+    """How words are chosen; write your own as a frozen dataclass whose fields are its options.
+
+    Attributes
+    ----------
+    starts_at_natural
+        Whether the natural sentence must keep the constraints, since the search begins at it.
+    pooled
+        Whether what is written for a set of natural sentences is one pool.
+    """
+
+    starts_at_natural: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
 
     def run(self, search: Search) -> bool:
         """Search from the natural sentence, by sweeps of `look`.
@@ -47,6 +59,11 @@ class Strategy(ABC):
         """
         search.sweep(self.look)
         return True
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Specs of models that it works with, besides those of the problem."""
+        return ()
 
     @property
     def complete(self) -> bool:
@@ -107,6 +124,8 @@ class Search:
         The natural sentence.
     seed, attempt
         Order the sweeps and the strategy's chance; another attempt searches in another order.
+    at_natural
+        Whether the natural sentence must keep the constraints.
     natural, now
         By model, the scores of the natural sentence and of the sentence as it is, nats.
     minimum
@@ -122,6 +141,7 @@ class Search:
     sentence: Sentence
     seed: int
     attempt: int = 0
+    at_natural: bool = True
     steps: list[Step] = field(default_factory=list, init=False)
     spent: Spent = field(init=False)
 
@@ -138,7 +158,8 @@ class Search:
         key = "\n".join([str(self.sentence), *self._models])
         entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
-        check_natural(str(self.start), self.problem.constraints, self.natural)
+        if self.at_natural:
+            check_natural(str(self.start), self.problem.constraints, self.natural)
         if self.problem.edits.changed:
             self._change_what_must()
 
@@ -222,7 +243,7 @@ class Search:
             tables=place.tables,
             known=place.known,
             allowed=place.allowed,
-            rng=self._rng.spawn(1)[0],
+            rng=self.chance(),
             verify=lambda index: self.take(sentence.replace(position, place.words.words[index])),
             spent=self.spent,
             present=place.words.index.get(sentence.words[position]),
@@ -257,6 +278,10 @@ class Search:
             return False
         self._go(changed, scores)
         return True
+
+    def chance(self) -> np.random.Generator:
+        """Return a source of chance of its own."""
+        return self._rng.spawn(1)[0]
 
     def shuffled(self, n: int) -> list[int]:
         """Return the whole numbers below `n` in random order."""

@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -159,7 +160,7 @@ def problem_of(
     reject, accept
         The two sets of models. The sides that `one_against_all` and `common_failure` return fit.
     floors
-        Scores that models must keep, as text (`parse_floor`) or as constraints.
+        Scores that models must keep, as text (`parse_floors`) or as constraints.
     others
         Models of floors that are on neither side; those not given are loaded.
     values
@@ -172,7 +173,11 @@ def problem_of(
         As `Sides` and `Problem`, and if a floor cannot be read.
     """
     models = {model.spec: model for model in (*reject, *accept, *others)}
-    read = [parse_floor(floor) if isinstance(floor, str) else floor for floor in floors]
+    read = [
+        constraint
+        for floor in floors
+        for constraint in (parse_floors(floor) if isinstance(floor, str) else (floor,))
+    ]
     names = {spec: spec for spec in models}
     for floor in read:
         if floor.model not in names:
@@ -385,27 +390,56 @@ def spread(name: str, scores: Sequence[float] | np.ndarray[Any, Any]) -> float:
     return deviation
 
 
-def plausible(model: str) -> Floor:
+def plausible(model: str = "contstim:gpt") -> Floor:
     """Return the floor of sentences that lose half a nat a word at most."""
     return Floor(model, -0.5, natural=True, per_word=True)
 
 
-def strict(model: str) -> Floor:
+def strict(model: str = "contstim:gpt") -> Floor:
     """Return the floor of sentences that lose a tenth of a nat a word at most."""
     return Floor(model, -0.1, natural=True, per_word=True)
 
 
-#: Constraints that a floor may name: what makes one of a model's spec, and of a number if given.
-FLOORS = Registry[Callable[..., Constraint]](
-    "constraint", "contstim.constraints", {"plausible": plausible, "strict": strict}
+def readable(
+    model: str = "contstim:smollm2", per_word: float = -3.7, end: float = -0.4
+) -> tuple[Floor, ...]:
+    """Return the floors of sentences that read as English: after a prompt of natural sentences.
+
+    Of the words, on average, and of the end, by a causal model.
+
+    Notes
+    -----
+    The values are those of ``experiments/readable``.
+    """
+    spec = ModelSpec.parse(model)
+    prompted = {"prompt": "natural", **dict(spec.options)}
+    ending = {**prompted, "reduction": "end"}
+    whole, last = (
+        str(replace(spec, options=tuple(sorted(options.items())))) for options in (prompted, ending)
+    )
+    return Floor(whole, per_word, per_word=True), Floor(last, end)
+
+
+def very_readable(model: str = "contstim:smollm2") -> tuple[Floor, ...]:
+    """Return the floors of `readable`, higher."""
+    return readable(model, -3.4, -0.4)
+
+
+#: Constraints that a floor may name: what makes them of a model's spec, and of a number if given.
+FLOORS = Registry[Callable[..., Constraint | Sequence[Constraint]]](
+    "constraint",
+    "contstim.constraints",
+    {
+        "plausible": plausible,
+        "strict": strict,
+        "readable": readable,
+        "very-readable": very_readable,
+    },
 )
 
-#: The model of a floor that names a constraint alone.
-PLAUSIBLE_MODEL = "contstim:gpt"
 
-
-def parse_floor(text: str) -> Constraint:
-    """Read a floor: ``MODEL[/word|/token]>=VALUE`` or ``MODEL[/word|/token]>=natural[-MARGIN]``.
+def parse_floors(text: str) -> tuple[Constraint, ...]:
+    """Read a floor, or several by one name: ``MODEL[/word|/token]>=VALUE`` or ``MODEL[/word|/token]>=natural[-MARGIN]``.
 
     Values and margins are in nats: of the sentence, or per word or per token. Per token, the model
     is the one with ``reduction=mean``. ``MODEL>=NAME`` and ``MODEL>=NAME:NUMBER`` are one of
@@ -421,7 +455,11 @@ def parse_floor(text: str) -> Constraint:
     model, _, named = clean.rpartition(">=")
     kind, colon, amount = named.strip().partition(":")
     if kind in FLOORS and re.fullmatch(r"[-+]?\d+(\.\d+)?" if colon else "", amount):
-        return FLOORS[kind](model.strip() or PLAUSIBLE_MODEL, *map(float, amount.split()))
+        make = FLOORS[kind]
+        usual = next(iter(signature(make).parameters.values())).default
+        spec = model.strip() or (usual if isinstance(usual, str) else "contstim:gpt")
+        made = make(spec, *map(float, amount.split()))
+        return (made,) if isinstance(made, Constraint) else tuple(made)
     parsed = _FLOOR.fullmatch(clean)
     value = parsed and _VALUE.fullmatch(parsed["value"].strip())
     if not parsed or not value or not value[0]:
@@ -451,4 +489,4 @@ def parse_floor(text: str) -> Constraint:
             )
         others = tuple(option for option in spec.options if option[0] != "reduction")
         name = str(replace(spec, options=tuple(sorted([*others, ("reduction", "mean")]))))
-    return Floor(name, number, natural, per_word=parsed["unit"] == "word")
+    return (Floor(name, number, natural, per_word=parsed["unit"] == "word"),)

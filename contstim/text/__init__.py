@@ -248,6 +248,20 @@ def pool() -> list[str]:
     return text.splitlines()
 
 
+#: Natural sentences of a prompt.
+PROMPT = 8
+
+
+def prompt_of(sentences: Iterable[str]) -> str:
+    """Return a text after which a sentence follows: some sentences, each on a line of its own."""
+    return "".join(f"{sentence}\n" for sentence in sentences)
+
+
+def natural_prompt() -> str:
+    """Return the bundled prompt: the last sentences of `pool`."""
+    return prompt_of(pool()[-PROMPT:])
+
+
 def read_sentences(path: str | PathLike[str]) -> list[str]:
     """Read a file of sentences: one a line, or a CSV with a column ``sentence``.
 

@@ -28,7 +28,7 @@ from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
 from contstim.search.sweeps import Strategy
-from contstim.search.targets import Sides, parse_floor
+from contstim.search.targets import Sides, parse_floors
 
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
 STRATEGIES = [
@@ -199,8 +199,8 @@ def test_one_against_all_isolates_each_model_both_ways() -> None:
     ],
 )
 def test_floors_as_text(text: str, floor: Floor) -> None:
-    assert parse_floor(text) == floor
-    assert parse_floor(str(floor)) == floor
+    assert parse_floors(text) == (floor,)
+    assert parse_floors(str(floor)) == (floor,)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_floors_as_text(text: str, floor: Floor) -> None:
 )
 def test_texts_that_are_no_floor(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
-        parse_floor(text)
+        parse_floors(text)
     assert str(error.value) == message
 
 

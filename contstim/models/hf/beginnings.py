@@ -25,7 +25,7 @@ _ROWS = 128
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class Kept:
     """What is kept of R rows of tokens, or nothing where a network keeps nothing of use.
 
     Attributes
@@ -43,7 +43,7 @@ class _Kept:
     seen: torch.Tensor
 
     @classmethod
-    def of(cls, network: Network, ids: Sequence[int], *, keep: bool) -> tuple[_Kept, torch.Tensor]:
+    def of(cls, network: Network, ids: Sequence[int], *, keep: bool) -> tuple[Kept, torch.Tensor]:
         """Run one row, of one token at least; return what is kept, and its last logits (1, V)."""
         logits, before = network.begin(np.array(ids, dtype=np.int64), keep=keep)
         seen = torch.ones((1, len(ids)), dtype=torch.int64, device=network.device)
@@ -52,7 +52,7 @@ class _Kept:
 
     def go_on(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
-    ) -> tuple[_Kept | None, torch.Tensor]:
+    ) -> tuple[Kept | None, torch.Tensor]:
         """Let rows go on by one token or more each.
 
         Parameters
@@ -95,11 +95,11 @@ class _Kept:
         if every:
             return None, logits
         ids = tuple(self.ids[row] + more for row, more in zip(rows, tokens, strict=True))
-        return _Kept(ids, cache, seen), logits
+        return Kept(ids, cache, seen), logits
 
     def _anew(
         self, network: Network, whole: Sequence[_Tokens], lengths: Sequence[int], every: bool
-    ) -> tuple[_Kept | None, torch.Tensor]:
+    ) -> tuple[Kept | None, torch.Tensor]:
         """Compute whole rows, those of one length together."""
         found: list[torch.Tensor] = [torch.empty(0)] * len(whole)
         for length in {len(ids) for ids in whole}:
@@ -112,14 +112,14 @@ class _Kept:
             cuts = torch.split(logits, [len(w) for w in wanted])
             for i, values in zip(group, cuts, strict=True):
                 found[i] = values
-        kept = None if every else _Kept(tuple(whole), None, self.seen)
+        kept = None if every else Kept(tuple(whole), None, self.seen)
         return kept, torch.cat(found)
 
 
-def _goes_on(network: Network, prefix: Sequence[int]) -> bool:
+def goes_on(network: Network, prefix: Sequence[int]) -> bool:
     """Return whether rows of several lengths may go on together from what is kept of them.
 
-    Tried once, on rows that go on by one and three tokens and then by two, and one.
+    Tried once, on rows that go on by one and three tokens and then by two, and three.
     """
     key = ("rows go on", tuple(prefix))
     if key not in network.tried:
@@ -133,15 +133,15 @@ def _goes_on(network: Network, prefix: Sequence[int]) -> bool:
 
 def _tried(network: Network, prefix: Sequence[int]) -> bool:
     n = len(prefix)
-    ids = tuple(network.trial(n + 8, prefix).tolist())
-    kept, _ = _Kept.of(network, ids[: n + 1], keep=True)
+    ids = tuple(network.trial(n + 10, prefix).tolist())
+    kept, _ = Kept.of(network, ids[: n + 1], keep=True)
     if kept.cache is None:
         return False
     steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
     for rows, step in zip(([0, 0], [1, 0]), steps, strict=True):
         more, logits = kept.go_on(network, rows, step, every=False)
         assert more is not None
-        whole = _Kept(kept.ids, None, kept.seen).go_on(network, rows, step, every=False)[1]
+        whole = Kept(kept.ids, None, kept.seen).go_on(network, rows, step, every=False)[1]
         if not network.alike(logits, whole):
             return False
         kept = more
@@ -173,7 +173,7 @@ class CausalBeginnings(Beginnings):
         model: CausalModel,
         lists: tuple[WordList, WordList],
         n_words: int,
-        kept: _Kept,
+        kept: Kept,
         last: torch.Tensor,
         pending: Sequence[_Tokens] = (),
     ) -> None:
@@ -190,16 +190,19 @@ class CausalBeginnings(Beginnings):
     @classmethod
     def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalBeginnings:
         """Return one beginning without a word."""
-        keep = _goes_on(model.network, model.prefix)
-        kept, logits = _Kept.of(model.network, model.prefix, keep=keep)
+        keep = goes_on(model.network, model.prefix[:1])
+        kept, logits = Kept.of(model.network, model.prefix, keep=keep)
         return cls(model, lists, 0, kept, logits.log_softmax(dim=1))
 
     def upper(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of each word's first piece, and which words are of one piece."""
-        tokens = self._candidates
-        first = torch.tensor([ids[0] for ids in tokens.tokens], device=self._last.device)
+        first = torch.from_numpy(self._candidates.first).to(self._last.device)
         values = self._last[:, first].cpu().numpy().astype(np.float64)
-        return np.minimum(values, 0.0), tokens.n_tokens == 1
+        return np.minimum(values, 0.0), self._candidates.n_tokens == 1
+
+    def crowd(self) -> FloatArray:
+        """Return log of how many words begin with each word's first piece, (V,)."""
+        return np.log(np.bincount(self._candidates.first)[self._candidates.first])
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return the sums over the words' pieces, (k,), nats."""

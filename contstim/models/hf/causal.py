@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
+from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
-from contstim.models.hf.beginnings import CausalBeginnings
+from contstim.models.hf.beginnings import CausalBeginnings, Kept, goes_on
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.network import Before
@@ -29,13 +30,15 @@ from contstim.models.hf.trie import (
     takes_trees,
     tree_logits,
 )
-from contstim.text import Sentence, WordList
+from contstim.text import Sentence, WordList, natural_prompt, prompt_of, read_sentences
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.
 BOUND_COST_IN_SENTENCES = 100
 # Nor may they cost more than the scores of one in so many of the candidates.
 _ONE_IN = 10
+# Tokens of a prefix that is computed once for many sentences.
+_LONG_PREFIX = 16
 # Trees cost more a token than plain rows: they are used if they leave at most this share of them.
 _LARGEST_SHARE_OF_TREES = 0.7
 
@@ -118,7 +121,7 @@ class CausalModel(TransformerModel):
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
         super().__init__(spec, CAUSAL_OPTIONS, checkpoint, special=False)
         self.options = CausalOptions.read(spec)
-        self.prefix = self._prefix()
+        self.prefix = [*self._prefix(), *self._prompt()]
         self.end = self._end()
         self.corrected = self.options.words == "corrected"
         if self.corrected:
@@ -129,6 +132,7 @@ class CausalModel(TransformerModel):
         self.boundary = _everything_but(forms.continuing, n, device)
         others = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
         self._start = _everything_but(others, n, device)
+        self._kept: tuple[Kept, torch.Tensor] | None = None
         # What the first scored word is divided by: the second, where the first is a condition.
         self._divisor = "start" if self.prefix else "boundary"
 
@@ -152,6 +156,14 @@ class CausalModel(TransformerModel):
                 else " is not a token of its vocabulary; write auto, bos, eos, none or a token"
             )
         )
+
+    def _prompt(self) -> list[int]:
+        """Return the ids of the text before the sentence."""
+        asked = self.options.prompt
+        if asked == "none":
+            return []
+        text = natural_prompt() if asked == "natural" else prompt_of(read_sentences(asked))
+        return self.tokenizer.ids_of(text)
 
     def _end(self) -> list[int]:
         if self.options.end == "none":
@@ -179,9 +191,14 @@ class CausalModel(TransformerModel):
     def event(self) -> CausalEvent:
         """What is scored."""
         convert = self.checkpoint.tokenizer.convert_ids_to_tokens
+        bare, prompt = self._prefix(), self._prompt()
+        start = " ".join(convert(bare)) or "none"
+        if prompt:
+            text = digest(",".join(map(str, prompt)))[:16]
+            start = f"{start} and a text of {len(prompt)} tokens, {text}"
         return CausalEvent(
             units="tokens",
-            start=" ".join(convert(self.prefix)) or "none",
+            start=start,
             end=" ".join(convert(self.end)) or "none",
             punctuation=self.tokenizer.options.punctuation,
             case=self.tokenizer.case,
@@ -231,6 +248,8 @@ class CausalModel(TransformerModel):
 
         Where many sentences begin alike, what they share is computed once.
         """
+        if len(self.prefix) >= _LONG_PREFIX and goes_on(self.network, self.prefix[:1]):
+            return [value for group in self._batched(encoded) for value in self._gone_on(group)]
         shared = self.shared_values(encoded)
         if shared is not None:
             return shared
@@ -243,6 +262,28 @@ class CausalModel(TransformerModel):
             cuts = np.cumsum([len(p) for p in positions])[:-1]
             for i, predictions in zip(group, np.split(table, cuts), strict=True):
                 values[i] = self._unit_log_probs(encoded[i], predictions)
+        return values
+
+    def _batched(self, encoded: Sequence[Encoded]) -> Iterator[Sequence[Encoded]]:
+        """Yield groups of which the network computes each at once."""
+        longest = max((len(e.ids) for e in encoded), default=1)
+        size = max(1, self.budget // longest)
+        for first in range(0, len(encoded), size):
+            yield encoded[first : first + size]
+
+    def _gone_on(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
+        """Compute what `values` gives from the keys and values of the prefix, kept once."""
+        if self._kept is None:
+            self._kept = Kept.of(self.network, self.prefix, keep=True)
+        (kept, last), n = self._kept, len(self.prefix)
+        tokens = [tuple(e.ids[n:].tolist()) for e in encoded]
+        logits = kept.go_on(self.network, [0] * len(tokens), tokens, every=True)[1]
+        values = []
+        for e, own in zip(encoded, logits.split([len(t) for t in tokens]), strict=True):
+            positions = self._positions(e)
+            following = e.ids[np.minimum(positions + 1, len(e.ids) - 1)]
+            read = torch.cat([last, own])[torch.from_numpy(positions - n + 1)]
+            values.append(self._unit_log_probs(e, self._predictions(read, following)))
         return values
 
     def shared_values(self, encoded: Sequence[Encoded]) -> list[FloatArray] | None:
@@ -362,8 +403,8 @@ class CausalModel(TransformerModel):
         """Return the model of sentences that come after a text, with the same spec."""
         model = copy.copy(self)
         model.prefix = [*self.prefix, *self.tokenizer.ids_of(text)]
-        model._divisor = "start" if model.prefix else "boundary"
-        model._last = None
+        model._divisor = "start"
+        model._last = model._kept = None
         return model
 
     def beginnings(self, first: WordList, later: WordList) -> CausalBeginnings | None:

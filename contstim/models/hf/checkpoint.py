@@ -50,7 +50,13 @@ MASKED_OPTIONS = {
     "seed": "0",
 }
 #: Options of causal models.
-CAUSAL_OPTIONS = {**SHARED_OPTIONS, "prefix": "auto", "end": "none", "words": "tokens"}
+CAUSAL_OPTIONS = {
+    **SHARED_OPTIONS,
+    "prefix": "auto",
+    "prompt": "none",
+    "end": "none",
+    "words": "tokens",
+}
 
 
 def whole_number_option(spec: ModelSpec, key: str, default: str, least: int) -> int:
@@ -147,6 +153,9 @@ class CausalOptions:
     prefix
         What stands before the first word: ``auto`` (what the tokenizer puts there by itself,
         else its BOS token, else nothing), ``bos``, ``eos``, ``none``, or a token.
+    prompt
+        A text after it, in which sentences stand on lines of their own: ``natural`` (the bundled
+        `natural_prompt`), a file, or ``none``.
     end
         ``scored`` or ``none``: whether the end-of-sequence token is part of the score.
     words
@@ -155,6 +164,7 @@ class CausalOptions:
     """
 
     prefix: str
+    prompt: str
     end: str
     words: str
 
@@ -163,6 +173,7 @@ class CausalOptions:
         """Read the options of `spec`. Raises `SpecError` for a bad value."""
         return cls(
             spec.get("prefix", CAUSAL_OPTIONS["prefix"]),
+            spec.get("prompt", CAUSAL_OPTIONS["prompt"]),
             spec.choice("end", ("none", "scored"), CAUSAL_OPTIONS["end"]),
             spec.choice("words", ("tokens", "corrected"), CAUSAL_OPTIONS["words"]),
         )

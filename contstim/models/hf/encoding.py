@@ -173,6 +173,11 @@ class CandidateTokens:
         return np.array([len(ids) for ids in self.tokens], dtype=np.int64)
 
     @cached_property
+    def first(self) -> IntArray:
+        """The first token of each word, shape (V,)."""
+        return np.array([ids[0] for ids in self.tokens], dtype=np.int64)
+
+    @cached_property
     def by_length(self) -> dict[int, tuple[IntArray, IntArray]]:
         """For each number n of tokens the words that have so many, (k,), and their ids, (k, n)."""
         found = {}

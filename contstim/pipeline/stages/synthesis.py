@@ -110,6 +110,12 @@ class Syntheses:
             for task in score_tasks([self.run.every[spec]], list(sentences), self.run.versions)
         ]
 
+    @property
+    def _at_natural(self) -> bool:
+        """Whether natural sentences must keep the constraints."""
+        steering = self.options.steering
+        return steering is None or steering.starts_at_natural
+
     @cached_property
     def _several(self) -> set[str]:
         """The models that are to reject with others."""
@@ -148,7 +154,7 @@ class Syntheses:
             usable[goal] = [s for s in starts if all(s in scores[spec] for spec in specs)]
             for sentence in usable[goal]:
                 natural = {spec: scores[spec][sentence] for spec in specs}
-                for sides in every:
+                for sides in every if self._at_natural else ():
                     check_natural(sentence, sides.constraints, natural)
         self.starts = usable
 
@@ -341,7 +347,10 @@ class _Synthesis(Stage):
         """Return the syntheses of a run, and what is known of them."""
         syntheses = run.known.get(self.name)
         if syntheses is None:
-            syntheses = run.known[self.name] = Syntheses(run)
+            kind = Syntheses
+            if run.plan.table(SynthesisOptions).is_pooled:
+                from contstim.pipeline.stages.pooled import PooledSyntheses as kind
+            syntheses = run.known[self.name] = kind(run)
         assert isinstance(syntheses, Syntheses)
         return syntheses
 

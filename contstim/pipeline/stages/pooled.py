@@ -1,0 +1,157 @@
+"""Syntheses that share what is written: a pool, of which each natural sentence gets its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from contstim.pipeline.stages.synthesis import Syntheses
+from contstim.pipeline.tasks import WriteTask, score_tasks
+from contstim.pipeline.work import Task
+from contstim.search import STRATEGIES
+from contstim.search.fluent import PooledStrategy
+from contstim.search.pool import Place, Pool, syntheses
+from contstim.search.results import Row
+from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides
+from contstim.text import pool
+
+#: Natural sentences that prompts are drawn from, at least: else the bundled ones are, too.
+_ENOUGH = 30
+
+
+@dataclass(eq=False)
+class PooledSyntheses(Syntheses):
+    """Syntheses by a strategy that writes a pool.
+
+    First the pool is written, side by side; then all of it is scored under every model that works
+    on some side, and the sentences are given to the places.
+    """
+
+    _made: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
+
+    @cached_property
+    def how(self) -> PooledStrategy:
+        """How sentences are written."""
+        steering = self.options.steering
+        assert isinstance(steering, PooledStrategy)
+        return steering
+
+    @property
+    def by_scores(self) -> bool:
+        """Always: sentences are given to natural ones by scores."""
+        return True
+
+    @property
+    def _sides(self) -> list[Sides]:
+        """What is wanted, each once."""
+        return list(dict.fromkeys(s for goal in self.starts for s in self.options.sides_of(goal)))
+
+    @property
+    def number(self) -> int:
+        """How many batches are written."""
+        return self.how.batches * len(self._sides)
+
+    def writing(self) -> list[WriteTask]:
+        """Return the tasks that write, side by side."""
+        run, options, how = self.run, self.options, self.how
+        natural = tuple(dict.fromkeys([*run.sentences, *self._more]))
+        form = how.form(run.sentences)
+        brought = (
+            STRATEGIES.package(options.strategy or ""),
+            SYNTHESIS_TARGETS.package(options.target),
+        )
+        return [
+            WriteTask(
+                run.versions,
+                self.named(sides),
+                tuple(run.every[spec] for spec in sides.models),
+                tuple(run.every[spec] for spec in how.models),
+                form,
+                natural,
+                run.vocabulary_digest,
+                options.strategy or "",
+                options.of_strategy,
+                run.plan.study.seed,
+                batch,
+                tuple(filter(None, brought)),
+            )
+            for batch in range(how.batches)
+            for sides in self._sides
+        ]
+
+    @cached_property
+    def _more(self) -> list[str]:
+        return pool() if len(self.run.sentences) < _ENOUGH else []
+
+    def drafts(self) -> dict[str, Mapping[str, Any]]:
+        """Return what is written, by sentence, each once, as far as it is there."""
+        store, drafts = self.run.store, dict[str, Mapping[str, Any]]()
+        for task in self.writing():
+            if task.is_done(store):
+                for draft in store.result(task.key)["drafts"]:
+                    drafts.setdefault(draft["sentence"], draft)
+        return drafts
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that write and, when these are finished, those that score."""
+        writing = self.writing()
+        if any(self.run.store.error(task) is None for task in self.run.store.left(writing)):
+            return [*writing]
+        specs = dict.fromkeys(spec for sides in self._sides for spec in sides.models)
+        models = [self.run.every[spec] for spec in specs]
+        return [*writing, *score_tasks(models, list(self.drafts()), self.run.versions)]
+
+    def of_piece(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
+        """Return the rows of one goal and sentence; None as long as the pool is not whole."""
+        return self._rows_by_piece().get((goal, sentence)) if self._is_whole else None
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows that there are, in the order of the work."""
+        for piece in self.pieces:
+            yield from self._rows_by_piece()[piece]
+
+    @property
+    def _is_whole(self) -> bool:
+        store = self.run.store
+        return self._made is not None or all(store.error(t) for t in store.left(self.tasks()))
+
+    @property
+    def pool(self) -> Pool:
+        """The sentences that have all scores."""
+        specs = dict.fromkeys(spec for sides in self._sides for spec in sides.models)
+        records = {self.run.every[spec].name: self.run.scores(spec) for spec in specs}
+        scores = {name: {s: r.score for s, r in rows.items()} for name, rows in records.items()}
+        store, resolution = self.run.store, dict[str, float]()
+        for task in self.writing():
+            if task.is_done(store):
+                resolution |= store.result(task.key)["resolution"]
+        there = [s for s in self.drafts() if all(s in scores[name] for name in scores)]
+        return Pool(tuple(there), scores, resolution)
+
+    @property
+    def places(self) -> list[Place]:
+        """Where sentences may go: piece by piece, each as often as rows are asked for."""
+        return [
+            Place(sentence, self.named(sides))
+            for goal, sentence in self.pieces
+            for _ in range(self.options.per_sentence)
+            for sides in self.options.sides_of(goal)
+        ]
+
+    def _rows_by_piece(self) -> dict[tuple[Goal, str], Sequence[Row]]:
+        if self._made is None:
+            options, made = self.options, dict[tuple[Goal, str], Sequence[Row]]()
+            found = iter(syntheses(self.pool, self.places, self.run.plan.study.seed))
+            for goal, sentence in self.pieces:
+                every = [self.named(sides) for sides in options.sides_of(goal)]
+                results = [[next(found) for _ in every] for _ in range(options.per_sentence)]
+                made[goal, sentence] = options.aim.rows(
+                    tuple((sides.reject, sides.accept) for sides in every),
+                    results,
+                    options.per_sentence,
+                    options.minimum_drop,
+                )
+            self._made = made
+        return self._made

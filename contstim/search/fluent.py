@@ -1,0 +1,130 @@
+"""Strategies that write whole sentences from the left: a pool, of which the best are taken."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model
+from contstim.search.candidates import Candidates, WordReplacement
+from contstim.search.problem import Problem
+from contstim.search.sweeps import Search, Strategy
+from contstim.search.writer import Draft, Form, Writer, Writing, tilts
+from contstim.settings import Count, option, settings
+from contstim.text import Sentence, pool, prompt_of
+
+
+class PooledStrategy(Strategy):
+    """A strategy that writes whole sentences, batch by batch, whatever they are wanted beside.
+
+    Of a set of natural sentences what is written is a pool, from which each gets its own
+    (`contstim.search.pool`); for a single one, or where words are to stay, sentences of as many
+    words are written for it alone.
+    """
+
+    pooled: ClassVar[bool] = True
+    starts_at_natural: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def batches(self) -> int:
+        """How many batches are written for each side of a pair."""
+
+    @abstractmethod
+    def form(self, natural: Iterable[str]) -> Form:
+        """Return what sentences look like that are written beside natural ones."""
+
+    @abstractmethod
+    def batch(
+        self,
+        number: int,
+        problem: Problem,
+        proposal: WordReplacement,
+        form: Form,
+        natural: Sequence[str],
+        rng: np.random.Generator,
+    ) -> list[Draft]:
+        """Write a batch.
+
+        Parameters
+        ----------
+        number
+            Of the batch, from 0.
+        problem
+            What is wanted.
+        proposal, form
+            The words, and what sentences look like.
+        natural
+            Natural sentences, for strategies that look at some.
+        rng
+            Source of chance.
+        """
+
+    def look(self, candidates: Candidates) -> bool:
+        """Look at no word alone."""
+        return False
+
+    def run(self, search: Search) -> bool:
+        """Write for one natural sentence, and take the best that keeps the constraints."""
+        natural = search.start
+        fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
+        words = {**dict(search.problem.edits.words), **fixed}
+        form = Form(len(natural), len(natural), (natural.after[-1] or ".",), words=words)
+        prompts, rng = [text for text in pool() if text != str(natural)], search.chance()
+        for number in range(self.batches):
+            drafts = self.batch(number, search.problem, search.proposal, form, prompts, rng)
+            for draft in drafts:
+                cores = Sentence.parse(draft.sentence).words
+                search.take(Sentence(cores, natural.before, natural.after))
+        return True
+
+
+@settings
+class Fluent(Writing, PooledStrategy):
+    """Write sentences with a language model, tilted towards what is wanted.
+
+    Attributes
+    ----------
+    begun
+        Sentences that are begun for each side of each pair, or for the one natural sentence.
+    """
+
+    begun: Count = option(800, "sentences that are begun for each side of a pair", "N")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The writer."""
+        return (self.writer,)
+
+    @property
+    def batches(self) -> int:
+        """How often sentences are begun."""
+        return -(-self.begun // self.rows)
+
+    def batch(
+        self,
+        number: int,
+        problem: Problem,
+        proposal: WordReplacement,
+        form: Form,
+        natural: Sequence[str],
+        rng: np.random.Generator,
+    ) -> list[Draft]:
+        """Write after a prompt of some natural sentences, which are drawn for it."""
+        model, models = _loaded(self.writer), problem.by_name
+        words = WordReplacement(proposal.vocabulary, (*proposal.models, model))
+        tilting = [(c, models[name]) for name, c in tilts(problem).items()]
+        writer = Writer(model, tilting, words, form, self)
+        n = min(self.prompt, len(natural))
+        chosen = rng.choice(len(natural), size=n, replace=False)
+        return writer.write(prompt_of(natural[i] for i in chosen), rng)
+
+
+@lru_cache(maxsize=1)
+def _loaded(spec: str) -> SentenceModel:
+    return load_model(spec)

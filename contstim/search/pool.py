@@ -1,0 +1,185 @@
+"""A pool of written sentences, given to natural ones: an assignment, on scores computed afresh.
+
+Each sentence of the pool may serve any side of any pair, and is used once; among those that are
+used few begin or end alike. Of all assignments in which as many places as possible are filled, the
+one of lowest loss, in sum, is taken.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy  # which loads `optimize` at its first use
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.search.results import Synthesis
+from contstim.search.targets import Sides
+
+#: Words at the beginning and at the end by which sentences are alike, and how many may be.
+ALIKE_WORDS, MOST_ALIKE = 3, 2
+
+# More than any loss can be, so that a place that is filled outweighs them.
+_FILLED = 1e6
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is wanted beside one natural sentence.
+
+    Attributes
+    ----------
+    natural
+        The sentence.
+    sides
+        Who rejects and who accepts, models by canonical spec.
+    """
+
+    natural: str
+    sides: Sides
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """P sentences with their scores, and those of the natural sentences.
+
+    Attributes
+    ----------
+    sentences
+        The sentences that may be given.
+    scores
+        By model, the score of each sentence of the pool and of each natural one, nats.
+    resolution
+        By model, how far scores may differ with the batch.
+    """
+
+    sentences: tuple[str, ...]
+    scores: Mapping[str, Mapping[str, float]]
+    resolution: Mapping[str, float]
+
+    def of(self, model: str) -> FloatArray:
+        """Return the scores of the pool under one model, (P,), NaN where it has none."""
+        scores = self.scores[model]
+        return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
+
+    def kept(self, place: Place) -> dict[str, BoolArray]:
+        """Return which sentences keep each constraint of a place, (P,), by its text."""
+        lengths = np.array([len(s.split()) for s in self.sentences])
+        kept: dict[str, BoolArray] = {}
+        for constraint in place.sides.constraints:
+            name = constraint.model
+            natural, own = self.scores[name][place.natural], self.of(name)
+            least = np.empty(len(own))
+            for n in np.unique(lengths):
+                least[lengths == n] = constraint.minimum(natural, int(n))
+            kept[str(constraint)] = own >= least + self.resolution.get(name, 0.0)
+        return kept
+
+    def losses(self, place: Place) -> FloatArray:
+        """Return the loss of each sentence, (P,); NaN where it keeps not all constraints."""
+        objective = place.sides.objective
+        scores = {name: self.of(name) for name in objective.models}
+        natural = {name: self.scores[name][place.natural] for name in scores}
+        losses = objective.loss(scores, natural)
+        kept = self.kept(place).values()
+        return np.where(np.all([*kept, losses < 0], axis=0), losses, np.nan)
+
+
+def assign(pool: Pool, places: Sequence[Place], most_alike: int = MOST_ALIKE) -> list[str | None]:
+    """Return the sentence of each place, or None where there is none for it.
+
+    Parameters
+    ----------
+    pool
+        The sentences.
+    places
+        Where they may go.
+    most_alike
+        How many of those that are used may have the same first words or the same last words.
+
+    Notes
+    -----
+    Without the limit on likeness the assignment is optimal (`scipy.optimize`'s
+    ``linear_sum_assignment``). Of sentences that are too many of a kind, those of least use are
+    left out, and the others are assigned anew.
+    """
+    gains = np.array([-pool.losses(place) for place in places]).reshape(len(places), -1)
+    usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
+    while True:
+        chosen = _optimal(gains, usable)
+        crowded = set(_crowded(pool.sentences, chosen, gains, most_alike))
+        if not crowded:
+            break
+        usable = np.array([i for i in usable.tolist() if i not in crowded], dtype=np.int64)
+    return [None if i < 0 else pool.sentences[i] for i in chosen.tolist()]
+
+
+def _optimal(gains: FloatArray, usable: IntArray) -> IntArray:
+    """Return which of the `usable` sentences each place gets, -1 for none."""
+    chosen = np.full(len(gains), -1, dtype=np.int64)
+    some = gains[:, usable]
+    rows, columns = scipy.optimize.linear_sum_assignment(
+        np.where(np.isnan(some), 0.0, _FILLED + some), maximize=True
+    )
+    filled = ~np.isnan(some[rows, columns])
+    chosen[rows[filled]] = usable[columns[filled]]
+    return chosen
+
+
+def _crowded(
+    sentences: Sequence[str], chosen: IntArray, gains: FloatArray, most: int
+) -> Iterator[int]:
+    """Yield the chosen sentences of least use that are too many of a kind."""
+    kinds = defaultdict[tuple[bool, tuple[str, ...]], list[tuple[float, int]]](list)
+    for place, i in enumerate(chosen.tolist()):
+        if i >= 0:
+            words = [word.strip(".,;:?!").casefold() for word in sentences[i].split()]
+            for last, part in ((False, words[:ALIKE_WORDS]), (True, words[-ALIKE_WORDS:])):
+                kinds[last, tuple(part)].append((float(gains[place, i]), i))
+    for members in kinds.values():
+        for _, i in sorted(members)[: max(0, len(members) - most)]:
+            yield i
+
+
+def syntheses(
+    pool: Pool, places: Sequence[Place], seed: int, most_alike: int = MOST_ALIKE
+) -> list[Synthesis]:
+    """Return the assignment as syntheses, one a place; the natural sentence where there is none."""
+    made = []
+    for place, sentence in zip(places, assign(pool, places, most_alike), strict=True):
+        models = place.sides.models
+        natural = {name: pool.scores[name][place.natural] for name in models}
+        text = place.natural if sentence is None else sentence
+        scores = {name: pool.scores[name][text] for name in models}
+        objective = place.sides.objective
+        loss = objective.of_one(scores, natural) - objective.of_one(natural, natural)
+        made.append(
+            Synthesis(
+                natural=place.natural,
+                sentence=text,
+                models=models,
+                natural_scores=tuple(natural.values()),
+                scores=tuple(scores.values()),
+                loss=loss,
+                steps=(),
+                n_scores=(0,) * len(models),
+                problem=repr(place.sides),
+                strategy="fluent",
+                seed=seed,
+                attempt=0,
+            )
+        )
+    return made
+
+
+def why_few(pool: Pool, places: Sequence[Place]) -> dict[str, float]:
+    """Return, by constraint, how many sentences keep it at the median place; and what is left."""
+    by_constraint = defaultdict[str, list[int]](list)
+    for place in places:
+        for name, kept in pool.kept(place).items():
+            by_constraint[name].append(int(kept.sum()))
+        left = ~np.isnan(pool.losses(place))
+        by_constraint["all of these, and a fall"].append(int(left.sum()))
+    return {name: float(np.median(counts)) for name, counts in by_constraint.items()}

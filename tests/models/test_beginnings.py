@@ -1,0 +1,112 @@
+"""What models say of the next word adds up, word by word, to their scores of the sentence.
+
+Tests `contstim.models.beginnings`, `contstim.models.hf.beginnings` and
+`contstim.models.ngram.beginnings`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_corpus import write_random
+
+from contstim import load_model
+from contstim.errors import InputError
+from contstim.models.beginnings import Beginnings
+from contstim.models.hf import beginnings as of_transformers
+from contstim.text import WordList, prompt_of
+
+FIRST = WordList(("The", "He", "Whenever"))
+LATER = WordList(("ship", "misunderstood", "left", "dawn", "at", "unhappily", "blacksmith"))
+# Of each sentence the words, and behind which of them a comma stands.
+SENTENCES = (
+    (("The", "ship", "misunderstood", "dawn"), ()),
+    (("Whenever", "unhappily", "left", "at"), (1,)),
+    (("He", "blacksmith", "unhappily", "misunderstood"), (0, 2)),
+    (("The", "blacksmith", "at", "ship"), ()),
+)
+TEXTS = [
+    " ".join(word + "," * (i in commas) for i, word in enumerate(words)) + "."
+    for words, commas in SENTENCES
+]
+SPECS = (
+    "contstim:bigram",
+    "contstim:trigram",
+    "contstim:trigram?end=none",
+    "contstim:rnn",
+    "contstim:lstm",
+    "contstim:gpt",
+    "contstim:gpt?end=scored",
+    "contstim:gpt?prompt=natural",
+    "contstim:gpt?punctuation=context",
+)
+
+
+def _sums(begun: Beginnings, mark: str = ".") -> np.ndarray:
+    """Write the sentences together, and add up what is said of their words, commas and ends."""
+    here, total, rows = begun, np.zeros(len(SENTENCES)), np.zeros(len(SENTENCES), dtype=np.int64)
+    for position in range(4):
+        index = np.array([here.words.index[words[position]] for words, _ in SENTENCES])
+        log_probs, (upper, exact) = here.log_probs(rows, index), here.upper()
+        assert (log_probs <= upper[rows, index] + 1e-4).all()
+        assert np.allclose(log_probs[exact[index]], upper[rows, index][exact[index]], atol=1e-4)
+        total += log_probs
+        here, rows = here.followed_by(rows, index), np.arange(len(SENTENCES))
+        marked = np.array([position in commas for _, commas in SENTENCES])
+        total += np.where(marked, here.commas(), 0.0)
+        here = here.with_commas(marked)
+    return total + here.ends(mark)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_words_commas_and_end_add_up_to_the_score(spec: str) -> None:
+    model = load_model(spec)
+    begun = model.beginnings(FIRST, LATER)
+    assert begun is not None
+    assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
+
+
+def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
+    model = load_model("contstim:gpt")
+    begun = model.beginnings(FIRST, LATER)
+    assert begun is not None
+    _, exact = begun.followed_by(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)).upper()
+    assert exact.any() and not exact.all()
+
+
+def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model("contstim:gpt")
+    monkeypatch.setattr(of_transformers, "goes_on", lambda network, prefix: False)
+    begun = model.beginnings(FIRST, LATER)
+    assert begun is not None
+    assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
+
+
+def test_a_binary_of_kenlm_is_asked_text_by_text(tmp_path: Path) -> None:
+    path = write_random(tmp_path / "model.arpa", order=3, seed=1)
+    model = load_model(f"ngram:{path}?punctuation=split")
+    first = later = WordList(("a", "b", "c"))
+    begun = model.beginnings(first, later)
+    assert begun is not None
+    rows = np.zeros(2, dtype=np.int64)
+    two = begun.followed_by(rows, np.array([0, 1])).followed_by(np.array([0, 1]), np.array([2, 0]))
+    assert two.n_words == 2
+
+
+@pytest.mark.parametrize("spec", ["contstim:bert", "contstim:gpt?prefix=none"])
+def test_what_is_no_chain_of_words_has_no_beginnings(spec: str) -> None:
+    assert load_model(spec).beginnings(FIRST, LATER) is None
+
+
+def test_a_model_after_a_text_scores_as_with_the_text_as_its_prompt(tmp_path: Path) -> None:
+    lines = ["The cat sat on the mat.", "He went home."]
+    file = tmp_path / "prompt.txt"
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    after = load_model("contstim:gpt").after(prompt_of(lines))
+    assert after.score(TEXTS) == pytest.approx(
+        load_model(f"contstim:gpt?prompt={file}").score(TEXTS), abs=1e-4
+    )
+    with pytest.raises(InputError, match="cannot write: it reads nothing before a sentence"):
+        load_model("contstim:trigram").after("The cat sat.\n")
