@@ -117,7 +117,7 @@ class Fluent(Writing, PooledStrategy):
     ) -> list[Draft]:
         """Write after a prompt of some natural sentences, which are drawn for it."""
         model, models = _loaded(self.writer), problem.by_name
-        words = WordReplacement(proposal.vocabulary, (*proposal.models, model))
+        words = _known_to(proposal, model)
         tilting = [(c, models[name]) for name, c in tilts(problem).items()]
         writer = Writer(model, tilting, words, form, self)
         n = min(self.prompt, len(natural))
@@ -128,3 +128,9 @@ class Fluent(Writing, PooledStrategy):
 @lru_cache(maxsize=1)
 def _loaded(spec: str) -> SentenceModel:
     return load_model(spec)
+
+
+@lru_cache(maxsize=4)
+def _known_to(proposal: WordReplacement, model: SentenceModel) -> WordReplacement:
+    """Return the words that a further model knows, too; looked up once for many batches."""
+    return WordReplacement(proposal.vocabulary, (*proposal.models, model))
