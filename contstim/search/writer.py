@@ -12,7 +12,7 @@ reject it. A sentence ends only where the writer would end it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -70,6 +70,8 @@ class Writing:
         What the writer's probabilities are raised to.
     share
         The most probable share of the words that is drawn from.
+    least
+        How probable a word must be, as a share of the most probable word's probability.
     tilt
         By what the models' log-probabilities are multiplied.
     ends
@@ -92,6 +94,9 @@ class Writing:
     )
     share: Annotated[float, Field(gt=0, le=1)] = option(
         0.95, "the most probable share of words that is drawn from", "SHARE"
+    )
+    least: Annotated[float, Field(ge=0, le=1)] = option(
+        0.01, "the least probability of a word, as a share of the most probable one's", "SHARE"
     )
     tilt: Annotated[float, Field(ge=0, le=1000)] = option(
         4.5, "by what the models' log-probabilities are multiplied", "NUMBER"
@@ -175,16 +180,57 @@ def tilts(problem: Problem) -> dict[str, float]:
     }
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Rows:
-    """The sentences that are being written, R of them, so far."""
+    """R sentences that are being written.
 
-    words: list[tuple[str, ...]]
-    commas: list[tuple[bool, ...]]
-    log_probs: list[tuple[float, ...]]
+    Attributes
+    ----------
+    number
+        Which of all that were begun, (R,).
+    words, commas, log_probs
+        Of each the words so far, whether a comma follows each, and what the writer says of each.
+    """
 
-    def chosen(self, rows: IntArray) -> _Rows:
-        return _Rows(*([values[i] for i in rows] for values in vars(self).values()))
+    number: IntArray
+    words: tuple[tuple[str, ...], ...]
+    commas: tuple[tuple[bool, ...], ...]
+    log_probs: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def begun(cls, n: int) -> _Rows:
+        """Return `n` sentences without a word."""
+        return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
+
+    def longer(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Rows:
+        """Return some of the sentences with a word more each."""
+        each = zip(rows.tolist(), words, log_probs.tolist(), strict=True)
+        chosen = [(row, word, value) for row, word, value in each]
+        return _Rows(
+            self.number[rows],
+            tuple((*self.words[row], word) for row, word, _ in chosen),
+            tuple((*self.commas[row], False) for row, _, _ in chosen),
+            tuple((*self.log_probs[row], value) for row, _, value in chosen),
+        )
+
+    def with_commas(self, where: BoolArray, log_probs: FloatArray) -> _Rows:
+        """Return the sentences with commas behind the last words of some, (R,)."""
+        marked = where.tolist()
+        pairs = zip(self.commas, marked, strict=True)
+        values = zip(self.log_probs, np.where(where, log_probs, 0.0).tolist(), strict=True)
+        return replace(
+            self,
+            commas=tuple((*old[:-1], new) for old, new in pairs),
+            log_probs=tuple((*old[:-1], old[-1] + more) for old, more in values),
+        )
+
+    def draft(self, row: int, mark: str, end: float) -> Draft:
+        """Return a sentence that ends here."""
+        words = self.words[row]
+        after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
+        sentence = Sentence(words, ("",) * len(words), after)
+        log_probs = self.log_probs[row]
+        return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
 
 
 class Writer:
@@ -216,9 +262,10 @@ class Writer:
         self.repeatable = proposal.vocabulary.repeatable
         place = Sentence(("", ""), ("", ""), ("", ""))
         self.lists = (proposal.words(place, 0), proposal.words(place, 1))
-        self._tilting = [
-            (c, begun) for c, model in tilting if (begun := model.beginnings(*self.lists))
-        ]
+        begun = [(c, model.beginnings(*self.lists)) for c, model in tilting]
+        self._tilting = [(c, beginnings) for c, beginnings in begun if beginnings is not None]
+        #: Of the first and of later words, those that the writer would go on spelling.
+        self._fragments: tuple[set[int], set[int]] = (set(), set())
         self._masks = {
             position: np.isin(self.lists[min(position, 1)].words, words)
             for position, words in form.words.items()
@@ -226,83 +273,109 @@ class Writer:
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
         """Write sentences after a prompt; how many end within the lengths is left to chance."""
-        after = self.model.after(prompt).beginnings(*self.lists)
-        here: list[Beginnings] = [after, *(begun for _, begun in self._tilting)]
-        rows = _Rows([()], [()], [()])
-        finished: list[Draft] = []
+        here = [self.model.after(prompt).beginnings(*self.lists), *(begun for _, begun in self._tilting)]
+        rows, drafts = _Rows.begun(self.how.rows), list[Draft]()
+        places = np.zeros(self.how.rows, dtype=np.int64)  # all rows go on from one beginning
         for position in range(self.form.longest):
-            if position and self.form.commas:
-                here, rows = self._with_commas(here, rows, rng)
-            n = self.how.rows if position == 0 else 1
-            at, words, log_probs = self._drawn(here, rows, n, rng)
-            if not len(at):
+            drawn = self._drawn(here, rows, places, rng)
+            if drawn is None:
                 break
-            rows = rows.chosen(at)
+            chosen, words, log_probs, further = drawn
             listed = here[0].words.words
-            rows.words = [(*old, listed[i]) for old, i in zip(rows.words, words, strict=True)]
-            rows.commas = [(*old, False) for old in rows.commas]
-            rows.log_probs = [
-                (*old, float(new)) for old, new in zip(rows.log_probs, log_probs, strict=True)
-            ]
-            here = [beginnings.followed_by(at, words) for beginnings in here]
-            whole = here[0].word_ends() >= _WHOLE
+            rows = rows.longer(chosen, [listed[i] for i in words], log_probs)
+            others = [beginnings.followed_by(places[chosen], words) for beginnings in here[1:]]
+            here = [further, *others]
             if position + 1 >= self.form.shortest:
-                finished += self._ended(here[0], rows, whole)
-            self._alive = whole
-        return finished
+                drafts += self._ended(here[0], rows)
+            if self.form.commas and position + 1 < self.form.longest:
+                log_probs = here[0].commas()
+                where = np.log(rng.random(len(log_probs))) < log_probs
+                rows = rows.with_commas(where, log_probs)
+                here = [beginnings.with_commas(where) for beginnings in here]
+            places = np.arange(len(rows.number))
+        return drafts
 
-    def _ended(self, here: Beginnings, rows: _Rows, whole: BoolArray) -> list[Draft]:
-        """Return the sentences that the writer would end here."""
-        ends = {mark: here.ends(mark) for mark in self.form.marks}
-        finished = []
-        for i in np.flatnonzero(whole):
-            mark = max(ends, key=lambda mark: ends[mark][i])
-            end = float(ends[mark][i])
-            if end >= np.log(self.how.ends):
-                words, commas = rows.words[i], rows.commas[i]
-                after = (*(COMMA * c for c in commas[:-1]), mark)
-                sentence = Sentence(words, ("",) * len(words), after)
-                worst = min(rows.log_probs[i])
-                total = sum(rows.log_probs[i]) + end
-                finished.append(Draft(str(sentence), total, worst, end))
-        return finished
+    def _ended(self, here: Beginnings, rows: _Rows) -> list[Draft]:
+        """Return the sentences that the writer would end here, each with its likeliest mark."""
+        ends = np.array([here.ends(mark) for mark in self.form.marks])
+        best, likely = ends.argmax(axis=0), ends.max(axis=0)
+        return [
+            rows.draft(row, self.form.marks[best[row]], float(likely[row]))
+            for row in np.flatnonzero(likely >= np.log(self.how.ends)).tolist()
+        ]
 
-    def _allowed(self, rows: _Rows, words: WordList, position: int) -> BoolArray:
+    def _allowed(self, rows: _Rows, words: WordList) -> BoolArray:
         """Return which words may come next, (R, V): not those that are there, but repeatable."""
         allowed = np.ones((len(rows.words), len(words)), dtype=np.bool_)
-        if position in self._masks:
-            allowed &= self._masks[position]
+        if (mask := self._masks.get(len(rows.words[0]))) is not None:
+            allowed &= mask
         for row, written in enumerate(rows.words):
-            for word in written:
-                folded = word.casefold()
-                if folded not in self.repeatable:
-                    allowed[row, words.folded.get(folded, [])] = False
+            for folded in {word.casefold() for word in written} - self.repeatable:
+                allowed[row, words.folded.get(folded, [])] = False
         return allowed
 
     def _drawn(
-        self, here: Sequence[Beginnings], rows: _Rows, n: int, rng: np.random.Generator
-    ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Draw `n` next words for each row: rows, words, and the writer's log-probabilities."""
-        position = len(rows.words[0])
-        allowed = self._allowed(rows, here[0].words, position)
-        if position:
-            allowed &= self._alive[:, None]
-        at, words, log_probs = self._shortlist(here[0], allowed)
-        total = self.how.power * log_probs
-        for (c, _), beginnings in zip(self._tilting, here[1:], strict=True):
-            total = total + self.how.tilt * c * beginnings.log_probs(at, words)
-        chosen = []
-        for row in np.unique(at):
-            of_row = np.flatnonzero(at == row)
-            weights = np.exp(total[of_row] - total[of_row].max())
-            drawn = rng.choice(of_row, size=n, p=weights / weights.sum())
-            chosen.extend(drawn.tolist())
-        return at[chosen], words[chosen], log_probs[chosen]
+        self,
+        here: Sequence[Beginnings],
+        rows: _Rows,
+        places: IntArray,
+        rng: np.random.Generator,
+    ) -> tuple[IntArray, IntArray, FloatArray, Beginnings] | None:
+        """Draw a next word for each row; None where no row has one.
+
+        Parameters
+        ----------
+        here, rows, places
+            The beginnings under the writer and the tilting models, the rows, and which beginning
+            each of them goes on from.
+        rng
+            Source of chance.
+
+        Returns
+        -------
+        rows, words, log_probs
+            Which rows have a word, which, and what the writer says of it.
+        beginnings
+            The rows so far, under the writer.
+        """
+        allowed = self._allowed(rows, here[0].words)[np.unique(places, return_index=True)[1]]
+        at, index, log_probs = self._shortlist(here[0], allowed)
+        total = np.zeros(len(at))
+        for (c, _), tilting in zip(self._tilting, here[1:], strict=True):
+            total += c * tilting.log_probs(at, index)
+        # Rows are tilted from a little to wholly: how much still reads well depends on the models.
+        tilts = self.how.tilt * (rows.number + 1) / self.how.rows
+        known = self._fragments[min(len(rows.words[0]), 1)]
+        own = [np.flatnonzero(at == place) for place in places]
+        weights = [
+            self.how.power * log_probs[o] + tilt * total[o]
+            for o, tilt in zip(own, tilts, strict=True)
+        ]
+        chosen = np.full(len(places), -1, dtype=np.int64)
+        while True:
+            for row in np.flatnonzero(chosen < 0).tolist():
+                allowed = ~np.isin(index[own[row]], list(known))
+                if allowed.any():
+                    drawn = np.where(allowed, weights[row], -np.inf)
+                    noise = rng.gumbel(size=len(drawn))
+                    chosen[row] = own[row][np.argmax(drawn + noise)]
+            there = np.flatnonzero(chosen >= 0)
+            if not len(there):
+                return None
+            picked = chosen[there]
+            further = here[0].followed_by(places[there], index[picked])
+            cut = further.word_ends() < _WHOLE
+            fragments = set(index[picked[cut]].tolist()) - known
+            if not fragments:
+                return there, index[picked], log_probs[picked], further
+            # Words that the writer would go on spelling are written nowhere in this batch.
+            known |= fragments
+            chosen[np.isin(np.where(chosen < 0, -1, index[chosen]), list(fragments))] = -1
 
     def _shortlist(
         self, here: Beginnings, allowed: BoolArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return the most probable words of each row, and their log-probabilities."""
+        """Return the most probable words of each beginning, and their log-probabilities."""
         upper, exact = here.upper()
         # Words of several pieces share a first one; each gets its part of it.
         guess = np.where(allowed, upper, -np.inf)
@@ -315,6 +388,7 @@ class Writer:
         mass = np.exp(values)
         total = np.exp(guess).sum(axis=1, keepdims=True)
         inside = (mass.cumsum(axis=1) - mass < self.how.share * total) & np.isfinite(values)
+        inside &= mass >= self.how.least * mass[:, :1]
         pieced = inside & ~exact[top]
         few = pieced & (pieced.cumsum(axis=1) <= _MOST_PIECED) & (mass >= _LEAST_PIECED * total)
         inside &= ~pieced | few
@@ -323,16 +397,3 @@ class Writer:
         unknown = ~exact[words]
         log_probs[unknown] = here.log_probs(rows[unknown], words[unknown])
         return rows, words, log_probs
-
-    def _with_commas(
-        self, here: list[Beginnings], rows: _Rows, rng: np.random.Generator
-    ) -> tuple[list[Beginnings], _Rows]:
-        """Put a comma behind some rows, as probably as the writer would."""
-        chance = here[0].commas()
-        where = (np.log(rng.random(len(chance))) < chance) & self._alive
-        rows.commas = [(*c[:-1], bool(w)) for c, w in zip(rows.commas, where, strict=True)]
-        rows.log_probs = [
-            (*p[:-1], p[-1] + float(lp) * bool(w))
-            for p, lp, w in zip(rows.log_probs, chance, where, strict=True)
-        ]
-        return [beginnings.with_commas(where) for beginnings in here], rows
