@@ -52,7 +52,7 @@ from contstim.files import is_stream
 from contstim.models.seen import training_notes
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
-from contstim.pipeline.synthesis import write_synthesis
+from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
 from contstim.pipeline.work import Task
 from contstim.search import options_of, owners_of_options, settings_of
 from contstim.search.results import Row, Triplet, written_and_natural
@@ -150,9 +150,20 @@ def run(args: argparse.Namespace) -> int:
             f"{len(report.rows)} triplets of {report.asked} asked for; in {opposed} the models "
             "order the two synthetic sentences oppositely",
         )
+    if report.pool is not None:
+        _tell_pool(report)
     if len(report.rows) > 1:
         tell(diversity_line(*written_and_natural(report.rows)))
     return 0
+
+
+def _tell_pool(report: SynthesisReport) -> None:
+    """Say what was written, and where rows are missing, which constraint leaves how many."""
+    tell(f"{report.pool:,} different sentences were written")
+    if report.asked is not None and len(report.rows) < report.asked:
+        for name, number in report.keeping.items():
+            tell(f"  {number:,.0f} of them keep {name} (at the median place)")
+        tell("  for more triplets begin more sentences (--begun), or lower the floor of fewest")
 
 
 def _plan(args: argparse.Namespace) -> StudyPlan:

@@ -63,7 +63,6 @@ class Reduction:
     )
     of_parts: Callable[[SentenceParts, Event], float] | None = None
 
-
     @property
     def has_shares(self) -> bool:
         """Whether words have shares that sum to the score."""
@@ -125,9 +124,7 @@ REDUCTIONS = Registry[Reduction](
         "end": Reduction(
             "the log-probability of the mark that ends the sentence, and of the end symbol",
             np.ones_like,
-            lambda kind: replace(
-                kind, name="log-probability of the end", splits_over_words=False
-            ),
+            lambda kind: replace(kind, name="log-probability of the end", splits_over_words=False),
             of_parts=_end,
         ),
         "worst": Reduction(

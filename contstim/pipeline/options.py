@@ -19,6 +19,7 @@ from contstim.search import (
     options_of,
     owners_of_options,
     settings_of,
+    strategy_called,
 )
 from contstim.search.problem import Edits, check_different
 from contstim.search.sweeps import Strategy

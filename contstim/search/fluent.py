@@ -12,11 +12,12 @@ import numpy as np
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.search.candidates import Candidates, WordReplacement
+from contstim.search.options import FluentOptions
 from contstim.search.problem import Problem
 from contstim.search.sweeps import Search, Strategy
-from contstim.search.writer import Draft, Form, Writer, Writing, tilts
-from contstim.settings import Count, option, settings
-from contstim.text import Sentence, pool, prompt_of
+from contstim.search.writer import Draft, Form, SentenceWriter, tilts
+from contstim.settings import settings
+from contstim.text import Sentence, length_range, pool, prompt_of
 
 
 class PooledStrategy(Strategy):
@@ -85,16 +86,8 @@ class PooledStrategy(Strategy):
 
 
 @settings
-class Fluent(Writing, PooledStrategy):
-    """Write sentences with a language model, tilted towards what is wanted.
-
-    Attributes
-    ----------
-    begun
-        Sentences that are begun for each side of each pair, or for the one natural sentence.
-    """
-
-    begun: Count = option(800, "sentences that are begun for each side of a pair", "N")
+class Fluent(FluentOptions, PooledStrategy):
+    """Write sentences with a language model, tilted towards what is wanted."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -105,6 +98,15 @@ class Fluent(Writing, PooledStrategy):
     def batches(self) -> int:
         """How often sentences are begun."""
         return -(-self.begun // self.rows)
+
+    def form(self, natural: Iterable[str]) -> Form:
+        """Return what sentences look like that are written beside natural ones."""
+        if self.lengths is not None:
+            shortest, longest = length_range(self.lengths)
+        else:
+            words = [len(sentence.split()) for sentence in natural]
+            shortest, longest = max(2, min(words) - 1), max(words) + 1
+        return Form(shortest, longest, tuple(self.marks), self.commas == "yes")
 
     def batch(
         self,
@@ -119,7 +121,7 @@ class Fluent(Writing, PooledStrategy):
         model, models = _loaded(self.writer), problem.by_name
         words = _known_to(proposal, model)
         tilting = [(c, models[name]) for name, c in tilts(problem).items()]
-        writer = Writer(model, tilting, words, form, self)
+        writer = SentenceWriter(model, tilting, words, form, self)
         n = min(self.prompt, len(natural))
         chosen = rng.choice(len(natural), size=n, replace=False)
         return writer.write(prompt_of(natural[i] for i in chosen), rng)

@@ -5,7 +5,13 @@ The strategy of another package declares its options itself.
 
 from __future__ import annotations
 
-from contstim.settings import Count, option, settings
+from typing import Annotated
+
+from pydantic import Field
+
+from contstim.errors import InputError
+from contstim.settings import Count, Natural, one_of, option, settings
+from contstim.text import is_closing, length_range
 
 
 @settings
@@ -90,11 +96,83 @@ class PaperOptions:
     )
 
 
+@settings
+class FluentOptions:
+    """Options of `contstim.search.fluent.Fluent`: how sentences are written.
+
+    Attributes
+    ----------
+    writer
+        The spec of the model that writes: a causal one.
+    power
+        What the writer's probabilities are raised to.
+    share
+        The most probable share of the words that is drawn from.
+    least
+        How probable a word must be, as a share of the most probable word's probability.
+    tilt
+        By what the models' log-probabilities are multiplied.
+    ends
+        The writer's least probability of the mark that ends a sentence.
+    lengths
+        Numbers of words, ``7-9``; None: from a word less to a word more than in the natural ones.
+    marks
+        The marks that may end sentences, each one character.
+    commas
+        ``yes`` or ``no``: whether commas may stand in sentences.
+    rows
+        Sentences that are begun together, after one prompt.
+    prompt
+        Natural sentences of the prompt; 0 for a writer that was trained on single sentences.
+    begun
+        Sentences that are begun for each side of each pair, or for the one natural sentence.
+    """
+
+    writer: str = option("contstim:smollm2", "the model that writes", "SPEC")
+    power: Annotated[float, Field(ge=0, le=100)] = option(
+        1.8, "what the writer's probabilities are raised to", "NUMBER"
+    )
+    share: Annotated[float, Field(gt=0, le=1)] = option(
+        0.95, "the most probable share of words that is drawn from", "SHARE"
+    )
+    least: Annotated[float, Field(ge=0, le=1)] = option(
+        0.01, "the least probability of a word, as a share of the most probable one's", "SHARE"
+    )
+    tilt: Annotated[float, Field(ge=0, le=1000)] = option(
+        4.5, "by what the models' log-probabilities are multiplied", "NUMBER"
+    )
+    ends: Annotated[float, Field(ge=0, le=1)] = option(
+        0.45, "the writer's least probability of the mark that ends a sentence", "PROBABILITY"
+    )
+    lengths: str | None = option(
+        None,
+        "numbers of words, such as 7-9 (default: a word less to a word more than in the "
+        "natural sentences)",
+        "N-M",
+    )
+    marks: str = option(".", "the marks that may end sentences, such as .?!", "MARKS")
+    commas: Annotated[str, one_of(("no", "yes"))] = option(
+        "no", "whether commas may stand in sentences: no or yes", "YES"
+    )
+    rows: Count = option(32, "sentences that are begun together, after one prompt", "N")
+    prompt: Natural = option(
+        8, "natural sentences of the prompt; 0 for a writer that was trained on single ones", "N"
+    )
+    begun: Count = option(800, "sentences that are begun for each side of a pair", "N")
+
+    def __post_init__(self) -> None:
+        if self.lengths is not None:
+            length_range(self.lengths)
+        if not is_closing(self.marks):
+            raise InputError(f"marks={self.marks!r} holds what ends no sentence; give .?! or one")
+
+
 #: Contstim's own strategies by name: where the code is, and its options.
 OWN_STRATEGIES: dict[str, tuple[str, type]] = {
     "beam": ("contstim.search.beam:Beam", BeamOptions),
     "bounded": ("contstim.search.bounded:Bounded", BoundedOptions),
     "exhaustive": ("contstim.search.exhaustive:Exhaustive", NoOptions),
     "first-improvement": ("contstim.search.first_improvement:FirstImprovement", NoOptions),
+    "fluent": ("contstim.search.fluent:Fluent", FluentOptions),
     "paper": ("contstim.search.paper:Paper", PaperOptions),
 }

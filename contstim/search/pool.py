@@ -42,7 +42,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class SentencePool:
     """P sentences with their scores, and those of the natural sentences.
 
     Attributes
@@ -64,18 +64,18 @@ class Pool:
         scores = self.scores[model]
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
-    def kept(self, place: Place) -> dict[str, BoolArray]:
+    def keeping(self, place: Place) -> dict[str, BoolArray]:
         """Return which sentences keep each constraint of a place, (P,), by its text."""
         lengths = np.array([len(s.split()) for s in self.sentences])
-        kept: dict[str, BoolArray] = {}
+        by_constraint: dict[str, BoolArray] = {}
         for constraint in place.sides.constraints:
             name = constraint.model
-            natural, own = self.scores[name][place.natural], self.of(name)
-            least = np.empty(len(own))
+            natural, scores = self.scores[name][place.natural], self.of(name)
+            least = np.empty(len(scores))
             for n in np.unique(lengths):
                 least[lengths == n] = constraint.minimum(natural, int(n))
-            kept[str(constraint)] = own >= least + self.resolution.get(name, 0.0)
-        return kept
+            by_constraint[str(constraint)] = scores >= least + self.resolution.get(name, 0.0)
+        return by_constraint
 
     def losses(self, place: Place) -> FloatArray:
         """Return the loss of each sentence, (P,); NaN where it keeps not all constraints."""
@@ -83,11 +83,13 @@ class Pool:
         scores = {name: self.of(name) for name in objective.models}
         natural = {name: self.scores[name][place.natural] for name in scores}
         losses = objective.loss(scores, natural)
-        kept = self.kept(place).values()
-        return np.where(np.all([*kept, losses < 0], axis=0), losses, np.nan)
+        keeps_all = np.all([*self.keeping(place).values(), losses < 0], axis=0)
+        return np.where(keeps_all, losses, np.nan)
 
 
-def assign(pool: Pool, places: Sequence[Place], most_alike: int = MOST_ALIKE) -> list[str | None]:
+def given_sentences(
+    pool: SentencePool, places: Sequence[Place], most_alike: int = MOST_ALIKE
+) -> list[str | None]:
     """Return the sentence of each place, or None where there is none for it.
 
     Parameters
@@ -144,11 +146,11 @@ def _crowded(
 
 
 def syntheses(
-    pool: Pool, places: Sequence[Place], seed: int, most_alike: int = MOST_ALIKE
+    pool: SentencePool, places: Sequence[Place], seed: int, most_alike: int = MOST_ALIKE
 ) -> list[Synthesis]:
     """Return the assignment as syntheses, one a place; the natural sentence where there is none."""
     made = []
-    for place, sentence in zip(places, assign(pool, places, most_alike), strict=True):
+    for place, sentence in zip(places, given_sentences(pool, places, most_alike), strict=True):
         models = place.sides.models
         natural = {name: pool.scores[name][place.natural] for name in models}
         text = place.natural if sentence is None else sentence
@@ -174,12 +176,12 @@ def syntheses(
     return made
 
 
-def why_few(pool: Pool, places: Sequence[Place]) -> dict[str, float]:
+def why_few(pool: SentencePool, places: Sequence[Place]) -> dict[str, float]:
     """Return, by constraint, how many sentences keep it at the median place; and what is left."""
     by_constraint = defaultdict[str, list[int]](list)
     for place in places:
-        for name, kept in pool.kept(place).items():
-            by_constraint[name].append(int(kept.sum()))
+        for name, keeps in pool.keeping(place).items():
+            by_constraint[name].append(int(keeps.sum()))
         left = ~np.isnan(pool.losses(place))
         by_constraint["all of these, and a fall"].append(int(left.sum()))
     return {name: float(np.median(counts)) for name, counts in by_constraint.items()}

@@ -439,7 +439,7 @@ FLOORS = Registry[Callable[..., Constraint | Sequence[Constraint]]](
 
 
 def parse_floors(text: str) -> tuple[Constraint, ...]:
-    """Read a floor, or several by one name: ``MODEL[/word|/token]>=VALUE`` or ``MODEL[/word|/token]>=natural[-MARGIN]``.
+    """Read a floor: ``MODEL[/word|/token]>=VALUE`` or ``MODEL[/word|/token]>=natural[-MARGIN]``.
 
     Values and margins are in nats: of the sentence, or per word or per token. Per token, the model
     is the one with ``reduction=mean``. ``MODEL>=NAME`` and ``MODEL>=NAME:NUMBER`` are one of
@@ -457,8 +457,8 @@ def parse_floors(text: str) -> tuple[Constraint, ...]:
     if kind in FLOORS and re.fullmatch(r"[-+]?\d+(\.\d+)?" if colon else "", amount):
         make = FLOORS[kind]
         usual = next(iter(signature(make).parameters.values())).default
-        spec = model.strip() or (usual if isinstance(usual, str) else "contstim:gpt")
-        made = make(spec, *map(float, amount.split()))
+        name = model.strip() or (usual if isinstance(usual, str) else "contstim:gpt")
+        made = make(name, *map(float, amount.split()))
         return (made,) if isinstance(made, Constraint) else tuple(made)
     parsed = _FLOOR.fullmatch(clean)
     value = parsed and _VALUE.fullmatch(parsed["value"].strip())

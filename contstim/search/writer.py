@@ -11,21 +11,19 @@ reject it. A sentence ends only where the writer would end it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import COMMA, Beginnings
 from contstim.search.candidates import WordReplacement
+from contstim.search.options import FluentOptions
 from contstim.search.problem import Problem
-from contstim.settings import Count, one_of, option, settings
-from contstim.text import Sentence, WordList, is_closing, length_range
+from contstim.text import Sentence, WordList
 
 # Words that are looked at after a beginning, at most, and of several pieces; and how probable
 # those must be.
@@ -56,79 +54,6 @@ class Form:
     marks: tuple[str, ...] = (".",)
     commas: bool = False
     words: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-
-
-@settings
-class Writing:
-    """How sentences are written.
-
-    Attributes
-    ----------
-    writer
-        The spec of the model that writes: a causal one.
-    power
-        What the writer's probabilities are raised to.
-    share
-        The most probable share of the words that is drawn from.
-    least
-        How probable a word must be, as a share of the most probable word's probability.
-    tilt
-        By what the models' log-probabilities are multiplied.
-    ends
-        The writer's least probability of the mark that ends a sentence.
-    lengths
-        Numbers of words, ``7-9``; None: from a word less to a word more than in the natural ones.
-    marks
-        The marks that may end sentences, each one character.
-    commas
-        ``yes`` or ``no``: whether commas may stand in sentences.
-    rows
-        Sentences that are begun together, after one prompt.
-    prompt
-        Natural sentences of the prompt.
-    """
-
-    writer: str = option("contstim:smollm2", "the model that writes", "SPEC")
-    power: Annotated[float, Field(ge=0, le=100)] = option(
-        1.8, "what the writer's probabilities are raised to", "NUMBER"
-    )
-    share: Annotated[float, Field(gt=0, le=1)] = option(
-        0.95, "the most probable share of words that is drawn from", "SHARE"
-    )
-    least: Annotated[float, Field(ge=0, le=1)] = option(
-        0.01, "the least probability of a word, as a share of the most probable one's", "SHARE"
-    )
-    tilt: Annotated[float, Field(ge=0, le=1000)] = option(
-        4.5, "by what the models' log-probabilities are multiplied", "NUMBER"
-    )
-    ends: Annotated[float, Field(ge=0, le=1)] = option(
-        0.45, "the writer's least probability of the mark that ends a sentence", "PROBABILITY"
-    )
-    lengths: str | None = option(
-        None, "numbers of words, such as 7-9 (default: a word less to a word more than in the "
-        "natural sentences)", "N-M"
-    )
-    marks: str = option(".", "the marks that may end sentences, such as .?!", "MARKS")
-    commas: Annotated[str, one_of(("no", "yes"))] = option(
-        "no", "whether commas may stand in sentences: no or yes", "YES"
-    )
-    rows: Count = option(32, "sentences that are begun together, after one prompt", "N")
-    prompt: Count = option(8, "natural sentences of the prompt", "N")
-
-    def __post_init__(self) -> None:
-        if self.lengths is not None:
-            length_range(self.lengths)
-        if not is_closing(self.marks):
-            raise InputError(f"marks={self.marks!r} holds what ends no sentence; give .?! or one")
-
-    def form(self, natural: Iterable[str]) -> Form:
-        """Return what sentences look like that are written beside natural ones."""
-        if self.lengths is not None:
-            shortest, longest = length_range(self.lengths)
-        else:
-            words = [len(sentence.split()) for sentence in natural]
-            shortest, longest = max(2, min(words) - 1), max(words) + 1
-        return Form(shortest, longest, tuple(self.marks), self.commas == "yes")
 
 
 @dataclass(frozen=True)
@@ -233,7 +158,7 @@ class _Rows:
         return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
 
 
-class Writer:
+class SentenceWriter:
     """Writes sentences for a problem.
 
     Parameters
@@ -256,7 +181,7 @@ class Writer:
         tilting: Sequence[tuple[float, SentenceModel]],
         proposal: WordReplacement,
         form: Form,
-        how: Writing,
+        how: FluentOptions,
     ) -> None:
         self.model, self.form, self.how = model, form, how
         self.repeatable = proposal.vocabulary.repeatable
@@ -273,7 +198,9 @@ class Writer:
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
         """Write sentences after a prompt; how many end within the lengths is left to chance."""
-        here = [self.model.after(prompt).beginnings(*self.lists), *(begun for _, begun in self._tilting)]
+        after = self.model.after(prompt).beginnings(*self.lists)
+        assert after is not None  # something stands before the first word
+        here: list[Beginnings] = [after, *(begun for _, begun in self._tilting)]
         rows, drafts = _Rows.begun(self.how.rows), list[Draft]()
         places = np.zeros(self.how.rows, dtype=np.int64)  # all rows go on from one beginning
         for position in range(self.form.longest):
@@ -301,7 +228,7 @@ class Writer:
         best, likely = ends.argmax(axis=0), ends.max(axis=0)
         return [
             rows.draft(row, self.form.marks[best[row]], float(likely[row]))
-            for row in np.flatnonzero(likely >= np.log(self.how.ends)).tolist()
+            for row in np.flatnonzero(np.exp(likely) >= self.how.ends).tolist()
         ]
 
     def _allowed(self, rows: _Rows, words: WordList) -> BoolArray:
@@ -345,31 +272,31 @@ class Writer:
             total += c * tilting.log_probs(at, index)
         # Rows are tilted from a little to wholly: how much still reads well depends on the models.
         tilts = self.how.tilt * (rows.number + 1) / self.how.rows
-        known = self._fragments[min(len(rows.words[0]), 1)]
-        own = [np.flatnonzero(at == place) for place in places]
+        fragments_here = self._fragments[min(len(rows.words[0]), 1)]
+        of_row = [np.flatnonzero(at == place) for place in places]
         weights = [
             self.how.power * log_probs[o] + tilt * total[o]
-            for o, tilt in zip(own, tilts, strict=True)
+            for o, tilt in zip(of_row, tilts, strict=True)
         ]
         chosen = np.full(len(places), -1, dtype=np.int64)
         while True:
             for row in np.flatnonzero(chosen < 0).tolist():
-                allowed = ~np.isin(index[own[row]], list(known))
+                allowed = ~np.isin(index[of_row[row]], list(fragments_here))
                 if allowed.any():
                     drawn = np.where(allowed, weights[row], -np.inf)
                     noise = rng.gumbel(size=len(drawn))
-                    chosen[row] = own[row][np.argmax(drawn + noise)]
+                    chosen[row] = of_row[row][np.argmax(drawn + noise)]
             there = np.flatnonzero(chosen >= 0)
             if not len(there):
                 return None
             picked = chosen[there]
             further = here[0].followed_by(places[there], index[picked])
             cut = further.word_ends() < _WHOLE
-            fragments = set(index[picked[cut]].tolist()) - known
+            fragments = set(index[picked[cut]].tolist()) - fragments_here
             if not fragments:
                 return there, index[picked], log_probs[picked], further
             # Words that the writer would go on spelling are written nowhere in this batch.
-            known |= fragments
+            fragments_here |= fragments
             chosen[np.isin(np.where(chosen < 0, -1, index[chosen]), list(fragments))] = -1
 
     def _shortlist(

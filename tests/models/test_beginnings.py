@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_corpus import write_random
 
 from contstim import load_model
 from contstim.errors import InputError
-from contstim.models.beginnings import Beginnings
+from contstim.models.beginnings import Beginnings, ScoredBeginnings
 from contstim.models.hf import beginnings as of_transformers
 from contstim.text import WordList, prompt_of
 
@@ -73,7 +72,7 @@ def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
     begun = model.beginnings(FIRST, LATER)
     assert begun is not None
     _, exact = begun.followed_by(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)).upper()
-    assert exact.any() and not exact.all()
+    assert set(exact.tolist()) == {False, True}
 
 
 def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,15 +83,20 @@ def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatc
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
 
-def test_a_binary_of_kenlm_is_asked_text_by_text(tmp_path: Path) -> None:
-    path = write_random(tmp_path / "model.arpa", order=3, seed=1)
-    model = load_model(f"ngram:{path}?punctuation=split")
-    first = later = WordList(("a", "b", "c"))
-    begun = model.beginnings(first, later)
-    assert begun is not None
-    rows = np.zeros(2, dtype=np.int64)
-    two = begun.followed_by(rows, np.array([0, 1])).followed_by(np.array([0, 1]), np.array([2, 0]))
-    assert two.n_words == 2
+def test_texts_are_scored_where_n_grams_cannot_be_listed() -> None:
+    lists = (FIRST, LATER)
+    bare, whole = load_model("contstim:trigram?end=none"), load_model("contstim:trigram")
+    begun = ScoredBeginnings(bare, whole, lists)
+    assert not begun.upper()[1].any()
+    rows, index = np.array([0, 0]), np.array([1, 2])
+    two = begun.followed_by(rows, index)
+    known = whole.beginnings(*lists)
+    assert known is not None
+    assert begun.log_probs(rows, index) == pytest.approx(known.log_probs(rows, index))
+    both = np.array([0, 1])
+    other = known.followed_by(rows, index)
+    assert two.log_probs(both, both) == pytest.approx(other.log_probs(both, both))
+    assert two.ends(".") == pytest.approx(other.ends("."))
 
 
 @pytest.mark.parametrize("spec", ["contstim:bert", "contstim:gpt?prefix=none"])

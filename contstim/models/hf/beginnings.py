@@ -72,7 +72,9 @@ class Kept:
         device, longest = network.device, max(lengths)
         padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
         chosen = torch.tensor(rows, device=device)
-        inside = torch.arange(longest, device=device) < torch.tensor(lengths, device=device)[:, None]
+        inside = (
+            torch.arange(longest, device=device) < torch.tensor(lengths, device=device)[:, None]
+        )
         seen = torch.cat([self.seen[chosen], inside.to(torch.int64)], dim=1)
         places = seen.cumsum(dim=1)[:, -longest:] - 1
         cache = copy.deepcopy(self.cache)
@@ -101,7 +103,7 @@ class Kept:
         self, network: Network, whole: Sequence[_Tokens], lengths: Sequence[int], every: bool
     ) -> tuple[Kept | None, torch.Tensor]:
         """Compute whole rows, those of one length together."""
-        found: list[torch.Tensor] = [torch.empty(0)] * len(whole)
+        by_row: list[torch.Tensor] = [torch.empty(0)] * len(whole)
         for length in {len(ids) for ids in whole}:
             group = [i for i, ids in enumerate(whole) if len(ids) == length]
             wanted = [range(length - (lengths[i] if every else 1), length) for i in group]
@@ -111,9 +113,9 @@ class Kept:
             logits = torch.cat([part for _, part in network.batches(ids, rows, positions)])
             cuts = torch.split(logits, [len(w) for w in wanted])
             for i, values in zip(group, cuts, strict=True):
-                found[i] = values
-        kept = None if every else Kept(tuple(whole), None, self.seen)
-        return kept, torch.cat(found)
+                by_row[i] = values
+        further = None if every else Kept(tuple(whole), None, self.seen)
+        return further, torch.cat(by_row)
 
 
 def goes_on(network: Network, prefix: Sequence[int]) -> bool:
@@ -134,17 +136,17 @@ def goes_on(network: Network, prefix: Sequence[int]) -> bool:
 def _tried(network: Network, prefix: Sequence[int]) -> bool:
     n = len(prefix)
     ids = tuple(network.trial(n + 10, prefix).tolist())
-    kept, _ = Kept.of(network, ids[: n + 1], keep=True)
-    if kept.cache is None:
+    before, _ = Kept.of(network, ids[: n + 1], keep=True)
+    if before.cache is None:
         return False
     steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
     for rows, step in zip(([0, 0], [1, 0]), steps, strict=True):
-        more, logits = kept.go_on(network, rows, step, every=False)
+        more, logits = before.go_on(network, rows, step, every=False)
         assert more is not None
-        whole = Kept(kept.ids, None, kept.seen).go_on(network, rows, step, every=False)[1]
+        whole = Kept(before.ids, None, before.seen).go_on(network, rows, step, every=False)[1]
         if not network.alike(logits, whole):
             return False
-        kept = more
+        before = more
     return True
 
 
@@ -162,7 +164,7 @@ class CausalBeginnings(Beginnings):
         As in `Beginnings`.
     n_words
         How many words each beginning has.
-    kept, last
+    before, last
         What is kept of the rows, and log p(token | row) of every token, shape (R, tokens).
     pending
         Tokens of each row that are not among what is kept: those of a comma.
@@ -173,17 +175,17 @@ class CausalBeginnings(Beginnings):
         model: CausalModel,
         lists: tuple[WordList, WordList],
         n_words: int,
-        kept: Kept,
+        before: Kept,
         last: torch.Tensor,
         pending: Sequence[_Tokens] = (),
     ) -> None:
         super().__init__(lists, n_words)
-        self._model, self._kept, self._last = model, kept, last
+        self._model, self._kept, self._last = model, before, last
         self._pending = list(pending) or [()] * len(last)
         tokenizer = model.tokenizer
-        known = tokenizer.known_word
+        word = tokenizer.known_word
         # A place for a first or a later word, with neighbours that make no difference.
-        cores = (known, "", known)[n_words == 0 :]
+        cores = (word, "", word)[n_words == 0 :]
         place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
         self._candidates = tokenizer.candidates(place, int(n_words > 0), self.words)
 
@@ -191,8 +193,8 @@ class CausalBeginnings(Beginnings):
     def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalBeginnings:
         """Return one beginning without a word."""
         keep = goes_on(model.network, model.prefix[:1])
-        kept, logits = Kept.of(model.network, model.prefix, keep=keep)
-        return cls(model, lists, 0, kept, logits.log_softmax(dim=1))
+        before, logits = Kept.of(model.network, model.prefix, keep=keep)
+        return cls(model, lists, 0, before, logits.log_softmax(dim=1))
 
     def upper(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of each word's first piece, and which words are of one piece."""
@@ -224,7 +226,10 @@ class CausalBeginnings(Beginnings):
         for start in range(0, len(order), _ROWS):
             group = order[start : start + _ROWS]
             logits = self._kept.go_on(
-                self._model.network, [row for row, _ in group], [way for _, way in group], every=True
+                self._model.network,
+                [row for row, _ in group],
+                [way for _, way in group],
+                every=True,
             )[1]
             log_probs = logits.log_softmax(dim=1)
             place = 0
@@ -275,15 +280,13 @@ class CausalBeginnings(Beginnings):
             logits = self._kept.go_on(network, marked.tolist(), tokens, every=False)[1]
             last[torch.from_numpy(marked).to(last.device)] = logits.log_softmax(dim=1)
         pending = [p + comma * bool(w) for p, w in zip(self._pending, where, strict=True)]
-        return CausalBeginnings(
-            self._model, self.lists, self.n_words, self._kept, last, pending
-        )
+        return CausalBeginnings(self._model, self.lists, self.n_words, self._kept, last, pending)
 
     def followed_by(self, rows: IntArray, index: IntArray) -> CausalBeginnings:
         """Return longer beginnings."""
         pairs = zip(rows.tolist(), index.tolist(), strict=True)
         tokens = [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
-        kept, logits = self._kept.go_on(self._model.network, rows.tolist(), tokens, every=False)
-        assert kept is not None
+        before, logits = self._kept.go_on(self._model.network, rows.tolist(), tokens, every=False)
+        assert before is not None
         last = logits.log_softmax(dim=1)
-        return CausalBeginnings(self._model, self.lists, self.n_words + 1, kept, last)
+        return CausalBeginnings(self._model, self.lists, self.n_words + 1, before, last)

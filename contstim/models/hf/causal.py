@@ -275,14 +275,16 @@ class CausalModel(TransformerModel):
         """Compute what `values` gives from the keys and values of the prefix, kept once."""
         if self._kept is None:
             self._kept = Kept.of(self.network, self.prefix, keep=True)
-        (kept, last), n = self._kept, len(self.prefix)
+        (before, last), n = self._kept, len(self.prefix)
         tokens = [tuple(e.ids[n:].tolist()) for e in encoded]
-        logits = kept.go_on(self.network, [0] * len(tokens), tokens, every=True)[1]
+        logits = before.go_on(self.network, [0] * len(tokens), tokens, every=True)[1]
         values = []
-        for e, own in zip(encoded, logits.split([len(t) for t in tokens]), strict=True):
+        for e, of_sentence in zip(
+            encoded, torch.split(logits, [len(t) for t in tokens]), strict=True
+        ):
             positions = self._positions(e)
             following = e.ids[np.minimum(positions + 1, len(e.ids) - 1)]
-            read = torch.cat([last, own])[torch.from_numpy(positions - n + 1)]
+            read = torch.cat([last, of_sentence])[torch.from_numpy(positions - n + 1)]
             values.append(self._unit_log_probs(e, self._predictions(read, following)))
         return values
 

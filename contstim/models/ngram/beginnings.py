@@ -46,8 +46,8 @@ class NgramBeginnings(Beginnings):
         self._ids = model.tokenizer.ids_of(self.words)
         seen = model.table.order - 1
         contexts = {row[len(row) - seen :] if seen else (): row for row in self._rows}
-        known = {c: replacer.following(list(row)) * _NATS for c, row in contexts.items()}
-        self._after = [known[row[len(row) - seen :] if seen else ()] for row in self._rows]
+        by_context = {c: replacer.following(list(row)) * _NATS for c, row in contexts.items()}
+        self._after = [by_context[row[len(row) - seen :] if seen else ()] for row in self._rows]
 
     def upper(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of every word, all exact."""

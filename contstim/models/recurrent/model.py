@@ -223,7 +223,8 @@ class _Beginnings(Beginnings):
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return what is known, (k,), nats."""
-        return np.minimum(self._after[rows, self._ids[index]], 0.0)
+        values: FloatArray = self._after[rows, self._ids[index]]
+        return np.minimum(values, 0.0)
 
     def ends(self, mark: str) -> FloatArray:
         """Return log p of the mark and of ``</s>``, as far as they are scored, (R,), nats."""
@@ -235,7 +236,7 @@ class _Beginnings(Beginnings):
     def commas(self) -> FloatArray:
         """Return log p(comma | beginning), (R,), nats."""
         marks = self._tokenizer.marks(COMMA)
-        return self._after[:, marks[0]] if marks else np.zeros(len(self._after))
+        return np.asarray(self._after[:, marks[0]]) if marks else np.zeros(len(self._after))
 
     def with_commas(self, where: BoolArray) -> Beginnings:
         """Return the beginnings, some with a comma."""
@@ -244,8 +245,8 @@ class _Beginnings(Beginnings):
             return self
         read = self._read(marks * len(where))._state
         both = zip(self._state, read, strict=True)
-        kept = torch.from_numpy(where)[None, :, None].to(self._network.device)
-        return self._of(self.n_words, tuple(torch.where(kept, new, old) for old, new in both))
+        marked = torch.from_numpy(where)[None, :, None].to(self._network.device)
+        return self._of(self.n_words, tuple(torch.where(marked, new, old) for old, new in both))
 
     def followed_by(self, rows: IntArray, index: IntArray) -> Beginnings:
         """Return longer beginnings."""
@@ -261,9 +262,7 @@ class _Beginnings(Beginnings):
         return self._of(self.n_words + n_words, state)
 
     def _of(self, n_words: int, state: State) -> _Beginnings:
-        return _Beginnings(
-            self._network, self._tokenizer, self._end, self.lists, n_words, state
-        )
+        return _Beginnings(self._network, self._tokenizer, self._end, self.lists, n_words, state)
 
 
 def load_recurrent(spec: ModelSpec) -> RecurrentModel:

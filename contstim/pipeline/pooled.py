@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from contstim.pipeline.stages.synthesis import Syntheses
+from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.tasks import WriteTask, score_tasks
 from contstim.pipeline.work import Task
 from contstim.search import STRATEGIES
 from contstim.search.fluent import PooledStrategy
-from contstim.search.pool import Place, Pool, syntheses
+from contstim.search.pool import Place, SentencePool, syntheses, why_few
 from contstim.search.results import Row
 from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides
 from contstim.text import pool
@@ -118,7 +118,7 @@ class PooledSyntheses(Syntheses):
         return self._made is not None or all(store.error(t) for t in store.left(self.tasks()))
 
     @property
-    def pool(self) -> Pool:
+    def pool(self) -> SentencePool:
         """The sentences that have all scores."""
         specs = dict.fromkeys(spec for sides in self._sides for spec in sides.models)
         records = {self.run.every[spec].name: self.run.scores(spec) for spec in specs}
@@ -128,7 +128,7 @@ class PooledSyntheses(Syntheses):
             if task.is_done(store):
                 resolution |= store.result(task.key)["resolution"]
         there = [s for s in self.drafts() if all(s in scores[name] for name in scores)]
-        return Pool(tuple(there), scores, resolution)
+        return SentencePool(tuple(there), scores, resolution)
 
     @property
     def places(self) -> list[Place]:
@@ -140,13 +140,17 @@ class PooledSyntheses(Syntheses):
             for sides in self.options.sides_of(goal)
         ]
 
+    def notes(self) -> dict[str, Any]:
+        """Return how many sentences there are, and how many keep each constraint."""
+        return {"pool": len(self.pool.sentences), "keeping": why_few(self.pool, self.places)}
+
     def _rows_by_piece(self) -> dict[tuple[Goal, str], Sequence[Row]]:
         if self._made is None:
             options, made = self.options, dict[tuple[Goal, str], Sequence[Row]]()
-            found = iter(syntheses(self.pool, self.places, self.run.plan.study.seed))
+            by_place = iter(syntheses(self.pool, self.places, self.run.plan.study.seed))
             for goal, sentence in self.pieces:
                 every = [self.named(sides) for sides in options.sides_of(goal)]
-                results = [[next(found) for _ in every] for _ in range(options.per_sentence)]
+                results = [[next(by_place) for _ in every] for _ in range(options.per_sentence)]
                 made[goal, sentence] = options.aim.rows(
                     tuple((sides.reject, sides.accept) for sides in every),
                     results,

@@ -1,0 +1,108 @@
+"""A pool that many natural sentences share: written once, the same however often it is stopped.
+
+Tests `contstim.pipeline.pooled` and `contstim.pipeline.syntheses`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small import Counting, one_stage
+
+from contstim import load_model, pool
+from contstim.pipeline import InProcess
+from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.synthesis import write_synthesis
+from contstim.pipeline.tasks import WriteTask
+from contstim.pipeline.work import Worker
+from contstim.text.vocabulary import bundled_vocabulary
+
+MODELS = ("contstim:bigram", "contstim:trigram")
+# The likeliest of some: what is written for people is likelier than most of the bundled ones.
+SOME = [text for text in pool()[:200] if len(text.split()) == 8]
+STARTS = [SOME[i] for i in np.argsort(-load_model(MODELS[0]).score(SOME))[:4]]
+FLOOR = "contstim:gpt/word>=-9"
+
+
+@pytest.fixture(scope="module")
+def plan() -> StudyPlan:
+    """Triplets of four natural sentences from a small pool."""
+    whole = one_stage(STARTS, bundled_vocabulary(), MODELS, seed=2)
+    of_strategy = {
+        "writer": "contstim:gpt",
+        "begun": 64,
+        "tilt": 12.0,
+        "rows": 32,
+        "ends": 0.05,
+        "prompt": 0,
+    }
+    return whole.changed(
+        SynthesisOptions, strategy="fluent", of_strategy=of_strategy, floors=(FLOOR,)
+    )
+
+
+def test_triplets_keep_constraints_afresh_and_share_no_sentence(
+    plan: StudyPlan, tmp_path: Path
+) -> None:
+    out = tmp_path / "triplets.csv"
+    report = write_synthesis(plan, out, InProcess())
+    assert not report.failed
+    rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
+    assert rows
+    one, two, gpt = map(load_model, (*MODELS, "contstim:gpt"))
+    written = [row[f"synthetic_{k}"] for row in rows for k in (1, 2)]
+    assert len(set(written)) == len(written)
+    for row in rows:
+        texts = [row["natural"], row["synthetic_1"], row["synthetic_2"]]
+        first, second = one.score(texts), two.score(texts)
+        assert first[1] >= first[0] > first[2]
+        assert second[2] >= second[0] > second[1]
+        lengths = [len(text.split()) for text in texts[1:]]
+        assert (gpt.score(texts[1:]) >= [-9.0 * n for n in lengths]).all()
+        assert {7 <= n <= 9 for n in lengths} == {True}
+        assert float(row["synthetic_1_lp_2"]) == pytest.approx(second[1], abs=1e-6)
+    notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
+    assert notes["pool"] == report.pool
+    assert set(notes["keeping"]) == {
+        FLOOR,
+        *(f"{m}>=natural" for m in MODELS),
+        *(name for name in notes["keeping"] if name.startswith("all of these")),
+    }
+
+
+def test_stopped_and_gone_on_with_gives_the_same(
+    plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_synthesis(plan, tmp_path / "whole.csv", InProcess())
+    done = 0
+    real = WriteTask.do
+
+    def stop(task: WriteTask, worker: Worker) -> dict[str, object]:
+        nonlocal done
+        done += 1
+        if done == 3:
+            raise KeyboardInterrupt
+        return real(task, worker)
+
+    monkeypatch.setattr(WriteTask, "do", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_synthesis(plan, tmp_path / "stopped.csv", InProcess())
+    assert not (tmp_path / "stopped.csv").exists()
+    write_synthesis(plan, tmp_path / "stopped.csv", InProcess())
+    # Of the four batches the two that were finished are not written again.
+    assert done == 5
+    assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    executor = Counting()
+    assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_old
+
+
+def test_another_seed_writes_another_pool(plan: StudyPlan) -> None:
+    first = write_synthesis(plan, None, InProcess()).rows
+    other = replace(plan, study=replace(plan.study, seed=9))
+    assert write_synthesis(other, None, InProcess()).rows != first

@@ -1,0 +1,96 @@
+"""A pool is given to natural sentences as well as can be, and only where constraints are kept."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from contstim.search.pool import Place, SentencePool, given_sentences, syntheses, why_few
+from contstim.search.problem import Floor
+from contstim.search.targets import Sides
+
+NATURAL = ["n one two.", "n three four."]
+
+
+def _pool(seed: int, n: int) -> SentencePool:
+    rng = np.random.default_rng(seed)
+    words = np.array(["red", "big", "old", "new", "sad", "low"])
+    sentences = list(dict.fromkeys(" ".join(rng.choice(words, 4)) + "." for _ in range(n)))
+    scores = {
+        model: {text: float(rng.normal(-20, 4)) for text in [*sentences, *NATURAL]}
+        for model in ("a", "b", "f")
+    }
+    return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
+
+
+def _places(*floors: Floor) -> list[Place]:
+    both = (Sides(("b",), ("a",), floors=floors), Sides(("a",), ("b",), floors=floors))
+    return [Place(text, sides) for text in NATURAL for sides in both]
+
+
+def _gain(pool: SentencePool, place: Place, text: str) -> float | None:
+    """Return the fall of what rejects, None where a constraint is broken, sentence by sentence."""
+    (reject,), (accept,) = place.sides.reject, place.sides.accept
+    scores = pool.scores
+    for floor in place.sides.floors:
+        if scores[floor.model][text] < floor.value * len(text.split()):
+            return None
+    if scores[accept][text] < scores[accept][place.natural] + pool.resolution[accept]:
+        return None
+    fall = scores[reject][place.natural] - scores[reject][text]
+    return fall if fall > 0 else None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_assignment_is_better(seed: int) -> None:
+    pool, places = _pool(seed, 7), _places(Floor("f", -5.5, per_word=True))
+    best: tuple[int, float] = (0, 0.0)
+    for chosen in itertools.product([None, *pool.sentences], repeat=len(places)):
+        used = [text for text in chosen if text is not None]
+        gains = [
+            _gain(pool, place, text)
+            for place, text in zip(places, chosen, strict=True)
+            if text is not None
+        ]
+        if len(set(used)) == len(used) and None not in gains:
+            best = max(best, (len(used), sum(g for g in gains if g is not None)))
+    given = given_sentences(pool, places, most_alike=100)
+    gains = [_gain(pool, p, t) for p, t in zip(places, given, strict=True) if t is not None]
+    assert None not in gains
+    assert (len(gains), sum(g for g in gains if g is not None)) == pytest.approx(best)
+
+
+def test_few_begin_or_end_alike() -> None:
+    pool = _pool(1, 60)
+    for most in (1, 2):
+        given = [text for text in given_sentences(pool, _places(), most) if text is not None]
+        for part in (slice(0, 3), slice(-3, None)):
+            kinds = [tuple(text.rstrip(".").split()[part]) for text in given]
+            assert max(map(kinds.count, kinds)) <= most
+
+
+def test_syntheses_say_what_the_scores_are() -> None:
+    pool, places = _pool(2, 30), _places()
+    made = syntheses(pool, places, seed=5)
+    given = given_sentences(pool, places)
+    for place, text, synthesis in zip(places, given, made, strict=True):
+        assert synthesis.sentence == (place.natural if text is None else text)
+        assert synthesis.scores == tuple(
+            pool.scores[m][synthesis.sentence] for m in synthesis.models
+        )
+        if text is not None:
+            gain = _gain(pool, place, text)
+            assert gain is not None
+            assert -synthesis.loss == pytest.approx(gain)
+
+
+def test_it_is_said_how_many_keep_each_constraint() -> None:
+    floor = Floor("f", -5.0, per_word=True)
+    pool, places = _pool(3, 40), _places(floor)
+    counts = why_few(pool, places)
+    keeps = [pool.scores["f"][t] >= -5.0 * len(t.split()) for t in pool.sentences]
+    assert counts[str(floor)] == sum(keeps)
+    left = [sum(_gain(pool, p, t) is not None for t in pool.sentences) for p in places]
+    assert counts["all of these, and a fall"] == np.median(left)
