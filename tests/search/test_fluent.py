@@ -25,7 +25,6 @@ def models() -> dict[str, SentenceModel]:
     [
         ("bigram", "trigram", Edits()),
         ("trigram", "lstm", Edits(fixed=(0, 1, 2))),
-        ("trigram", "lstm", Edits(words=((2, ("lady", "king", "woman")),))),
     ],
 )
 def test_constraints_are_kept_afresh(

@@ -55,7 +55,7 @@ def proposed(
     }
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [n for n, kind in STRATEGIES.items() if not kind.pooled])
 @settings(max_examples=4, deadline=None)
 @given(
     natural=st.sampled_from(SENTENCES),
