@@ -28,7 +28,7 @@ COMMANDS = {
     "sentences": "sample natural sentences from a text",
     "vocabulary": "make the list of words to write with, in any language",
     "synthesize": "write sentences on which two models disagree",
-    "review": "have people approve, reject or edit sentences; write the ethics appendix",
+    "review": "have people approve or edit sentences, or judge them blind; ethics appendix",
     "select": "select natural pairs or triplets, with a proven bound",
     "design": "lay out trials for participants; plan",
     "experiment": "run the experiment with people in a browser, and collect their choices",

@@ -6,10 +6,17 @@ triplets --decisions` and `contstim design trials --decisions` obey; an edited s
 again there. A second reviewer runs the same with another name; Cohen's kappa is printed at the end.
 With --appendix the page for an ethics board is written instead.
 
+With --blind, people judge which sentences read as English without knowing where each is from: a
+sheet is made of several sources, the written rule and the key beside it; each judge fills a copy,
+and once every sentence is judged the shares of each source are printed, with 95 % intervals, and
+Cohen's kappa of every two judges.
+
 Examples:
   contstim review triplets.csv --reviewer MK
   contstim review triplets.csv --appendix appendix.html --reviewers 2
   contstim select triplets triplets.csv --decisions triplets.decisions.csv --out selected.csv
+  contstim review --blind sheet.csv --source written=triplets.csv --source natural=own.txt
+  contstim review --blind sheet.csv --verdicts MK.csv --verdicts AB.csv --out shares.csv
 """
 
 from __future__ import annotations
@@ -19,8 +26,8 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contstim.cli.common import refuse_overwriting, tell
-from contstim.cli.parsing import CommandParser, new_file, port, positive
+from contstim.cli.common import refuse_overwriting, tell, write_rows
+from contstim.cli.parsing import CommandParser, new_file, output_file, port, positive
 from contstim.errors import InputError
 from contstim.files import lock, write_whole
 
@@ -30,7 +37,8 @@ if TYPE_CHECKING:
 
 def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add("table CSV", "triplets, or pairs or sentences as other commands write them")
+    what = "triplets, or pairs or sentences as other commands write them; with --blind, the sheet"
+    parser.add("table CSV", what)
     parser.add("--reviewer NAME", "who judges; needed for the page")
     what = "of all reviewers (default: beside the table, .decisions.csv for .csv)"
     parser.add("--decisions CSV", what)
@@ -42,10 +50,32 @@ def configure(parser: CommandParser) -> None:
     parser.add("--study FOLDER", "for the appendix: the study, for its content warning")
     what = "for the appendix: a list of words that was kept out"
     parser.add("--block FILE", what, several=True, default=[])
+    blind = parser.add_argument_group("judging blind")
+    parser.add("--blind", "the file is a sheet to be made or to be counted", to=blind)
+    what = "make the sheet of these sentences: triplets, pairs, a column 'sentence' or one a line"
+    parser.add("--source NAME=FILE", what, several=True, to=blind)
+    what = "how many sentences are drawn of a source, at most (default: all)"
+    parser.add("--each N", what, positive, to=blind)
+    parser.add("--rule FILE", "text of a rule of your own, for the judges", to=blind)
+    what = "a copy of the sheet, filled by the judge whose name it has"
+    parser.add("--verdicts CSV", what, several=True, to=blind)
+    parser.add("--out CSV", "where to write the shares as well", output_file, to=blind)
+    parser.add_seed()
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the page, or write the appendix."""
+    """Serve the page, or write the appendix; with --blind, make a sheet or count its verdicts."""
+    if args.blind:
+        _refuse(
+            args,
+            "goes without --blind; leave out one of the two",
+            "reviewer",
+            "decisions",
+            "appendix",
+            "study",
+        )
+        return _count_blind(args) if args.source is None else _make_blind(args)
+    _refuse(args, "is of --blind; give that too", "source", "each", "rule", "verdicts", "out")
     from contstim.experiment.review import Review, ReviewServer, serve_review
     from contstim.tables import read_table
 
@@ -89,4 +119,52 @@ def _appendix(args: argparse.Namespace, table: pd.DataFrame, path: Path) -> int:
         table, read_decisions(path), reviewers=args.reviewers, warning=warning, lists=lists
     )
     write_whole(Path(args.appendix), page)
+    return 0
+
+
+def _refuse(args: argparse.Namespace, why: str, *names: str) -> None:
+    for name in names:
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name} {why}")
+
+
+def _make_blind(args: argparse.Namespace) -> int:
+    from contstim.selection.blind import RULE, blind_sheet, read_source
+    from contstim.tables import numbered_lines
+
+    _refuse(args, "goes without --source; leave out one of the two", "verdicts", "out")
+    files: dict[str, str] = {}
+    for given in args.source:
+        name, _, file = (part.strip() for part in given.partition("="))
+        if not name or not file or name in files:
+            raise InputError(f"--source {given!r} is not NAME=FILE, each name once; write it so")
+        files[name] = file
+    rule = RULE
+    if args.rule is not None:
+        rule = "\n".join(line for _, line in numbered_lines(args.rule))
+        if not rule.strip():
+            raise InputError(f"{args.rule} holds no rule; write one, or leave out --rule")
+    sources = {name: read_source(file) for name, file in files.items()}
+    sheet = blind_sheet(sources, args.each, args.seed)
+    key, to_read = sheet.write(args.table, rule)
+    counts = sheet.key.groupby("source", sort=False)["number"].nunique()
+    tell(f"{args.table}: {len(sheet.sentences)} sentences; judges get a copy each, and {to_read}")
+    tell(f"{key}: {', '.join(f'{n} {name}' for name, n in counts.items())}; not for judges")
+    for name in sheet.without_marks():
+        tell(f"note: no sentence of {name} ends with a mark, others do: judges can tell them")
+    return 0
+
+
+def _count_blind(args: argparse.Namespace) -> int:
+    from contstim.selection.blind import BlindSheet, english_shares, key_of, read_verdicts
+
+    if args.verdicts is None:
+        raise InputError("--blind makes a sheet of --source, or counts --verdicts; give either")
+    _refuse(args, "is for a new sheet; leave it out", "each", "rule")
+    sheet = BlindSheet.read(args.table)
+    table = english_shares(sheet, read_verdicts(sheet, args.verdicts))
+    if args.out is not None:
+        write_rows(table, args.out, [args.table, str(key_of(args.table)), *args.verdicts])
+    if args.out != "-":
+        print(table.to_string(index=False, na_rep="", float_format="%.3f"))
     return 0

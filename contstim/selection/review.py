@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,9 @@ from contstim.tables import read_table, table_text
 
 #: What a reviewer may decide about a sentence.
 VERDICTS = ("approve", "reject", "edit")
+
+#: Standard deviations on either side of a normal distribution's mean that hold 95 % of it.
+NORMAL_95 = NormalDist().inv_cdf(0.975)
 
 _COLUMNS = ("sentence", "reviewer", "decision", "edited", "reason")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # signs that nobody sees
@@ -170,14 +174,37 @@ def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, i
     for first, second in combinations(sorted(by_reviewer), 2):
         of_first, other = by_reviewer[first], by_reviewer[second]
         both = [(of_first[s], other[s]) for s in of_first if s in other]
-        n, value = len(both), float("nan")
-        if n:
-            observed = sum(a == b for a, b in both) / n
-            shares = [Counter(side) for side in zip(*both, strict=True)]
-            expected = sum(shares[0][d] * shares[1][d] for d in VERDICTS) / n**2
-            value = (observed - expected) / (1 - expected) if expected < 1 else value
-        result[first, second] = value, n
+        result[first, second] = agreement(both)[0], len(both)
     return result
+
+
+def agreement(pairs: Sequence[tuple[object, object]]) -> tuple[float, float]:
+    """Return Cohen's kappa of what two people said of each thing, and its standard error.
+
+    Kappa is NaN where both said one and the same throughout, or of nothing; the error is NaN also
+    where they never differ or one of them said the same throughout, for it says nothing then.
+
+    Notes
+    -----
+    Source: Cohen (1960), as in `kappa`; the standard error for large samples by Fleiss, Cohen and
+    Everitt (1969), Psychological Bulletin 72, 323-327.
+    """
+    words = sorted({str(word) for pair in pairs for word in pair})
+    if len(words) < 2:
+        return float("nan"), float("nan")
+    shares = np.zeros((len(words), len(words)))
+    for pair in pairs:
+        shares[*(words.index(str(word)) for word in pair)] += 1
+    shares /= len(pairs)
+    first, second = shares.sum(axis=1), shares.sum(axis=0)
+    expected = float(first @ second)
+    value = float((shares.trace() - expected) / (1 - expected))
+    around = (second[:, None] + first) * (1 - value)
+    spread = (shares * (np.eye(len(words)) - around) ** 2).sum()
+    variance = float(spread - (value - expected * (1 - value)) ** 2)
+    if variance < 1e-12:  # none, but for rounding
+        return value, float("nan")
+    return value, (variance / len(pairs)) ** 0.5 / (1 - expected)
 
 
 def reviewed(

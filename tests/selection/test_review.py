@@ -13,6 +13,7 @@ from contstim.errors import InputError
 from contstim.selection.review import (
     VERDICTS,
     Decision,
+    agreement,
     kappa,
     read_decisions,
     reviewed,
@@ -73,6 +74,33 @@ def test_kappa_is_cohens(pairs: list[tuple[str, str]]) -> None:
         assert np.isnan(value)
     else:
         assert value == pytest.approx(kappa_by_table(one, two))
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("abc")), min_size=4))
+def test_the_standard_error_of_kappa_is_that_of_statsmodels(pairs: list[tuple[str, str]]) -> None:
+    inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
+    pairs += [("a", "a"), ("b", "b"), ("a", "b"), ("b", "c")]
+    counts = np.zeros((3, 3))
+    for one, two in pairs:
+        counts["abc".index(one), "abc".index(two)] += 1
+    expected = inter_rater.cohens_kappa(counts)
+    assert agreement(pairs) == pytest.approx((expected.kappa, expected.std_kappa))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "value"),
+    [
+        ([], np.nan),
+        ([("a", "a")] * 3, np.nan),
+        ([("a", "b")] * 3, 0),
+        ([("a", "a")] * 3 + [("a", "b")] * 7, 0),
+        ([("a", "a")] * 3 + [("b", "b")] * 7, 1),
+    ],
+)
+def test_where_kappa_has_no_standard_error(pairs: list[tuple[str, str]], value: float) -> None:
+    kappa_of_pairs, error = agreement(pairs)
+    assert kappa_of_pairs == pytest.approx(value, nan_ok=True)
+    assert np.isnan(error)
 
 
 def test_kappa_of_a_published_table() -> None:
