@@ -117,7 +117,7 @@ def _add_strategy_options(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesize and write."""
-    plan = _plan(args)
+    plan = plan_of(args)
     if share := small_share(plan.sentences.listed, plan.words):
         # Models of word pieces know any word, and would write foreign ones into the sentences.
         tell(
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
         tell(f"{args.out}: up to date")
         return 0
     if report.failed:
-        return _told_failed(report.failed)
+        return told_failed(report.failed)
     if report.asked is not None:
         opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
         tell(
@@ -151,13 +151,13 @@ def run(args: argparse.Namespace) -> int:
             "order the two synthetic sentences oppositely",
         )
     if report.pool is not None:
-        _tell_pool(report)
+        tell_pool(report)
     if len(report.rows) > 1:
         tell(diversity_line(*written_and_natural(report.rows)))
     return 0
 
 
-def _tell_pool(report: SynthesisReport) -> None:
+def tell_pool(report: SynthesisReport) -> None:
     """Say what was written, and where rows are missing, which constraint leaves how many."""
     tell(f"{report.pool:,} different sentences were written")
     if report.asked is not None and len(report.rows) < report.asked:
@@ -166,7 +166,7 @@ def _tell_pool(report: SynthesisReport) -> None:
         tell("  for more triplets begin more sentences (--begun), or lower the floor of fewest")
 
 
-def _plan(args: argparse.Namespace) -> StudyPlan:
+def plan_of(args: argparse.Namespace) -> StudyPlan:
     """Return what is asked for as a study plan of one stage."""
     if args.sentence and args.sentences:
         raise InputError("give sentences or --sentences FILE, not both")
@@ -225,7 +225,7 @@ class _Printer:
             self.writer.writerow(Triplet.columns())
 
 
-def _told_failed(failed: Sequence[tuple[Task, str]]) -> int:
+def told_failed(failed: Sequence[tuple[Task, str]]) -> int:
     """Say which tasks failed; return the exit status."""
     lines = [line for _, line in failed]
     kind = f"{InfeasibleError.__name__}: "

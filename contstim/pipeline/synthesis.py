@@ -21,7 +21,7 @@ from contstim.files import LockedError, remove
 from contstim.pipeline import Executor
 from contstim.pipeline.running import begun
 from contstim.pipeline.stages import StudyPlan
-from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS
+from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS, SynthesisStage
 from contstim.pipeline.work import RunStore, StageTable, Task
 from contstim.search.results import Row
 
@@ -58,6 +58,7 @@ def write_synthesis(
     out: Path | None,
     executor: Executor,
     show: Callable[[Row], None] = lambda row: None,
+    stage: SynthesisStage = SYNTHESIS,
 ) -> SynthesisReport:
     """Write synthetic sentences, or go on with it.
 
@@ -69,6 +70,8 @@ def write_synthesis(
         The CSV file (UTF-8), which is there when all rows are; None to keep nothing.
     executor
         What does the work.
+    stage
+        Whose table is written: that of the syntheses, or of the pool they are chosen from.
     show
         Called with each row as soon as it and those before are there.
 
@@ -86,15 +89,15 @@ def write_synthesis(
     report = SynthesisReport()
     with (
         _work_folder(table) as folder,
-        begun(plan, [SYNTHESIS], executor, RunStore(folder), what=str(out)) as (run, engine),
+        begun(plan, [stage], executor, RunStore(folder), what=str(out)) as (run, engine),
     ):
-        settings = json.loads(json.dumps(SYNTHESIS.settings(run)))
+        settings = json.loads(json.dumps(stage.settings(run)))
         if table is not None and _is_there(table, settings):
             with suppress(OSError):  # also what a command left that was killed at its very end
                 remove(folder)
             report.is_old = True
             return report
-        syntheses = SYNTHESIS.of(run)
+        syntheses = stage.of(run)
         for _ in engine.run("score", syntheses.scoring):
             pass
         for _, error in engine.failed:
@@ -108,11 +111,11 @@ def write_synthesis(
                 for row in rows:
                     show(row)
 
-        for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), syntheses.number):
+        for _ in engine.run(stage.name, lambda: stage.tasks(run), syntheses.number):
             show_new()
         show_new()
         report.failed = engine.failed
-        text, notes = SYNTHESIS.make(run)
+        text, notes = stage.make(run)
         report.asked = notes.get("asked")
         report.pool, report.keeping = notes.get("pool"), notes.get("keeping", {})
         if table is not None and not engine.failed:

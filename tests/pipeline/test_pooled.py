@@ -1,6 +1,7 @@
 """A pool that many natural sentences share: written once, the same however often it is stopped.
 
-Tests `contstim.pipeline.pooled` and `contstim.pipeline.syntheses`.
+Tests `contstim.pipeline.pooled`, `contstim.pipeline.syntheses` and
+`contstim.pipeline.stages.pool`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from contstim import load_model, pool
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.stages.pool import POOL
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import WriteTask
 from contstim.pipeline.work import Worker
+from contstim.selection.scores import read_scores
 from contstim.text.vocabulary import bundled_vocabulary
 
 MODELS = ("contstim:bigram", "contstim:trigram")
@@ -106,3 +109,18 @@ def test_another_seed_writes_another_pool(plan: StudyPlan) -> None:
     first = write_synthesis(plan, None, InProcess()).rows
     other = replace(plan, study=replace(plan.study, seed=9))
     assert write_synthesis(other, None, InProcess()).rows != first
+
+
+def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_path: Path) -> None:
+    out = tmp_path / "pool.csv"
+    report = write_synthesis(plan, out, InProcess(), stage=POOL)
+    assert not report.failed
+    rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
+    assert {row["source"] for row in rows} == {"natural", "written"}
+    assert {row["sentence"] for row in rows if row["source"] == "natural"} == set(STARTS)
+    for spec in MODELS:
+        of_model = [row for row in rows if row["model"] == spec]
+        scores = load_model(spec).score([row["sentence"] for row in of_model])
+        assert scores == pytest.approx([float(row["log_prob"]) for row in of_model], abs=1e-6)
+        assert len(of_model) == report.pool + len(STARTS)
+    assert read_scores(out).shape == (report.pool + len(STARTS), 2)

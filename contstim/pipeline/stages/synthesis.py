@@ -31,34 +31,39 @@ _NOTED = (
 )
 
 
-class _Synthesis(Stage):
+class SynthesisStage(Stage):
+    """The stage of the syntheses, whose table has a row for each that came of them."""
+
     name = "synthesis"
     file = "synthesized.csv"
-    key = "synthesis"
-    options = SynthesisOptions
+    key: ClassVar[str | None] = "synthesis"
+    options: ClassVar[type[Any] | None] = SynthesisOptions
 
     def read(self, table: object) -> SynthesisOptions:
-        return SynthesisOptions.read(table, self.key)
+        """Return the options of the table, the strategy's own among them."""
+        return SynthesisOptions.read(table, self.key or self.name)
 
     def of(self, run: Run) -> Syntheses:
         """Return the syntheses of a run, and what is known of them."""
-        syntheses = run.known.get(self.name)
+        syntheses = run.known.get(SYNTHESIS.name)
         if syntheses is None:
             kind = Syntheses
             if run.plan.table(SynthesisOptions).is_pooled:
                 from contstim.pipeline.pooled import PooledSyntheses
 
                 kind = PooledSyntheses
-            syntheses = run.known[self.name] = kind(run)
+            syntheses = run.known[SYNTHESIS.name] = kind(run)
         assert isinstance(syntheses, Syntheses)
         return syntheses
 
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        """Return the natural sentences' scores where syntheses depend on them."""
         goals = plan.table(SynthesisOptions).goals(plan.models)
         several = any(len(reject) > 1 for goal in goals for reject, _ in goal)
         return (SCORE,) if several or plan.table(SynthesisOptions).floors else ()
 
     def check(self, run: Run) -> None:
+        """Refuse models and words that cannot do."""
         options = run.plan.table(SynthesisOptions)
         for spec, model in run.every.items():
             if model.description["event"]["start"] == UNSTATED:
@@ -76,6 +81,7 @@ class _Synthesis(Stage):
         options.check_certificates(self.of(run).starts)
 
     def tasks(self, run: Run) -> list[Task]:
+        """Return the tasks, as far as they are known."""
         syntheses = self.of(run)
         if syntheses.by_scores:
             scoring = syntheses.scoring()
@@ -85,6 +91,7 @@ class _Synthesis(Stage):
         return syntheses.tasks()
 
     def inputs(self, run: Run) -> Any:
+        """Return the finished tasks."""
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
@@ -121,6 +128,7 @@ class _Synthesis(Stage):
         }
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        """Return the rows, with figures of the work."""
         tasks, options, syntheses = self.tasks(run), run.plan.table(SynthesisOptions), self.of(run)
         rows = list(syntheses.rows())
         figures: dict[str, Any] = {
@@ -140,4 +148,4 @@ class _Synthesis(Stage):
         return text, {**self.settings(run), **figures}
 
 
-SYNTHESIS = _Synthesis()
+SYNTHESIS = SynthesisStage()

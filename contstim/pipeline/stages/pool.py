@@ -1,0 +1,51 @@
+"""The stage that leaves the sentences of a pool with their scores, natural ones among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.pooled import PooledSyntheses
+from contstim.pipeline.stages import Run, StudyPlan
+from contstim.pipeline.stages.synthesis import SynthesisStage
+from contstim.tables import SCORES, csv_text
+
+#: What the table has besides the columns of scores: ``natural`` or ``written``; and what the writer
+#: says of a sentence that it wrote, after the prompt that it wrote it after, nats.
+COLUMNS = ("source", "writer_log_prob", "writer_worst", "writer_end")
+
+
+class _Pool(SynthesisStage):
+    name = "pool"
+    file = "pool.csv"
+    key = None
+    options = None
+
+    def is_in(self, plan: StudyPlan) -> bool:
+        options = plan.get(SynthesisOptions)
+        return options is not None and options.is_pooled
+
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        tasks, syntheses = self.tasks(run), self.of(run)
+        assert isinstance(syntheses, PooledSyntheses)
+        figures = {"tasks": len(tasks), "missing": len(run.store.left(tasks)), **syntheses.notes()}
+        text = csv_text((*SCORES, *COLUMNS), self._rows(run, syntheses))
+        return text, {**self.settings(run), **figures}
+
+    @staticmethod
+    def _rows(run: Run, syntheses: PooledSyntheses) -> Iterator[tuple[object, ...]]:
+        drafts = syntheses.drafts()
+        natural = dict.fromkeys(sentence for _, sentence in syntheses.pieces)
+        for given, model in run.models.items():
+            scores = run.scores(given)
+            for sentence in natural:
+                if sentence in scores:
+                    yield (sentence, model.name, *scores[sentence], "natural", "", "", "")
+            for sentence, draft in drafts.items():
+                if sentence in scores and sentence not in natural:
+                    figures = (draft["log_prob"], draft["worst"], draft["end"])
+                    yield (sentence, model.name, *scores[sentence], "written", *figures)
+
+
+POOL = _Pool()
