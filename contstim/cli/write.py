@@ -27,7 +27,7 @@ from contstim.cli.common import executor_of, refuse_overwriting, resumable, tell
 from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages.pool import POOL
+from contstim.pipeline.stages.written import POOL
 from contstim.pipeline.synthesis import write_synthesis
 
 

@@ -38,7 +38,7 @@ STAGES = Registry[Stage](
         "score": "contstim.pipeline.stages:SCORE",
         "natural": "contstim.pipeline.stages.natural:NATURAL",
         "synthesis": "contstim.pipeline.stages.synthesis:SYNTHESIS",
-        "pool": "contstim.pipeline.stages.pool:POOL",
+        "pool": "contstim.pipeline.stages.written:POOL",
         "triplets": "contstim.pipeline.stages.triplets:TRIPLETS_STAGE",
         "set": "contstim.pipeline.stages.set:SET",
         "design": "contstim.pipeline.stages.design:DESIGN",

@@ -1,7 +1,7 @@
 """A pool that many natural sentences share: written once, the same however often it is stopped.
 
 Tests `contstim.pipeline.pooled`, `contstim.pipeline.syntheses` and
-`contstim.pipeline.stages.pool`.
+`contstim.pipeline.stages.written`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contstim import load_model, pool
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
-from contstim.pipeline.stages.pool import POOL
+from contstim.pipeline.stages.written import POOL
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import WriteTask
 from contstim.pipeline.work import Worker
