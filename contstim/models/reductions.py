@@ -82,6 +82,11 @@ def _end(parts: SentenceParts, event: Event) -> float:
     return float(parts.log_probs[n:].sum())
 
 
+def _reading(parts: SentenceParts, event: Event) -> float:
+    """Return the mean log-probability of a word, and that of the end added to it."""
+    return parts.log_prob / parts.n_words + _end(parts, event)
+
+
 def _worst(parts: SentenceParts, event: Event) -> float:
     """Return the log-probability of the least probable word."""
     return float(parts.by_word().min())
@@ -126,6 +131,14 @@ REDUCTIONS = Registry[Reduction](
             np.ones_like,
             lambda kind: replace(kind, name="log-probability of the end", splits_over_words=False),
             of_parts=_end,
+        ),
+        "reading": Reduction(
+            "the mean log-probability of a word, plus that of the end",
+            np.ones_like,
+            lambda kind: replace(
+                kind, name="reading score", unit="nats a word", splits_over_words=False
+            ),
+            of_parts=_reading,
         ),
         "worst": Reduction(
             "the log-probability of the least probable word",

@@ -400,29 +400,26 @@ def strict(model: str = "contstim:gpt") -> Floor:
     return Floor(model, -0.1, natural=True, per_word=True)
 
 
-def readable(
-    model: str = "contstim:smollm2", per_word: float = -3.7, end: float = -0.4
-) -> tuple[Floor, ...]:
-    """Return the floors of sentences that read as English: after a prompt of natural sentences.
+def readable(model: str = "contstim:smollm2", least: float = -4.1) -> Floor:
+    """Return the floor of sentences that read as English to most people.
 
-    Of the words, on average, and of the end, by a causal model.
+    After a prompt of natural sentences a causal model gives the words, on average, and the end
+    of the sentence together at least so much (``reduction=reading``).
 
     Notes
     -----
-    The values are those of ``experiments/readable``.
+    Source: our own. Of 493 sentences judged blind (57 % read as English), this number tells those
+    that do with an area under the curve of .78; the mean of the words alone .73, the end alone .72,
+    the worst word .63. The value is that of ``experiments/readable``.
     """
     spec = ModelSpec.parse(model)
-    prompted = {"prompt": "natural", **dict(spec.options)}
-    ending = {**prompted, "reduction": "end"}
-    whole, last = (
-        str(replace(spec, options=tuple(sorted(options.items())))) for options in (prompted, ending)
-    )
-    return Floor(whole, per_word, per_word=True), Floor(last, end)
+    options = {"prompt": "natural", **dict(spec.options), "reduction": "reading"}
+    return Floor(str(replace(spec, options=tuple(sorted(options.items())))), least)
 
 
-def very_readable(model: str = "contstim:smollm2") -> tuple[Floor, ...]:
-    """Return the floors of `readable`, higher."""
-    return readable(model, -3.4, -0.4)
+def very_readable(model: str = "contstim:smollm2") -> Floor:
+    """Return the floor of `readable`, higher."""
+    return readable(model, -3.7)
 
 
 #: Constraints that a floor may name: what makes them of a model's spec, and of a number if given.

@@ -3,7 +3,7 @@
     python experiments/readable/pools.py --pair contstim:bigram contstim:trigram --out pools
 
 For each pair: a pool, batch by batch (a batch that is there is not written again), its scores, and
-for each floor the triplets of the first 30 bundled sentences. Prints nats, triplets and seconds.
+for each floor the triplets of the first 55 bundled sentences. Prints nats, triplets and seconds.
 """
 
 from __future__ import annotations
@@ -22,20 +22,16 @@ from contstim import load_model, pool
 from contstim.files import write_whole
 from contstim.search.candidates import WordReplacement
 from contstim.search.fluent import Fluent
-from contstim.search.pool import Place, SentencePool, given_sentences
+from contstim.search.pool import Place, SentencePool, syntheses
+from contstim.search.results import Triplet
 from contstim.search.targets import Sides, readable
+from contstim.tables import csv_text
+from contstim.text import length_range
 from contstim.text.vocabulary import bundled_vocabulary
 
-#: Nats a word and of the end, after the prompt: the points of the table.
-FLOORS = {
-    "none": (-99.0, -99.0),
-    "-4.5/-0.7": (-4.5, -0.7),
-    "-4.0/-0.5": (-4.0, -0.5),
-    "-3.7/-0.4": (-3.7, -0.4),
-    "-3.4/-0.4": (-3.4, -0.4),
-    "-3.1/-0.3": (-3.1, -0.3),
-}
-STARTS = 30
+#: Floors on the reading score: the points of the table.
+FLOORS = (-99.0, -5.0, -4.5, -4.1, -3.9, -3.7, -3.4, -3.1, -2.8)
+STARTS = 55
 
 
 def _sides(pair: Sequence[str]) -> list[Sides]:
@@ -63,18 +59,20 @@ def _batches(pair: Sequence[str], how: Fluent, seed: int, folder: Path) -> Itera
             yield json.loads(file.read_text("utf-8"))
 
 
-def _scored(specs: Sequence[str], sentences: Sequence[str], folder: Path) -> dict:
+def _scored(
+    specs: Sequence[str], sentences: Sequence[str], folder: Path
+) -> dict[str, dict[str, float]]:
     """Return each model's scores by sentence, computed where they are not there."""
     scores = {}
     for spec in specs:
         model = load_model(spec)
         file = folder / f"scores-{re.sub('[^a-z0-9]+', '-', spec)}.json"
-        there = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-        missing = [s for s in sentences if s not in there]
+        known = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        missing = [s for s in sentences if s not in known]
         if missing:
-            there |= dict(zip(missing, model.score(missing).tolist(), strict=True))
-            write_whole(file, json.dumps(there, indent=0) + "\n")
-        scores[model.spec] = there
+            known |= dict(zip(missing, model.score(missing).tolist(), strict=True))
+            write_whole(file, json.dumps(known, indent=0) + "\n")
+        scores[model.spec] = known
     return scores
 
 
@@ -85,43 +83,43 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--begun", type=int, default=1600)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--words", default="7-9", help="numbers of words of those chosen from")
     parser.add_argument("--writer", default="contstim:smollm2?dtype=bfloat16")
     args = parser.parse_args()
     torch.set_num_threads(1)
     name = "-".join(re.sub("[^a-z0-9]+", "-", s.removeprefix("contstim:")) for s in args.pair)
     folder = args.out / name
     folder.mkdir(parents=True, exist_ok=True)
-    how = Fluent(writer=args.writer, begun=args.begun)
+    how = Fluent(writer=args.writer, begun=args.begun, lengths="6-13")
     batches = list(_batches(args.pair, how, args.seed, folder))
     seconds = sum(batch["seconds"] for batch in batches)
     sentences = list(dict.fromkeys(s for batch in batches for s in batch["sentences"]))
     natural = pool()[:STARTS]
-    whole, ending = (floor.model for floor in readable(args.writer))
+    judging = readable(args.writer).model
     began = time.process_time()
-    scores = _scored([*args.pair, whole, ending], [*natural, *sentences], folder)
+    scores = _scored([*args.pair, judging], [*natural, *sentences], folder)
     seconds += time.process_time() - began
     specs = [load_model(spec).spec for spec in args.pair]
     resolution = {spec: load_model(spec).resolution for spec in args.pair}
-    written = SentencePool(tuple(sentences), scores, resolution)
-    print(f"{name}: {len(sentences)} sentences, {seconds:.0f} s of processor time")
-    for label, values in FLOORS.items():
-        floors = readable(args.writer, *values)
+    least_words, most_words = length_range(args.words)
+    fit = [s for s in sentences if least_words <= len(s.split()) <= most_words]
+    written = SentencePool(tuple(fit), scores, resolution)
+    print(f"{name}: {len(fit)} of {len(sentences)} sentences, {seconds:.0f} s of processor time")
+    for least in FLOORS:
+        floors = (readable(args.writer, least),)
         places = [
             Place(text, Sides(s.reject, s.accept, floors=floors))
             for text in natural
             for s in _sides(specs)
         ]
-        given = given_sentences(written, places)
-        rows = []
-        for i, text in enumerate(natural):
-            both = given[2 * i : 2 * i + 2]
-            if None not in both:
-                one, two = (scores[spec] for spec in specs)
-                nats = two[text] - two[both[0]] + one[text] - one[both[1]]
-                rows.append({"natural": text, "synthetic": both, "nats": nats})
-        write_whole(folder / f"triplets{label.replace('/', '')}.json", json.dumps(rows, indent=1))
-        mean = float(np.mean([row["nats"] for row in rows])) if rows else float("nan")
-        print(f"  {label:>10}: {len(rows):2d} triplets, {mean:.1f} nats")
+        made = syntheses(written, places, args.seed)
+        both = [made[2 * i : 2 * i + 2] for i in range(len(natural))]
+        triplets = [Triplet.of(one, two, 1) for one, two in both if one.changed and two.changed]
+        columns = Triplet.columns()
+        file = folder / f"triplets{least:g}-{args.words}.csv"
+        write_whole(file, csv_text(columns, ([t.row()[c] for c in columns] for t in triplets)))
+        mean = float(np.mean([t.controversiality for t in triplets])) if triplets else 0.0
+        print(f"  {least:>6g}: {len(triplets):2d} triplets, {mean:.1f} nats")
 
 
 if __name__ == "__main__":

@@ -101,9 +101,13 @@ def test_a_specs_kind_is_that_of_its_model(name: str) -> None:
     spec = f"contstim:bigram?reduction={name}"
     kind = load_model(spec).kind
     assert score_kind(spec) == kind
-    assert kind.unit == {"sum": "nats", "pen": "nats, length-penalised", "ppl": "perplexity"}.get(
-        name, "nats a token"
-    )
+    other = {
+        **dict.fromkeys(("sum", "end", "worst"), "nats"),
+        "pen": "nats, length-penalised",
+        "ppl": "perplexity",
+        "reading": "nats a word",
+    }
+    assert kind.unit == other.get(name, "nats a token")
     assert (load_model(spec).score(["The dog ran."]) <= kind.highest).all()
 
 
@@ -210,3 +214,31 @@ def test_unscored_words_have_no_surprisal(tmp_path: Path) -> None:
     model = Open(WORDS, 3, sharpness=0.0, end=False)
     assert np.isnan(surprisal(model, ["the dog"])[0]).tolist() == [True, False]
     assert corpus_perplexity(model, ["the dog", "a cat ran"], per="word") == pytest.approx(7)
+
+
+def test_end_worst_word_and_reading_are_what_parts_say() -> None:
+    texts = ["The ship left the harbour.", "He saw her, and she smiled!"]
+    plain = load_model("contstim:gpt?prompt=natural")
+    end, worst, reading = (
+        load_model(f"contstim:gpt?prompt=natural&reduction={name}")
+        for name in ("end", "worst", "reading")
+    )
+    for text, parts in zip(texts, plain.parts(texts), strict=True):
+        assert parts.units[-1] in (".", "!")
+        last = parts.log_probs[-1]
+        assert end.score([text])[0] == pytest.approx(last, abs=1e-4)
+        assert worst.score([text])[0] == pytest.approx(parts.by_word().min(), abs=1e-4)
+        mean = parts.log_prob / parts.n_words
+        assert reading.score([text])[0] == pytest.approx(mean + last, abs=1e-4)
+    assert not reading.kind.splits_over_words
+    with pytest.raises(InputError, match="of which words have no share"):
+        reading.score_words(texts)
+    with pytest.raises(InputError, match="no mark that is scored; reduction=end needs one"):
+        end.score(["The ship left the harbour"])
+
+
+def test_the_end_of_words_is_mark_and_end_symbol() -> None:
+    plain, end = load_model("contstim:trigram"), load_model("contstim:trigram?reduction=end")
+    (parts,) = plain.parts(["He saw her."])
+    assert parts.units[-2:] == (".", "</s>")
+    assert end.score(["He saw her."])[0] == pytest.approx(parts.log_probs[-2:].sum())
