@@ -25,6 +25,8 @@ from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unk
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
+from contstim.evaluation.inference.sampling import POPULATIONS
+from contstim.evaluation.items import checked_items, kin
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
@@ -113,12 +115,14 @@ def evaluate(
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
         scores = model_scores(models, human.choices)
     choices_kept, removed = exclude(human.choices, options.exclusions)
+    choices_kept, on_items = checked_items(choices_kept)
     study = _Scored.of(choices_kept, human.scores if scores is None else scores)
     choices, named = name_targets(study.choices, list(study.kinds))
     data = TrialData.of(choices, rising(study.scores, study.kinds))
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
-    notes = [*human.notes, *study.notes, *named, *check_targets(data.pairs, data.models)]
+    notes = [*human.notes, *on_items, *study.notes, *named]
+    notes += check_targets(data.pairs, data.models)
     inference, options, levels = _inference(data, options, notes)
     analyses = options.analyses or _analyses(data, notes)
     shown = track(analyses, len(analyses), "evaluating")
@@ -157,6 +161,8 @@ def _inference(
 ) -> tuple[Inference, EvaluationOptions, tuple[str, ...]]:
     """Return how means are tested, the options with the samples drawn for it, and their levels."""
     if options.inference == "crossed":
+        if options.population == POPULATIONS[0] and (warning := kin(data.pairs)):
+            notes.append(warning)
         tests = CrossedTests(options.population, options.margin)
         return tests, replace(options, n_bootstrap=0), ()
     # The published inference, which few ask for.

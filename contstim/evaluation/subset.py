@@ -86,10 +86,10 @@ class Subset:
         )
 
     def design(self, rows: BoolArray) -> CellDesign:
-        """Return which participants judged which pairs, of those rows (R,) that are chosen."""
+        """Return who judged which items, of those rows (R,) that are chosen."""
         key = rows.tobytes()
         if key not in self._designs:
-            self._designs[key] = CellDesign(self.person[rows], self.pair[rows])
+            self._designs[key] = CellDesign(self.person[rows], self.data.item[self.pair[rows]])
         return self._designs[key]
 
     def set_blocks(self) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:

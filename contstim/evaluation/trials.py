@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import require_known
 from contstim.evaluation.choices import CATCH, FILLERS, compares_models, require_aligned
+from contstim.evaluation.items import item_codes
 from contstim.evaluation.scores import log_ratios
 from contstim.models.scored import name_in_table
 from contstim.settings import Several, one_of, settings
@@ -62,7 +64,7 @@ class TrialData:
     rating
         Zero-centred rating of each row, positive for sentence 2, shape (R,).
     pairs
-        P rows: the sentences, condition, targeted models and kinds of each pair.
+        P rows: the sentences, condition, targeted models, kinds and item of each pair.
     models
         The M names.
     log_ratio
@@ -90,7 +92,9 @@ class TrialData:
         """
         require_aligned(choices)
         keys = ["sentence_1", "sentence_2"]
-        columns = [c for c in (*_PAIR_COLUMNS, "kind_1", "kind_2", "expected") if c in choices]
+        columns = [
+            c for c in (*_PAIR_COLUMNS, "kind_1", "kind_2", "expected", "item") if c in choices
+        ]
         pairs = choices[columns].drop_duplicates(keys).reset_index(drop=True)
         pair = pd.MultiIndex.from_frame(pairs[keys]).get_indexer(
             pd.MultiIndex.from_frame(choices[keys])
@@ -119,6 +123,16 @@ class TrialData:
             pairs=self.pairs[chosen].reset_index(drop=True),
             log_ratio=self.log_ratio[chosen],
         )
+
+    @cached_property
+    def item(self) -> IntArray:
+        """The code of each pair's item, shape (P,): its own where `pairs` names none."""
+        return item_codes(self.pairs)
+
+    @property
+    def n_items(self) -> int:
+        """How many items the pairs are of."""
+        return int(self.item.max(initial=-1)) + 1
 
     @property
     def groups_apart(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from contstim.evaluation.inference.sampling import POPULATIONS
 from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.options import PRESETS, EvaluationOptions
+from contstim.evaluation.options import PRESETS
 from contstim.people import unit_sentence
 
 if TYPE_CHECKING:
@@ -155,12 +155,16 @@ def _tests(evaluation: Evaluation) -> str:
     options = evaluation.provenance.options
     crossed = options.inference == "crossed"
     tests = (
-        f"Wilcoxon signed-rank tests across {evaluation.models['unit'].iloc[0]}s "
-        f"({_ZEROS[options.zero_method]}; p-values {_METHODS[options.test_method]})."
+        _crossed(evaluation)
+        if crossed
+        else (
+            f"Wilcoxon signed-rank tests across {evaluation.models['unit'].iloc[0]}s "
+            f"({_ZEROS[options.zero_method]}; p-values {_METHODS[options.test_method]})."
+        )
     )
     text = (
         "Models were compared with each other and with the lower noise ceiling by two-sided "
-        f"{_crossed(options) if crossed else tests} The false discovery rate was controlled by the "
+        f"{tests} The false discovery rate was controlled by the "
         f"Benjamini-Hochberg procedure, {_FAMILIES[options.family]}"
     )
     if options.planned:
@@ -179,7 +183,8 @@ def _tests(evaluation: Evaluation) -> str:
     return text
 
 
-def _crossed(options: EvaluationOptions) -> str:
+def _crossed(evaluation: Evaluation) -> str:
+    options, data = evaluation.provenance.options, evaluation.data
     if options.population == POPULATIONS[1]:
         text = (
             "Student's tests across participants, which take the sentences as they are and "
@@ -192,6 +197,16 @@ def _crossed(options: EvaluationOptions) -> str:
             "rest, estimated without bias for the choices at hand, with Satterthwaite's degrees of "
             "freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)."
         )
+        if data.n_items < data.n_pairs:
+            text = text.replace("sentence pairs", "items") + (
+                f" Pairs that were made of one another are one item, by the column 'item': "
+                f"{data.n_pairs} pairs are {counted(data.n_items, 'item')}."
+            )
+        elif "item" not in data.pairs:
+            text += (
+                " No column 'item' says which pairs were made of one another: each was taken as "
+                "drawn by itself."
+            )
     return (
         f"{text} Signed-rank cosines enter by their derivatives with respect to each choice (the "
         "infinitesimal jackknife). Intervals and p-values are of the same distribution, those of "

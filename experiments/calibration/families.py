@@ -62,7 +62,7 @@ def one_study(cell: Cell, rng: np.random.Generator) -> dict[str, bool]:
 def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
     """Return the choices of people who follow three models alike, on average."""
     design = cell.design(rng)
-    person, pair = design.person, design.pair
+    person, pair = design.person, design.item
     models = rng.normal(size=(cell.n_pairs, 3))
     taste = rng.normal(size=(cell.people, 3)) * _TASTE
     gain = np.exp(_GAIN * rng.normal(size=cell.people)) / np.sqrt(3)

@@ -172,9 +172,11 @@ def common(cell: Cell) -> bool:
     return (cell.kind, cell.people, cell.pairs, cell.items) in COMMON and cell.shape == "normal"
 
 
-def row_of(cell: Cell, measure: str, n: int, seed: int) -> Row:
+def row_of(
+    cell: Cell, measure: str, n: int, seed: int, rng: np.random.Generator | None = None
+) -> Row:
     """Return how often tests and intervals err in `n` studies, as shares."""
-    said = list(studies(cell, measure, n, generator(cell, measure, seed)))
+    said = list(studies(cell, measure, n, rng or generator(cell, measure, seed)))
     return {
         "studies": n,
         "error": float(np.mean([one.means["difference"].p() < ALPHA for one in said])),

@@ -52,6 +52,9 @@ class Cell:
         One of `SHAPES`: ``heavy`` is Student's distribution with 3 degrees of freedom, ``skewed``
         the exponential one, both of standard deviation 1 and mean 0; with ``uneven`` people also
         differ three times as much in their gain, and one pair in ten is pure guessing.
+    kin, shared, named
+        How many pairs were made of one another; how much of the variance of predictions and of
+        effects they have in common; and whether the data name such pairs as one item.
     """
 
     kind: str
@@ -60,6 +63,9 @@ class Cell:
     items: float
     lead: float = 0.0
     shape: str = "normal"
+    kin: int = 1
+    shared: float = 1.0
+    named: bool = True
 
     @property
     def n_pairs(self) -> int:
@@ -101,9 +107,17 @@ def simulate(
     n_people, n_pairs = n * cell.people, n * cell.n_pairs
     study = np.repeat(np.arange(n), len(design.person))
     person = np.tile(design.person, n) + study * cell.people
-    pair = np.tile(design.pair, n) + study * cell.n_pairs
+    pair = np.tile(design.item, n) + study * cell.n_pairs
     models = rng.normal(size=(n_pairs, 2))
     item = cell.effects(n_pairs, rng)
+    pairs = pd.DataFrame(index=range(n_pairs))
+    if cell.kin > 1:
+        of = np.arange(n_pairs) // cell.kin
+        common, own = np.sqrt(cell.shared), np.sqrt(1 - cell.shared)
+        models = own * models + common * rng.normal(size=(n_pairs, 2))[of]
+        item = own * item + common * cell.effects(n_pairs, rng)[of]
+        if cell.named:
+            pairs["item"] = of
     uneven = cell.shape == "uneven"
     noise = np.where(rng.random(n_pairs) < 0.1, 20.0, 1.0) if uneven else np.ones(n_pairs)
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
@@ -120,7 +134,7 @@ def simulate(
         participant=person,
         pair=pair,
         rating=np.digitize(felt, _LIMITS) - 2.5,
-        pairs=pd.DataFrame(index=range(n_pairs)),
+        pairs=pairs,
         models=("a", "b", *(f"average {k}" for k in range(len(blurs)))),
         log_ratio=np.column_stack([models, blurred]),
     )
@@ -158,6 +172,7 @@ def gaps(
 
 def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[SampledMean]:
     """Yield how far the third model is from the lower ceiling in the `size` studies in `data`."""
+    design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(3))
     kind = MEASURES[measure]
     ceilings = Ceilings.of(subset, kind)
@@ -166,7 +181,7 @@ def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
     both = kind.cells(subset, data.log_ratio[data.pair, 2]), ceilings.lower.cells
     for model, lower in zip(*(x.reshape(size, -1) for x in both), strict=True):
         sides = _side(design, model), _side(design, lower)
-        whole = design.person, design.pair
+        whole = design.person, design.item
         yield difference_of(*sides, *whole, chance=kind.chance, from_ceiling=True)
 
 
@@ -207,6 +222,7 @@ def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[Cel
 
 def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Said]:
     """Yield what is said of each of the `size` studies in `data`."""
+    design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
     kind = MEASURES[measure]
     value = kind.values(subset).reshape(size, -1, 2)
@@ -231,7 +247,7 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
             mean.bounded_interval(chance, **{key: x[k] for key, x in bounds.items()})
             for k, mean in enumerate(means[name])
         ]
-    whole = design.person, design.pair
+    whole = design.person, design.item
     surveyed = ceilings.surveyed
     for k in range(size):
         said = {name: means[name][k] for name in means} | {"value": means["a"][k]}
@@ -243,6 +259,11 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
         differences = value[k, :, 0] - value[k, :, 1]
         naive = wilcoxon_signed_rank(differences[~np.isnan(differences)], method="asymptotic")
         yield Said(said, {name: bounds[k] for name, bounds in intervals.items()}, naive.p)
+
+
+def _of_items(data: TrialData, design: CellDesign) -> CellDesign:
+    """Return a design of pairs as one of their items."""
+    return CellDesign(design.person, data.item[data.pair[: len(design.person)]])
 
 
 def _tilted(
@@ -268,4 +289,4 @@ def _side(design: CellDesign, cells: np.ndarray) -> tuple[np.ndarray, CellDesign
     if there.all():
         return np.arange(len(cells)), design, cells
     person = np.unique(design.person[there], return_inverse=True)[1]
-    return np.flatnonzero(there), CellDesign(person, design.pair[there]), cells[there]
+    return np.flatnonzero(there), CellDesign(person, design.item[there]), cells[there]

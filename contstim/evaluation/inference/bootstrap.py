@@ -76,8 +76,8 @@ def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Dra
     """Draw B = `n_draws` resamples with replacement.
 
     With ``group`` whole groups are drawn, with ``participant`` participants within their group
-    (within the drawn groups if both are named), with ``pair`` sentence pairs; pairs are crossed
-    with people, so that the counts multiply.
+    (within the drawn groups if both are named), with ``pair`` sentence pairs, whole items where
+    pairs were made of one another; pairs are crossed with people, so that the counts multiply.
 
     Raises
     ------
@@ -108,10 +108,10 @@ def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Dra
             people[:, members] = rng.multinomial(trials, share)
     pairs: FloatArray | None = None
     if "pair" in levels:
-        n_pairs = data.n_pairs
-        counts = rng.multinomial(n_pairs, np.full(n_pairs, 1 / n_pairs), size=n_draws)
-        pairs = counts.astype(np.float64)
-        sizes.append(n_pairs)
+        n_items = data.n_items
+        counts = rng.multinomial(n_items, np.full(n_items, 1 / n_items), size=n_draws)
+        pairs = counts.astype(np.float64)[:, data.item]
+        sizes.append(n_items)
     return Draws(people, pairs, min(sizes, default=n_people))
 
 

@@ -200,7 +200,7 @@ class _Cells:
             for cells, rows in ((self, rows_here), (other, rows_there))
         )
         chance, top = (None, 1.0) if scale is None else (scale.chance, scale.top)
-        everybody = data.participant, data.pair, population
+        everybody = data.participant, data.item[data.pair], population
         return difference_of(first, second, *everybody, chance, top=top, from_ceiling=from_ceiling)
 
     def _of_people(self, people: IntArray) -> BoolArray:

@@ -3,8 +3,9 @@
 A study's claim is about people and sentences like those at hand, so both are a sample, crossed:
 every participant judged several pairs and most pairs were judged by several participants. What is
 averaged is written as one number per choice (a *cell*: this participant, this pair); the mean
-weighs participants alike. Its variance has a part from participants, one from pairs, and one from
-what is left, and no bootstrap is needed to find them.
+weighs participants alike. Pairs that were made of one another are one *item*, and items are what
+is sampled; a pair without kin is an item of its own. The variance of the mean has a part from
+participants, one from items, and one from what is left, and no bootstrap is needed to find them.
 
 Measures that are no plain means over trials, such as the signed-rank cosine, enter by the
 influence of each trial (the infinitesimal jackknife, Jaeckel 1972): numbers whose mean is the
@@ -113,7 +114,7 @@ class SampledMean:
         level
             How often the interval is to hold the mean.
         tilted
-            The value if pairs weigh `STEP` times their `CellDesign.lean` less, and more: where
+            The value if items weigh `STEP` times their `CellDesign.lean` less, and more: where
             both are not as far from it, on this scale, the ends follow the bend. They are where
             the value comes as pairs weigh ever less, or more, up to Student's quantile t: those
             of percentile intervals along the direction of steepest change (DiCiccio & Efron
@@ -249,35 +250,40 @@ class BoundedDifference(SampledMean):
 
 @dataclass(frozen=True, eq=False)
 class CellDesign:
-    """Which of N participants judged which of K pairs: C cells.
+    """Which of N participants judged pairs of which of K items: C cells.
 
     Attributes
     ----------
-    person, pair
-        Codes of each cell's participant and pair, shape (C,); a participant has a pair once.
+    person, item
+        Codes of each cell's participant and item, shape (C,). A participant has as many cells of an
+        item as they judged pairs of it; one each where every pair is an item of its own.
 
     Notes
     -----
     With weights w_c = 1 / (N n_p) for the n_p cells of participant p and deviations
     e_c = x_c - mean, let Q_p, Q_i and Q_e be the sums of squares of w e added up by participant, by
-    pair and by cell. The variance of the mean is estimated by a_p Q_p + a_i Q_i + a_e Q_e: the
-    coefficients are those that make it unbiased if x sums independent effects of participant,
-    pair and cell, whatever cells are missing. With all cells present this is the textbook
-    (MS_p + MS_i - MS_e) / (N K); with many participants and pairs the coefficients tend to 1, 1
-    and -1, which needs no such model. The estimate is never taken to be less than
-    Q_e, that of cells without effects of participant or pair. Degrees of freedom are
-    Satterthwaite's, with d_p = 1 / sum w_p^2 - 1 for participants, d_i likewise for pairs, and
-    d_p d_i for cells; no fewer than the smaller of d_p and d_i, which his formula undercuts where
-    the parts all but cancel, and d_p d_i where the estimate is that of cells alone.
+    item, and by both: a *block* is what one participant judged of one item, a single cell where
+    each pair is an item of its own. The variance of the mean is estimated by
+    a_p Q_p + a_i Q_i + a_e Q_e: the coefficients are those that make it unbiased if the mean of a
+    block sums independent effects of participant, item and block, whatever blocks are missing; what
+    the pairs of an item add of their own is in the effects of item and block. With all blocks
+    present and alike in size this is the textbook (MS_p + MS_i - MS_e) / (N K); with many
+    participants and items the coefficients tend to 1, 1 and -1, which needs no such model. The
+    estimate is never taken to be less than Q_e, that of blocks without effects of participant or
+    item. Degrees of freedom are Satterthwaite's, with d_p = 1 / sum w_p^2 - 1 for participants, d_i
+    likewise for items, and d_p d_i for blocks; no fewer than the smaller of d_p and d_i, which his
+    formula undercuts where the parts all but cancel, and d_p d_i where the estimate is that of
+    blocks alone.
 
     Sources: Cameron, Gelbach & Miller (2011), doi 10.1198/jbes.2010.07136, for the sum of three
-    parts; Gao & Owen (2017), doi 10.1214/17-EJS1236, for moments with missing cells; Schütt et al.
-    (2023), doi 10.7554/eLife.82566, who correct a two-factor bootstrap to the same end: naive
-    resampling of both estimates the part of the cells three times.
+    parts: clusters of either kind, and their intersections; Gao & Owen (2017), doi
+    10.1214/17-EJS1236, for moments with missing cells; Schütt et al. (2023), doi
+    10.7554/eLife.82566, who correct a two-factor bootstrap to the same end: naive resampling of
+    both estimates the part of the cells three times.
     """
 
     person: IntArray
-    pair: IntArray
+    item: IntArray
 
     @cached_property
     def weight(self) -> FloatArray:
@@ -286,38 +292,52 @@ class CellDesign:
         return np.asarray(1.0 / (np.count_nonzero(sizes) * sizes[self.person]))
 
     @cached_property
+    def block(self) -> IntArray | None:
+        """The block of each cell, see `blocks_of`."""
+        return blocks_of(self.person, self.item)
+
+    @cached_property
+    def blocks(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Participant, item and weight of each block."""
+        if self.block is None:
+            return self.person, self.item, self.weight
+        first = np.unique(self.block, return_index=True)[1]
+        weight = np.bincount(self.block, self.weight).astype(np.float64)
+        return self.person[first], self.item[first], weight
+
+    @cached_property
     def _squares(self) -> tuple[float, float, float]:
-        """Sums of squared weights of participants, pairs and cells."""
-        w = self.weight
-        by_person, by_pair = np.bincount(self.person, w), np.bincount(self.pair, w)
-        return float(by_person @ by_person), float(by_pair @ by_pair), float(w @ w)
+        """Sums of squared weights of participants, items and blocks."""
+        person, item, w = self.blocks
+        by_person, by_item = np.bincount(person, w), np.bincount(item, w)
+        return float(by_person @ by_person), float(by_item @ by_item), float(w @ w)
 
     @cached_property
     def _moments(self) -> FloatArray:
         """Expectation of each Q (rows) if one component alone had variance 1 (columns)."""
-        w = self.weight
-        by_person, by_pair = np.bincount(self.person, w), np.bincount(self.pair, w)
-        of_person, of_pair = by_person[self.person], by_pair[self.pair]
+        person, item, w = self.blocks
+        by_person, by_item = np.bincount(person, w), np.bincount(item, w)
+        of_person, of_item = by_person[person], by_item[item]
         p2, i2, c2 = self._squares
         pp = p2 - 2 * (by_person**3).sum() + p2 * p2
-        ii = i2 - 2 * (by_pair**3).sum() + i2 * i2
+        ii = i2 - 2 * (by_item**3).sum() + i2 * i2
         ee = c2 - 2 * (w**3).sum() + c2 * c2
-        pi = c2 - 2 * (w * of_person * of_pair).sum() + p2 * i2
+        pi = c2 - 2 * (w * of_person * of_item).sum() + p2 * i2
         pe = c2 - 2 * (w * w * of_person).sum() + p2 * c2
-        ie = c2 - 2 * (w * w * of_pair).sum() + i2 * c2
+        ie = c2 - 2 * (w * w * of_item).sum() + i2 * c2
         return np.array([[pp, pi, pe], [pi, ii, ie], [pe, ie, ee]])
 
     @cached_property
     def coefficients(self) -> FloatArray:
         """a_p, a_i and a_e."""
-        # Where each pair has one cell, pairs and cells are one; any solution will do.
+        # Where each item has one block, items and blocks are one; any solution will do.
         scale = np.sqrt(self._squares)
         scaled = self._moments / np.outer(scale, scale)
         return np.asarray(np.linalg.lstsq(scaled, scale, rcond=1e-10)[0] / scale)
 
     @cached_property
     def sizes(self) -> tuple[float, float]:
-        """Numbers of participants and of pairs, counted by their weight in the mean."""
+        """Numbers of participants and of items, counted by their weight in the mean."""
         p2, i2, _ = self._squares
         return 1 / p2, 1 / i2
 
@@ -331,24 +351,38 @@ class CellDesign:
         return np.asarray(self.weight * (cells - self.average(cells)))
 
     def lean(self, cells: FloatArray, stderr: float) -> FloatArray:
-        """Return by how much each cell's pair is to weigh more to raise the mean, shape (C,).
+        """Return by how much each cell's item is to weigh more to raise the mean, shape (C,).
 
-        The direction of steepest change, as far as the part of pairs in one standard error goes.
+        The direction of steepest change, as far as the part of items in one standard error goes.
         """
-        total = np.bincount(self.pair, self.deviations(cells))
-        return np.asarray((total / max(stderr, float(np.sqrt(total @ total))))[self.pair])
+        total = np.bincount(self.item, self.deviations(cells))
+        return np.asarray((total / max(stderr, float(np.sqrt(total @ total))))[self.item])
 
     def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
         """Return the mean of `cells` (C,) over participants and its standard error."""
         average, deviations = self.average(cells), self.deviations(cells)
-        return mean_of(average, deviations, self.person, self.pair, (self,), population)
+        return mean_of(average, deviations, self.person, self.item, (self,), population)
+
+
+def blocks_of(person: IntArray, item: IntArray) -> IntArray | None:
+    """Return the block of each cell, shape (C,); None if each cell is a block of its own.
+
+    Parameters
+    ----------
+    person, item
+        Codes of each cell, shape (C,).
+    """
+    codes = person * (int(item.max(initial=0)) + 1) + item
+    block: IntArray
+    found, block = np.unique(codes, return_inverse=True)
+    return None if len(found) == len(codes) else block
 
 
 def mean_of(
     value: float,
     deviations: FloatArray,
     person: IntArray,
-    pair: IntArray,
+    item: IntArray,
     designs: tuple[CellDesign, ...],
     population: str = POPULATIONS[0],
 ) -> SampledMean:
@@ -361,7 +395,7 @@ def mean_of(
     deviations
         What each cell adds to it beyond its share, `CellDesign.deviations`, shape (C,); for a
         difference of means over different cells the difference of both, 0 where a cell is missing.
-    person, pair
+    person, item
         Codes of each cell, shape (C,).
     designs
         Of the means that it is made of; the less informative sets coefficients and degrees of
@@ -370,31 +404,33 @@ def mean_of(
         One of `POPULATIONS`.
     """
     people = min(design.sizes[0] for design in designs)
-    pairs = min(design.sizes[1] for design in designs)
+    items = min(design.sizes[1] for design in designs)
     both = population == POPULATIONS[0]
     fewest = _FEWEST_PEOPLE if both else FEWEST
     # Sizes are sums of squared weights, a little off whole numbers.
-    if people < fewest - 1e-9 or (both and pairs < FEWEST - 1e-9):
+    if people < fewest - 1e-9 or (both and items < FEWEST - 1e-9):
         return SampledMean(value, np.nan, np.nan)
     q_person = float((np.bincount(person, deviations) ** 2).sum())
     if not both:
         stderr = float(np.sqrt(q_person * people / (people - 1)))
         return SampledMean(value, stderr, people - 1, (1.0, 0.0), (people, np.inf))
-    q_pair = float((np.bincount(pair, deviations) ** 2).sum())
-    q = np.array([q_person, q_pair, deviations @ deviations])
+    q_item = float((np.bincount(item, deviations) ** 2).sum())
+    block = designs[0].block if len(designs) == 1 else blocks_of(person, item)
+    of_block = deviations if block is None else np.bincount(block, deviations)
+    q = np.array([q_person, q_item, of_block @ of_block])
     if q[2] == 0.0:
-        return SampledMean(value, 0.0, people + pairs - 2)
+        return SampledMean(value, 0.0, people + items - 2)
     parts = max((design.coefficients for design in designs), key=lambda a: float(a @ q)) * q
     variance = max(float(parts.sum()), float(q[2]))
-    df_person, df_pair = people - 1, pairs - 1
-    df = df_person * df_pair
+    df_person, df_item = people - 1, items - 1
+    df = df_person * df_item
     if variance > q[2]:
-        spread = parts**2 / np.array([df_person, df_pair, df_person * df_pair])
-        df = max(min(df_person, df_pair), variance**2 / float(spread.sum()))
+        spread = parts**2 / np.array([df_person, df_item, df_person * df_item])
+        df = max(min(df_person, df_item), variance**2 / float(spread.sum()))
     alone = np.maximum([q[0] - q[2], q[1] - q[2], q[2]], 0.0)
-    person, pair, _ = alone / alone.sum()
-    shares = float(person), float(pair)
-    return SampledMean(value, float(np.sqrt(variance)), df, shares, (people, pairs))
+    of_people, of_items, _ = alone / alone.sum()
+    shares = float(of_people), float(of_items)
+    return SampledMean(value, float(np.sqrt(variance)), df, shares, (people, items))
 
 
 #: Of a mean, the places of its cells among all C, their design, and their values.
@@ -405,7 +441,7 @@ def difference_of(
     first: Side,
     second: Side,
     person: IntArray,
-    pair: IntArray,
+    item: IntArray,
     population: str = POPULATIONS[0],
     chance: float | None = None,
     *,
@@ -418,7 +454,7 @@ def difference_of(
     ----------
     first, second
         The two means.
-    person, pair
+    person, item
         Codes of all cells, shape (C,).
     population
         One of `POPULATIONS`.
@@ -441,11 +477,11 @@ def difference_of(
         (here, design, _), (there, other, _) = first, second
         if design is other:  # the same cells: the others need no look
             beyond = deviations[0] - deviations[1]
-            return mean_of(value, beyond, design.person, design.pair, (design,), population)
-        beyond = np.zeros(len(pair))
+            return mean_of(value, beyond, design.person, design.item, (design,), population)
+        beyond = np.zeros(len(item))
         beyond[here] += deviations[0]
         beyond[there] -= deviations[1]
-        return mean_of(value, beyond, person, pair, (design, other), population)
+        return mean_of(value, beyond, person, item, (design, other), population)
 
     plain = apart(difference, deviations)
     if chance is None or (from_ceiling and not plain.value < 0):

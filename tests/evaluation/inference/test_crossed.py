@@ -122,9 +122,9 @@ def test_a_mixed_model_of_another_library_finds_the_same():
     rng = np.random.default_rng(3)
     n, p = 12, 15
     design = CellDesign(np.repeat(np.arange(n), p), np.tile(np.arange(p), n))
-    cells = 0.1 + 0.4 * rng.normal(size=n)[design.person] + 0.6 * rng.normal(size=p)[design.pair]
+    cells = 0.1 + 0.4 * rng.normal(size=n)[design.person] + 0.6 * rng.normal(size=p)[design.item]
     cells = cells + rng.normal(size=n * p)
-    table = pd.DataFrame({"y": cells, "person": design.person, "pair": design.pair, "all": 1})
+    table = pd.DataFrame({"y": cells, "person": design.person, "pair": design.item, "all": 1})
     fit = smf.mixedlm(
         "y ~ 1",
         table,

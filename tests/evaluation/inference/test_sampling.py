@@ -24,8 +24,8 @@ def crossed(n: int, k: int) -> CellDesign:
 
 def drawn(design: CellDesign, rng: np.random.Generator, person: float, pair: float) -> np.ndarray:
     people = person * rng.normal(size=design.person.max() + 1)
-    pairs = pair * rng.normal(size=design.pair.max() + 1)
-    return people[design.person] + pairs[design.pair] + rng.normal(size=len(design.person))
+    pairs = pair * rng.normal(size=design.item.max() + 1)
+    return people[design.person] + pairs[design.item] + rng.normal(size=len(design.person))
 
 
 def test_a_full_table_gives_the_textbook_variance() -> None:
@@ -61,10 +61,10 @@ def test_the_variance_is_unbiased_whatever_cells_are_missing(shape: str) -> None
     design = crossed(8, 12)
     if shape == "holes":
         stays = rng.random(96) < np.repeat(np.linspace(0.3, 1, 8), 12)
-        design = CellDesign(design.person[stays], design.pair[stays])
+        design = CellDesign(design.person[stays], design.item[stays])
     if shape == "groups":  # pairs of their own for each of four groups of two
-        stays = design.person // 2 == design.pair // 3
-        design = CellDesign(design.person[stays], design.pair[stays])
+        stays = design.person // 2 == design.item // 3
+        design = CellDesign(design.person[stays], design.item[stays])
     if shape == "one each":
         design = CellDesign(np.repeat(np.arange(8), 3), np.arange(24))
     variances, means = [], []
@@ -73,12 +73,86 @@ def test_the_variance_is_unbiased_whatever_cells_are_missing(shape: str) -> None
         deviations = design.deviations(x)
         q = [
             (np.bincount(design.person, deviations) ** 2).sum(),
-            (np.bincount(design.pair, deviations) ** 2).sum(),
+            (np.bincount(design.item, deviations) ** 2).sum(),
             deviations @ deviations,
         ]
         variances.append(design.coefficients @ np.array(q))
         means.append(design.weight @ x)
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.08)
+
+
+def plainly(design: CellDesign, x: np.ndarray) -> tuple[float, list[float], np.ndarray]:
+    """Mean, sums of squares and their expectations by component, each written as its sum."""
+    n_people = len(set(design.person))
+    weight = [1 / (n_people * sum(design.person == p)) for p in design.person]
+    mean = sum(w * value for w, value in zip(weight, x, strict=True))
+    blocks = sorted(set(zip(design.person, design.item, strict=True)))
+    cells = list(zip(design.person, design.item, weight, x, strict=True))
+    of_block = [sum(w for p, i, w, _ in cells if (p, i) == block) for block in blocks]
+    total = [sum(w * (v - mean) for p, i, w, v in cells if (p, i) == block) for block in blocks]
+    # What a component of variance 1 adds to a sum over some blocks, less the mean's own: each
+    # block's effect counts by whether it is in the sum, less the weight of the sum.
+    kinds = (lambda p, i: p, lambda p, i: i, lambda p, i: (p, i))
+    q, moments = [], np.zeros((3, 3))
+    for row, kind in enumerate(kinds):
+        sums = {kind(*block): 0.0 for block in blocks}
+        for block, part in zip(blocks, total, strict=True):
+            sums[kind(*block)] += part
+        q.append(sum(value**2 for value in sums.values()))
+        for column, component in enumerate(kinds):
+            for name in sums:
+                inside = [w * (kind(*b) == name) for b, w in zip(blocks, of_block, strict=True)]
+                share = sum(inside)
+                effects = {component(*block): 0.0 for block in blocks}
+                for block, w, here in zip(blocks, of_block, inside, strict=True):
+                    effects[component(*block)] += here - share * w
+                moments[row, column] += sum(value**2 for value in effects.values())
+    return mean, q, moments
+
+
+def test_items_are_what_is_sampled_and_their_pairs_are_added_up() -> None:
+    rng = np.random.default_rng(11)
+    stays = rng.random(6 * 15) < 0.7
+    design = crossed(6, 15)
+    design = CellDesign(design.person[stays], design.item[stays] // 3)
+    x = rng.normal(size=len(design.person))
+    mean, q, moments = plainly(design, x)
+    found = design.mean(x)
+    assert found.value == pytest.approx(mean, abs=1e-13)
+    # The coefficients that make the sums add up to what each component adds to the variance.
+    squares = np.array(design._squares)
+    coefficients = np.linalg.solve(moments.T, squares)
+    assert design.coefficients == pytest.approx(coefficients, rel=1e-9)
+    assert found.stderr**2 == pytest.approx(max(coefficients @ q, q[2]), rel=1e-9)
+
+
+def test_pairs_of_items_of_one_size_are_averaged() -> None:
+    rng = np.random.default_rng(12)
+    design = crossed(9, 20)
+    x = drawn(design, rng, 0.5, 0.5)
+    nested = CellDesign(design.person, design.item // 4)
+    averaged = crossed(9, 5).mean(x.reshape(9, 5, 4).mean(axis=2).ravel())
+    found = nested.mean(x)
+    for name in ("value", "stderr", "df"):
+        assert getattr(found, name) == pytest.approx(getattr(averaged, name), rel=1e-12)
+    assert found.shares == pytest.approx(averaged.shares, rel=1e-12)
+    # A pair more of each, the same as the first, says nothing new.
+    twice = CellDesign(np.repeat(design.person, 2), np.repeat(design.item, 2))
+    assert twice.mean(np.repeat(x, 2)).stderr == pytest.approx(design.mean(x).stderr, rel=1e-12)
+
+
+def test_a_difference_over_different_pairs_of_one_item_has_their_covariance() -> None:
+    rng = np.random.default_rng(13)
+    whole = crossed(9, 20)
+    item = whole.item % 10  # the first ten pairs are kin of the last
+    first = whole.item < 10
+    one = CellDesign(whole.person[first], item[first])
+    two = CellDesign(whole.person[~first], item[~first])
+    x = drawn(one, rng, 0.5, 0.5)
+    sides = (np.flatnonzero(first), one, x), (np.flatnonzero(~first), two, x + 0.25)
+    found = difference_of(*sides, whole.person, item)
+    assert found.value == pytest.approx(-0.25)
+    assert found.stderr == pytest.approx(0.0, abs=1e-12)
 
 
 def test_five_percent_of_null_studies_are_significant() -> None:
@@ -212,7 +286,7 @@ def test_a_bent_interval_is_that_of_the_value_along_the_bend() -> None:
 def test_a_difference_of_cosines_is_tested_on_fishers_scale(chance: float) -> None:
     rng = np.random.default_rng(10)
     design = crossed(9, 14)
-    people = design.person, design.pair
+    people = design.person, design.item
     way = 1 - chance
     first = chance + way * (0.6 + drawn(design, rng, 0.1, 0.1) / 10)
     second = chance + way * (0.3 + drawn(design, rng, 0.3, 0.1) / 10)
@@ -269,7 +343,7 @@ def test_rounding_makes_no_difference_of_cells_that_are_all_alike() -> None:
         mean = design.mean(np.full(7 * n, 0.5))
         assert (mean.value, mean.stderr, mean.p_chance(0.5)) == (0.5, 0.0, 1.0)
         side = (np.arange(7 * n), design, np.full(7 * n, 0.7))
-        apart = difference_of(side, side, design.person, design.pair)
+        apart = difference_of(side, side, design.person, design.item)
         assert (apart.value, apart.p()) == (0.0, 1.0)
 
 
@@ -282,9 +356,9 @@ def test_cells_that_are_all_alike_leave_no_doubt() -> None:
 def test_a_difference_over_different_pairs_adds_both_variances() -> None:
     rng = np.random.default_rng(8)
     whole = crossed(12, 40)
-    first = whole.pair < 20
-    one = CellDesign(whole.person[first], whole.pair[first])
-    two = CellDesign(whole.person[~first], whole.pair[~first] - 20)
+    first = whole.item < 20
+    one = CellDesign(whole.person[first], whole.item[first])
+    two = CellDesign(whole.person[~first], whole.item[~first] - 20)
     p, differences, squares = [], [], []
     for _ in range(1500):
         x = drawn(whole, rng, 0.3, 0.6)
@@ -292,7 +366,7 @@ def test_a_difference_over_different_pairs_adds_both_variances() -> None:
         deviations[first] = one.deviations(x[first])
         deviations[~first] = -two.deviations(x[~first])
         value = float(one.weight @ x[first] - two.weight @ x[~first])
-        mean = mean_of(value, deviations, whole.person, whole.pair, (one, two))
+        mean = mean_of(value, deviations, whole.person, whole.item, (one, two))
         p.append(mean.p())
         differences.append(value)
         squares.append(mean.stderr**2)
@@ -334,7 +408,7 @@ def test_so_many_more_decide_with_probability_four_fifths(shares: tuple[float, f
 def test_fishers_scale_ends_at_the_ceiling(model_is: str) -> None:
     """A model that is above the ceiling by chance is not the surer of it for being near to 1."""
     design = crossed(10, 20)
-    people = design.person, design.pair
+    people = design.person, design.item
     cells = np.ones((2, 200))
     cells[0, ::12] = 0.0  # right in 183 of 200
     cells[1, ::5] = 0.0  # and in 160

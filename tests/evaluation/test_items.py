@@ -1,0 +1,161 @@
+"""Pairs that were made of one another are one item, and items are what is sampled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.evaluation import EvaluationOptions, evaluate
+from contstim.evaluation.items import checked_items, guessed_items, item_codes, kin
+from contstim.evaluation.result import Evaluation
+from contstim.evaluation.simulate import exact_interval
+from contstim.evaluation.wording import methods_sentences
+
+N_PEOPLE, N_ITEMS, PER_ITEM = 12, 8, 3
+N_PAIRS = N_ITEMS * PER_ITEM
+
+
+def study(seed: int = 0, shared: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """People follow two models alike, on pairs of which three at a time are alike."""
+    rng = np.random.default_rng(seed)
+    of = np.arange(N_PAIRS) // PER_ITEM
+    parts = rng.normal(size=(N_ITEMS, 3)), rng.normal(size=(N_PAIRS, 3))
+    models = np.sqrt(shared) * parts[0][of] + np.sqrt(1 - shared) * parts[1]
+    felt = models.sum(axis=1) + rng.normal(size=(N_PEOPLE, N_PAIRS))
+    pair = np.tile(np.arange(N_PAIRS), N_PEOPLE)
+    words = [f"{chr(97 + k)} frame{k} text{k}" for k in range(N_PAIRS)]
+    choices = pd.DataFrame(
+        {
+            "participant": np.repeat(np.arange(N_PEOPLE), N_PAIRS),
+            "sentence_1": [f"{words[k]} one" for k in pair],
+            "sentence_2": [f"{words[k]} two{k} more" for k in pair],
+            "rating": np.where(felt.ravel() > 0, 2.5, -2.5),
+        }
+    )
+    scores = pd.DataFrame(
+        {
+            "sentence": [f"{w} one" for w in words]
+            + [f"{w} two{k} more" for k, w in enumerate(words)],
+            "a": [*np.zeros(N_PAIRS), *models[:, 0]],
+            "b": [*np.zeros(N_PAIRS), *models[:, 1]],
+        }
+    )
+    return choices, scores
+
+
+def of_items(choices: pd.DataFrame) -> pd.DataFrame:
+    """The choices with the column `item`."""
+    number = choices["sentence_1"].str.extract(r"frame(\d+)")[0].astype(int) // PER_ITEM
+    return choices.assign(item=[f"frame {n}" for n in number])
+
+
+def test_a_pair_that_is_an_item_of_its_own_changes_nothing() -> None:
+    choices, scores = study()
+    options = {"measures": ("accuracy", "signed_rank_cosine")}
+    plain = evaluate(choices, scores, **options)
+    for item in (choices["sentence_2"], np.nan):
+        single = evaluate(choices.assign(item=item), scores, **options)
+        pd.testing.assert_frame_equal(single.models, plain.models, check_exact=True)
+        pd.testing.assert_frame_equal(single.comparisons, plain.comparisons, check_exact=True)
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
+def test_items_enter_values_differences_and_ceilings(measure: str) -> None:
+    choices, scores = study()
+    plain, found = (
+        evaluate(table, scores, measures=(measure,)) for table in (choices, of_items(choices))
+    )
+    for name in ("value", "ceiling_lower", "ceiling_upper"):
+        assert found.models[name].tolist() == plain.models[name].tolist()
+    for ends in (("ci_low", "ci_high"), ("ceiling_lower_ci_low", "ceiling_lower_ci_high")):
+        widths = [np.subtract(r.models[ends[1]], r.models[ends[0]]) for r in (plain, found)]
+        assert (widths[1] > 1.2 * widths[0]).all()
+    assert (found.models["df"] < plain.models["df"]).all()
+    one, other = plain.comparisons.iloc[0], found.comparisons.iloc[0]
+    assert other["stderr"] > one["stderr"]
+    assert other["more_sentences"] > one["more_sentences"]
+
+
+def test_five_percent_of_null_studies_are_found_with_items() -> None:
+    with_items, without = [], []
+    for seed in range(100):
+        choices, scores = study(seed)
+        given = {"measures": ("accuracy",), "seed": 0}
+        without.append(evaluate(choices, scores, **given).comparisons["p"].iloc[0] < 0.05)
+        tested = evaluate(of_items(choices), scores, **given)
+        with_items.append(tested.comparisons["p"].iloc[0] < 0.05)
+    low, high = exact_interval(sum(with_items), len(with_items))
+    assert low < 0.05 < high
+    assert np.mean(without) > 0.2
+
+
+def text_of(result: Evaluation) -> str:
+    """The methods paragraph on tests."""
+    return " ".join(methods_sentences(result))
+
+
+def test_the_report_says_what_was_taken_for_a_sample() -> None:
+    choices, scores = study()
+    assert "No column 'item' says which pairs" in text_of(evaluate(choices, scores))
+    text = text_of(evaluate(of_items(choices), scores))
+    assert "participants, to items and to the rest" in text
+    assert f"{N_PAIRS} pairs are {N_ITEMS} items" in text
+    single = text_of(evaluate(choices.assign(item=choices["sentence_1"]), scores))
+    assert "item" not in single
+
+
+def test_a_column_that_numbers_places_is_not_used() -> None:
+    choices, scores = study()
+    places = choices.assign(item=np.random.default_rng(1).permutation(len(choices)) % N_PAIRS)
+    result = evaluate(places, scores)
+    plain = evaluate(choices, scores)
+    pd.testing.assert_frame_equal(result.comparisons, plain.comparisons)
+    (note,) = (n for n in result.provenance.notes if "'item'" in n)
+    assert "more than one item and was not used: every pair counts as an item of its own." in note
+    assert checked_items(of_items(choices))[1] == []
+
+
+def test_kin_without_a_column_are_warned_of() -> None:
+    choices, scores = study()
+    texts = list(scores["sentence"])
+    assert not any("share a sentence" in n for n in evaluate(choices, scores).provenance.notes)
+    shared = choices.replace({"sentence_2": dict.fromkeys(texts, "the same to all")})
+    rows = pd.DataFrame({"sentence": ["the same to all"], "a": [0.5], "b": [0.1]})
+    result = evaluate(shared, pd.concat([scores, rows]))
+    assert any(
+        n.startswith(f"{N_PAIRS} of {N_PAIRS} sentence pairs share a sentence with another pair")
+        for n in result.provenance.notes
+    )
+    these = evaluate(shared, pd.concat([scores, rows]), population="these sentences")
+    assert not any("share a sentence" in n for n in these.provenance.notes)
+
+
+def test_codes_of_items() -> None:
+    pairs = pd.DataFrame({"item": ["b", None, "a", "b", None]})
+    assert item_codes(pairs).tolist() == [0, 1, 2, 0, 3]
+    assert item_codes(pd.DataFrame(index=range(3))).tolist() == [0, 1, 2]
+
+
+def test_items_are_guessed_from_the_words() -> None:
+    table = pd.DataFrame(
+        {
+            "sentence_1": ["The boy sees a dog", "The man sees a dog", "He left early today"],
+            "sentence_2": ["The boy see a dog", "The man see a dog", "He leave early today"],
+        }
+    )
+    numbers, note = guessed_items(pd.concat([table, table.iloc[::-1]], ignore_index=True))
+    assert numbers.tolist() == [1, 1, 2, 2, 1, 1]
+    assert note.startswith("3 sentence pairs were taken for 2 items")
+    assert guessed_items(table.iloc[1:]) is None
+    assert kin(table).startswith("2 of 3 sentence pairs share")
+    assert kin(table.assign(item=1)) == ""
+
+
+def test_the_rank_tests_resample_items() -> None:
+    choices, scores = study()
+    ask = {"inference": "signed-rank", "measures": ("accuracy",)}
+    plain, found = (evaluate(t, scores, **ask).models for t in (choices, of_items(choices)))
+    widths = [(r["ci_high"] - r["ci_low"]).to_numpy() for r in (plain, found)]
+    assert (widths[1] > 1.2 * widths[0]).all()
+    assert EvaluationOptions().inference == "crossed"
