@@ -37,11 +37,11 @@ def checked_items(choices: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         clash = distinct[distinct.duplicated(_KEYS)]
         if clash.empty:
             return choices, []
-        one, two = clash.iloc[0][_KEYS]
+        first, second = clash.iloc[0][_KEYS]
         choices = choices.drop(columns="item")
         return choices, [
-            f"The column 'item' gives {one!r} / {two!r} more than one item and was not used: every "
-            "pair counts as an item of its own."
+            f"The column 'item' gives {first!r} / {second!r} more than one item and was not used: "
+            "every pair counts as an item of its own."
         ]
     return choices, []
 
@@ -78,7 +78,8 @@ def guessed_items(table: pd.DataFrame) -> tuple[pd.Series, str] | None:
     if max(numbers, default=0) == len(pairs):
         return None
     of_pair = dict(zip(pairs, numbers, strict=True))
+    items = f"{max(numbers)} item{'s' * (max(numbers) > 1)}"
     return ordered.map(of_pair), (
-        f"{len(pairs)} sentence pairs were taken for {max(numbers)} items, since of one item they "
-        "share a sentence, or all words but one or two; if that is wrong, give a column 'item'."
+        f"{len(pairs)} sentence pairs were taken for {items}: those of one share a sentence, or "
+        "all words but one or two. If that is wrong, give a column 'item'."
     )

@@ -186,7 +186,7 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
         ),
         "item": Column("number of the sentences in the design", "integer", least=1)
         if numbered_by(study.design.columns) == "item"
-        else Column("the item of which the sentence is one version"),
+        else Column("the item that this was made from, of which there are other versions"),
         "expected": Column(
             "what is right, where anything is: a sentence (1 or 2), a side or answer"
         ),

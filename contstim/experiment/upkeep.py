@@ -330,6 +330,9 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
     groups = {of_group(rows_of_one): number for number, rows_of_one in _by(old, "group").items()}
     name = numbered_by(old[0])
     items = {of_row(row): row.get(name, "") for row in old}
+    kin = {of_row(row): row.get("item", "") for row in old}
+    # What `old` calls the items of `new`, by a pair of theirs that both have.
+    called = {row["item"]: kin[of_row(row)] for row in new if "item" in row and of_row(row) in kin}
     last = max(int(row["participant"]) for row in old)
     last_item = max((int(item) for item in items.values() if item), default=0)
     group_of = {number: of_group(rows_of_one) for number, rows_of_one in _by(new, "group").items()}
@@ -351,6 +354,8 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
             renamed = {"participant": str(last), "group": groups[pairs]}
             if name in row:
                 renamed[name] = items[of_row(row)]
+            if name != "item" and "item" in row:
+                renamed["item"] = kin.get(of_row(row), called.get(row["item"], row["item"]))
             added.append({**row, **renamed})
     return added
 

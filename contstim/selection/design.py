@@ -20,6 +20,7 @@ from contstim.selection.allocation import TrialCells, allocate, separate_words
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence, split_word
+from contstim.text.items import number_items
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (
@@ -106,11 +107,13 @@ def design_trials(
     pandas.DataFrame
         A row per participant and trial, in the order of presentation: ``participant, group, trial,
         condition, sentence_1, sentence_2, model_1, model_2`` as in
-        :data:`contstim.tables.CHOICES`, then ``item`` (the same for all who see the same two
-        sentences), ``side_1`` (``left`` or ``right``: where sentence 1 is shown) and ``catch``.
-        Participants, groups, trials and items count from 1. In a catch trial sentence 1 is the
-        natural one. Random and catch trials have no models (missing). In ``.attrs``: ``seed``,
-        ``layout``, ``trials`` (per participant), ``word_repeats`` (before and after).
+        :data:`contstim.tables.CHOICES`, then ``stimulus`` (the same for all who see the same two
+        sentences), ``item`` (the same for all trials made of one natural sentence, and for those
+        that share a sentence: what :func:`contstim.evaluate` takes as sampled), ``side_1``
+        (``left`` or ``right``: where sentence 1 is shown) and ``catch``. Participants, groups,
+        trials, stimuli and items count from 1. In a catch trial sentence 1 is the natural one.
+        Random and catch trials have no models (missing). In ``.attrs``: ``seed``, ``layout``,
+        ``trials`` (per participant), ``word_repeats`` (before and after).
 
     Raises
     ------
@@ -150,7 +153,8 @@ def design_trials(
             f"{layout.participants} participants in each of {layout.groups} groups would see "
             f"{rows} trials together, more than {_MOST_ROWS}; ask for fewer"
         )
-    items.insert(0, "item", np.arange(1, len(items) + 1))
+    items.insert(0, "stimulus", np.arange(1, len(items) + 1))
+    items["item"] = number_items(items[["sentence_1", "sentence_2", "origin"]].to_numpy())
     cells = _cells(items, layout.groups)
     allocated = allocate(cells, np.concatenate(starts), rng)
     repeats = None
@@ -187,6 +191,7 @@ def _selected(
         require_columns(frame, columns, what)
         named = _named(frame, what)
         table = _sentences(named, [c for c in columns if c not in ("model_1", "model_2")], what)
+        table["origin"] = table["natural" if "natural" in columns else "sentence_1"]
         made = [_items(table, condition, _SIDES[condition]) for condition in wanted]
         number = _order(made[0], layout.groups, wanted[0], rng)
         parts += made
@@ -220,8 +225,8 @@ def _sentences(frame: pd.DataFrame, columns: Sequence[str], what: str) -> pd.Dat
 
 def _items(table: pd.DataFrame, condition: str, columns: tuple[str, str]) -> pd.DataFrame:
     """Return the stimuli of a condition: its sentences are in these columns of the table."""
-    items = table[[*columns, "model_1", "model_2"]].reset_index(drop=True)
-    items.columns = pd.Index(["sentence_1", "sentence_2", "model_1", "model_2"])
+    items = table[[*columns, "model_1", "model_2", "origin"]].reset_index(drop=True)
+    items.columns = pd.Index(["sentence_1", "sentence_2", "model_1", "model_2", "origin"])
     items.insert(0, "condition", condition)
     return items
 
@@ -283,7 +288,7 @@ def _fillers(
     for condition, rows in (("random_natural", pairs), ("catch", catch)):
         if rows:
             frame = pd.DataFrame(rows, columns=["sentence_1", "sentence_2"], dtype=object)
-            unnamed = frame.assign(model_1=None, model_2=None)
+            unnamed = frame.assign(model_1=None, model_2=None, origin=frame["sentence_1"])
             frames.append(_items(unnamed, condition, ("sentence_1", "sentence_2")))
     return frames
 
@@ -332,7 +337,7 @@ def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int
             tables.append(table)
     trials: pd.DataFrame = pd.concat(tables, ignore_index=True)
     trials["catch"] = trials["condition"] == "catch"
-    return trials[[*CHOICES[:8], "item", "side_1", "catch"]]
+    return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "catch"]]
 
 
 _COLUMNS = (*CHOICES[:8], "side_1", "catch")

@@ -39,11 +39,11 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
             pair = above[pair]
         return pair
 
-    for number, own in enumerate(keys):
+    for number, origins in enumerate(keys):
         above.append(number)
-        for key in own:
-            one, other = sorted((root(first.setdefault(key, number)), root(number)))
-            above[other] = one
+        for key in origins:
+            kept, joined = sorted((root(first.setdefault(key, number)), root(number)))
+            above[joined] = kept
     roots = [root(pair) for pair in range(len(above))]
     names = {pair: name for name, pair in enumerate(dict.fromkeys(roots), start=1)}
     return [names[pair] for pair in roots]

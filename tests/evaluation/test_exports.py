@@ -294,6 +294,21 @@ def test_the_expected_sentence_of_catch_trials_is_read_by_its_column() -> None:
     assert "expected" not in read_choices(gorilla().assign(expected="a note")).choices
 
 
+def test_items_are_guessed_and_said_where_no_column_tells_them() -> None:
+    own = gorilla()
+    assert "item" not in read_choices(own).choices  # half of the words are no frame
+    own[["SentenceA", "SentenceB"]] = "It was said that " + own[["SentenceA", "SentenceB"]]
+    read = read_choices(own)
+    assert set(read.choices["item"]) == {1}
+    assert read.notes[-1] == (
+        "2 sentence pairs were taken for 1 item: those of one share a sentence, or all words but "
+        "one or two. If that is wrong, give a column 'item'."
+    )
+    given = read_choices(own.assign(frame=own["Trial Number"]), columns={"item": "frame"})
+    assert set(given.choices["item"]) == {1, 2}
+    assert not any("were taken for" in note for note in given.notes)
+
+
 def test_items_sides_and_further_columns_are_kept(tmp_path: Path) -> None:
     own = gorilla().assign(item=[f"frame {n}" for n in (1, 2, 1, 2, 1, 1)], age=30, kind_1="S")
     table = read_choices(own).choices

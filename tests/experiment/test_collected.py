@@ -50,11 +50,12 @@ def filled(study: Study) -> Study:
 def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> None:
     choices = read_collected(filled).choices
     assert len(choices) == 6 + 6 + 2 + 1  # of LEFT's three answers one is to a check
-    keys = ["trial", "condition", "sentence_1", "sentence_2", "side_1", "item", "group"]
+    keys = ["trial", "condition", "sentence_1", "sentence_2", "side_1", "stimulus", "group"]
     for who, own in choices.groupby("participant"):
         assert re.fullmatch("[0-9a-f]{16}", str(who))
         wanted = trials[trials["participant"] == own["assignment"].iloc[0]]
-        wanted = wanted[wanted["item"].isin(own["item"])]
+        wanted = wanted[wanted["stimulus"].isin(own["stimulus"])]
+        assert own["item"].tolist() == wanted["item"].astype(str).tolist()
         assert own[keys].to_numpy().tolist() == wanted[keys].to_numpy().tolist()
         pairs = own[["model_1", "model_2"]].astype(object)
         assert pairs.where(pairs.notna(), None).to_numpy().tolist() == (

@@ -47,7 +47,7 @@ def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.Da
         shown = design.trials[int(assignment)]
         assert [t.number for t in shown] == [*range(1, 7)]
         for trial, row in zip(shown, own.to_dict("records"), strict=True):
-            assert trial.trial == f"t{row['item']}"
+            assert trial.trial == f"t{row['stimulus']}"
             assert trial.condition == row["condition"]
             one = trial.shown[row["side_1"]]
             two = trial.shown["right" if row["side_1"] == "left" else "left"]
@@ -61,7 +61,7 @@ def test_items_are_found_where_the_table_does_not_number_them(
     study: Study, trials: pd.DataFrame
 ) -> None:
     path = study.folder / "trials.csv"
-    trials.drop(columns="item").to_csv(path, index=False)
+    trials.drop(columns=["stimulus", "item"]).to_csv(path, index=False)
     design = read_study(study.folder).design
     ids = [
         {t.trial: {*t.shown.values()} for t in design.trials[assignment]}
@@ -239,9 +239,11 @@ def test_faults_in_further_tables(study: Study, text: str, message: str) -> None
         (lambda t: t.assign(group=range(len(t))), "row 1: group is '0'"),
         (lambda t: t.assign(group=t["trial"]), "row 2: participant 1 is in groups 1 and 2"),
         (lambda t: t.assign(trial=1), "row 2: participant 1 has trial 1 twice"),
-        (lambda t: t.assign(item=1), "row 2: item 1 has other sentences"),
-        (lambda t: t.drop(columns="item").assign(sentence_1="x", sentence_2="y", condition="c",
-                                                 model_1="", model_2=""), "has item 1 twice"),
+        (lambda t: t.assign(stimulus=1), "row 2: stimulus 1 has other sentences"),
+        (lambda t: t.drop(columns="stimulus").assign(item=1), "row 2: item 1 has other sentences"),
+        (lambda t: t.drop(columns=["stimulus", "item"]).assign(
+            sentence_1="x", sentence_2="y", condition="c", model_1="", model_2=""
+        ), "has item 1 twice"),
         (lambda t: t[t["trial"] != 2], "the 5 trials of participant 1 are not numbered 1 to 5"),
         (lambda t: t.assign(sentence_1="x" * 3000), "row 1: sentence_1 is 'xxx"),
     ],

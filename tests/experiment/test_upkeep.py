@@ -176,14 +176,29 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
 
 
 def test_lists_without_item_numbers_extend_too(study: Study, tmp_path: Path) -> None:
-    table = make_trials().drop(columns="item")
+    numbers = ["stimulus", "item"]
+    table = make_trials().drop(columns=numbers)
     table.to_csv(study.folder / "trials.csv", index=False)
-    make_trials(participants=3).drop(columns="item").to_csv(tmp_path / "more.csv", index=False)
+    make_trials(participants=3).drop(columns=numbers).to_csv(tmp_path / "more.csv", index=False)
     before = lists(read_study(study.folder))
     assert extend_study(read_study(study.folder), tmp_path / "more.csv") == [5, 6]
     after = lists(read_study(study.folder))
     assert {assignment: after[assignment] for assignment in before} == before
     assert isinstance(pd.read_csv(study.folder / "trials.csv"), pd.DataFrame)
+
+
+def test_items_keep_their_names_where_a_study_is_extended(study: Study, tmp_path: Path) -> None:
+    before, more = make_trials(), make_trials(participants=3)
+    before["item"] = before["stimulus"] // 2
+    before.to_csv(study.folder / "trials.csv", index=False)
+    # The further table calls items otherwise.
+    more["item"] = [f"n{number // 2}" for number in more["stimulus"]]
+    more.to_csv(tmp_path / "more.csv", index=False)
+    extend_study(read_study(study.folder), tmp_path / "more.csv")
+    after = pd.read_csv(study.folder / "trials.csv")
+    items = after.groupby(["sentence_1", "sentence_2"])["item"].nunique()
+    assert (items == 1).all()
+    assert after["item"].nunique() == before["item"].nunique()
 
 
 @pytest.mark.parametrize("place", ["session", "why"])

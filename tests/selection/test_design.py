@@ -53,8 +53,8 @@ def check_independently(trials):
         counted = pd.Series(list(keys)).value_counts().to_dict()
         cells.setdefault("any", counted)
         assert counted == cells["any"]
-        items = cells.setdefault(group, set(own["item"]))
-        assert items == set(own["item"])
+        items = cells.setdefault(group, set(own["stimulus"]))
+        assert items == set(own["stimulus"])
 
 
 @settings(max_examples=25, deadline=None)
@@ -79,7 +79,7 @@ def test_every_design_keeps_its_promises(data):
     assert trials.attrs["trials"] == expected
     assert len(trials) == expected * groups * 2
     # Every stimulus is used, by one group.
-    assert trials["item"].nunique() == expected * groups
+    assert trials["stimulus"].nunique() == expected * groups
 
 
 def test_the_published_layout():
@@ -97,8 +97,39 @@ def test_the_published_layout():
     assert counts[list(CONDITIONS)].tolist() == [36, 36, 36, 36, 9, 12]
     assert trials.columns.tolist() == [
         "participant", "group", "trial", "condition", "sentence_1", "sentence_2",
-        "model_1", "model_2", "item", "side_1", "catch",
+        "model_1", "model_2", "stimulus", "item", "side_1", "catch",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("conditions", [CONDITIONS[:4], CONDITIONS[3:4], CONDITIONS[1:2]])
+def test_trials_of_one_natural_sentence_or_that_share_one_are_one_item(conditions):
+    natural, triplets = selection(3, 6)
+    origin = dict(zip(triplets["synthetic_1"], triplets.index, strict=True))
+    origin |= dict(zip(triplets["synthetic_2"], triplets.index, strict=True))
+    # Two triplets of one natural sentence, two that share a synthetic one, and a natural pair that
+    # has the sentence of a triplet.
+    triplets.loc[7, "natural"] = triplets.loc[0, "natural"]
+    triplets.loc[8, "synthetic_1"] = triplets.loc[1, "synthetic_1"]
+    natural.loc[13, "sentence_1"] = triplets.loc[2, "natural"]
+    layout = Layout(6, 1, 1, 1, conditions=conditions)
+    trials = design_trials(natural, triplets, POOL, layout).drop_duplicates("stimulus")
+    items: dict[object, set[int]] = {}
+    for row in trials.to_dict("records"):
+        if (
+            row["condition"] in CONDITIONS[:1]
+            and row["sentence_1"] == natural.loc[13, "sentence_1"]
+        ):
+            key = 2
+        elif row["condition"] in CONDITIONS[1:4]:
+            of = next(origin[s] for s in (row["sentence_1"], row["sentence_2"]) if s in origin)
+            key = {7: 0, 8: 1}.get(of, of)
+        else:
+            key = row["sentence_1"]
+        items.setdefault(key, set()).add(row["item"])
+    assert all(len(numbers) == 1 for numbers in items.values())
+    assert len(set.union(*items.values())) == len(items)
+    assert trials["item"].min() == 1
+    assert trials["item"].max() == len(items)
 
 
 def test_which_sentence_is_which():
@@ -134,10 +165,11 @@ def test_sides_are_balanced_and_orders_differ():
     left = (trials["side_1"] == "left").groupby([trials["participant"], trials["condition"]])
     assert left.sum().eq(3).all()  # of 6 in each condition
     own = [
-        table["item"].tolist() for _, table in trials[trials["group"] == 1].groupby("participant")
+        table["stimulus"].tolist()
+        for _, table in trials[trials["group"] == 1].groupby("participant")
     ]
     assert len({tuple(order) for order in own}) == 5
-    sides = trials.groupby(["group", "item"])["side_1"].nunique()
+    sides = trials.groupby(["group", "stimulus"])["side_1"].nunique()
     assert (sides == 2).mean() > 0.5
 
 

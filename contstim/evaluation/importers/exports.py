@@ -22,6 +22,7 @@ from contstim.evaluation.choices import (
     rescale,
     stack_exclusions,
 )
+from contstim.evaluation.items import guessed_items
 from contstim.tables import numbered_lines, read_table, require_columns
 
 # Names by which columns go, without case, spaces and marks; the first one found is taken.
@@ -174,6 +175,9 @@ def read_export(
     if left is not None:
         data["side_1"] = left.map({True: "left", False: "right"})
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
+    if "item" not in data and (guess := guessed_items(data)):
+        data["item"], note = guess
+        notes.append(note)
     kept_first = Cleaning(repeated_trial="keep_first")
     return RawChoices(data, kept_first, notes=notes, excluded=excluded)
 
