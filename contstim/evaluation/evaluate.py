@@ -116,6 +116,8 @@ def evaluate(
         scores = model_scores(models, human.choices)
     choices_kept, removed = exclude(human.choices, options.exclusions)
     choices_kept, on_items = checked_items(choices_kept)
+    if (options.inference, options.population) == ("crossed", POPULATIONS[0]):
+        on_items += kin(choices_kept)
     study = _Scored.of(choices_kept, human.scores if scores is None else scores)
     choices, named = name_targets(study.choices, list(study.kinds))
     data = TrialData.of(choices, rising(study.scores, study.kinds))
@@ -161,8 +163,6 @@ def _inference(
 ) -> tuple[Inference, EvaluationOptions, tuple[str, ...]]:
     """Return how means are tested, the options with the samples drawn for it, and their levels."""
     if options.inference == "crossed":
-        if options.population == POPULATIONS[0] and (warning := kin(data.pairs)):
-            notes.append(warning)
         tests = CrossedTests(options.population, options.margin)
         return tests, replace(options, n_bootstrap=0), ()
     # The published inference, which few ask for.

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
+from contstim.evaluation.choices import compares_models
 from contstim.text.items import guess_items
 
 _KEYS = ["sentence_1", "sentence_2"]
@@ -46,19 +47,23 @@ def checked_items(choices: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return choices, []
 
 
-def kin(pairs: pd.DataFrame) -> str:
-    """Return a warning where pairs without a column `item` seem to be kin, else nothing."""
-    if "item" in pairs:
-        return ""
-    numbers = pd.Series(guess_items(zip(pairs["sentence_1"], pairs["sentence_2"], strict=True)))
+def kin(choices: pd.DataFrame) -> list[str]:
+    """Return a warning where pairs without a column `item` seem to be kin, else nothing.
+
+    Catch trials and fillers are not looked at, since no models are compared on them.
+    """
+    if "item" in choices:
+        return []
+    pairs = choices.loc[compares_models(choices), _KEYS].drop_duplicates()
+    numbers = pd.Series(guess_items(pairs.itertuples(index=False)))
     n_kin = int(numbers.duplicated(keep=False).sum())
     if not n_kin:
-        return ""
-    return (
+        return []
+    return [
         f"{n_kin} of {len(pairs)} sentence pairs share a sentence with another pair, or all words "
         "but one or two, and yet each counts as drawn by itself. If they were made of one another, "
         "p-values are too small and intervals too short: give them one number in a column 'item'."
-    )
+    ]
 
 
 def guessed_items(table: pd.DataFrame) -> tuple[pd.Series, str] | None:

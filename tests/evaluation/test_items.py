@@ -148,8 +148,12 @@ def test_items_are_guessed_from_the_words() -> None:
     assert numbers.tolist() == [1, 1, 2, 2, 1, 1]
     assert note.startswith("3 sentence pairs were taken for 2 items")
     assert guessed_items(table.iloc[1:]) is None
-    assert kin(table).startswith("2 of 3 sentence pairs share")
-    assert kin(table.assign(item=1)) == ""
+    table["condition"] = "all trials"
+    (warning,) = kin(pd.concat([table, table]))
+    assert warning.startswith("2 of 3 sentence pairs share")
+    assert kin(table.assign(item=1)) == []
+    table.loc[0, "condition"] = "catch"
+    assert kin(table) == []
 
 
 def test_the_rank_tests_resample_items() -> None:
