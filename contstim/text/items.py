@@ -42,8 +42,8 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     for number, origins in enumerate(keys):
         above.append(number)
         for key in origins:
-            kept, joined = sorted((root(first.setdefault(key, number)), root(number)))
-            above[joined] = kept
+            earlier, later = sorted((root(first.setdefault(key, number)), root(number)))
+            above[later] = earlier
     roots = [root(pair) for pair in range(len(above))]
     names = {pair: name for name, pair in enumerate(dict.fromkeys(roots), start=1)}
     return [names[pair] for pair in roots]

@@ -1,0 +1,62 @@
+"""Which pairs are one item, against a plain search for chains."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contstim.text.items import frames, guess_items, number_items
+
+
+def plainly(keys: list[list[int]]) -> list[int]:
+    """Number pairs by walking from each to all that it shares something with, again and again."""
+    numbers = [0] * len(keys)
+    for start in range(len(keys)):
+        if numbers[start]:
+            continue
+        number = max(numbers) + 1
+        reached = {start}
+        while True:
+            shared = {key for pair in reached for key in keys[pair]}
+            more = {k for k, own in enumerate(keys) if shared & set(own)} | reached
+            if more == reached:
+                break
+            reached = more
+        for pair in reached:
+            numbers[pair] = number
+    return numbers
+
+
+@given(st.lists(st.lists(st.integers(0, 12), max_size=3), max_size=12))
+def test_pairs_that_a_chain_links_are_one_item(keys: list[list[int]]) -> None:
+    assert number_items(keys) == plainly(keys)
+
+
+def in_common(one: str, other: str) -> bool:
+    return bool(set(frames(one)) & set(frames(other)))
+
+
+def test_a_frame_has_all_words_but_one_or_two_and_more_than_half() -> None:
+    sentence = "the old man who left saw her"
+    assert in_common(sentence, "The young man who left saw her")
+    assert in_common(sentence, "the young man who left saw him")
+    assert not in_common(sentence, "the young boy who left saw him")
+    assert not in_common(sentence, "the old man who left saw her again")
+    assert in_common("the dog barks", "the cat barks")
+    assert not in_common("the dog barks", "the cat sleeps")
+    assert not in_common("it rained", "it snowed")
+    assert in_common(" ".join("a" * 60), " ".join("a" * 59 + "b"))
+    assert not in_common(" ".join("a" * 60), " ".join("a" * 58 + "bb"))
+
+
+def test_minimal_pairs_of_one_frame_are_one_item() -> None:
+    pairs = [
+        (f"the {noun} near the {other} {verb[0]} loudly", f"the {noun} near the {other} {verb[1]}")
+        for noun, other, verb in (
+            ("dog", "men", ("barks", "bark")),
+            ("cat", "men", ("meows", "meow")),
+            ("cat", "girls", ("sings", "sing")),
+        )
+    ]
+    assert guess_items(pairs) == [1, 1, 1]
+    assert guess_items([*pairs, ("she left early", "left early she")]) == [1, 1, 1, 2]
