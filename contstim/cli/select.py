@@ -148,6 +148,11 @@ def _add_triplets(parser: CommandParser) -> None:
         number(1e-6, 1),
         default=1.0,
     )
+    parser.add(
+        "--apart",
+        "choose no two triplets that share a sentence, whatever their models, so that each is an "
+        "item of its own",
+    )
     add_decisions(parser)
 
 
@@ -289,4 +294,5 @@ def _triplets(args: argparse.Namespace) -> pd.DataFrame:
         strata=args.strata,
         reference=read_scores(args.reference) if args.reference else None,
         most_use=args.most_use,
+        apart=args.apart,
     )

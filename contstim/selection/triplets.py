@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import scipy  # which loads `optimize` at its first use
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
@@ -172,6 +173,7 @@ def select_triplets(
     reference: pd.DataFrame | None = None,
     ties: str = "average",
     most_use: float = 1.0,
+    apart: bool = False,
 ) -> pd.DataFrame:
     """Select triplets of each model pair, equally many from each stratum of both models.
 
@@ -197,6 +199,9 @@ def select_triplets(
         In what share of a pair's ``2 * per_pair`` synthetic sentences a word may be, at most: in
         two where that is more, and in as large a share as of the natural sentences of all its
         triplets. 1: no limit.
+    apart
+        Whether no two of the chosen triplets, of whatever model pairs, may share a sentence, so
+        that each is an item of its own (see :func:`contstim.selection.design_trials`).
 
     Returns
     -------
@@ -223,50 +228,101 @@ def select_triplets(
     below 1 in that which leaves the best choice. When the strata are
     those of the triplets themselves, without ties and with equally many triplets in each, all
     strata can always be filled (König's theorem). Departure: with `most_use` below 1 the choice
-    is an integer programme, solved to the optimum as well.
+    is an integer programme, solved to the optimum as well; so it is with `apart`, where all model
+    pairs are chosen together: as many triplets as possible in all, and of those the best.
     """
     check_share(most_use)
     check_per_pair(per_pair, strata)
     first, second = _models_of(triplets, objective)
     numbered = _numbered(triplets)
-    chosen: list[IntArray] = []
-    reports: list[dict[str, Any]] = []
+    limited = apart or most_use < 1
+    parts: list[_Part] = []
     keys = [first.to_numpy(), second.to_numpy()]
     for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
         pair, places = (str(key[0]), str(key[1])), np.asarray(rows, dtype=np.int64)
         usable, best, costs, left_out = _usable(numbered.iloc[places], pair, objective, ties)
-        if most_use == 1:
+        if not limited:
             usable, costs, best = usable[best], costs[best], best[best]
         places = places[usable]
         scored = numbered.iloc[places]
         cells = _cells(scored, best, pair, strata, reference)
+        limits = csr_array((0, len(usable))), np.zeros(0)
+        if most_use < 1:
+            limits = _limits(scored, best, 2 * per_pair, most_use)
         grid = _Grid(costs, cells, strata, per_pair // strata)
-        with waiting("choosing triplets"):
-            limits = None if most_use == 1 else _limits(scored, best, 2 * per_pair, most_use)
-            picked = grid.solve() if limits is None else grid.solve_within(*limits)
-        chosen.append(places[picked])
-        reports.append(
-            {
-                "model_1": pair[0],
-                "model_2": pair[1],
-                "considered": len(rows),
-                **left_out,
-                "selected": len(picked),
-                "objective": float((-OBJECTIVES[objective].sign * costs[picked]).sum()),
-                "unfilled": grid.unfilled(picked, pair),
-            }
-        )
+        parts.append(_Part(pair, places, grid, limits, {"considered": len(rows), **left_out}))
+    with waiting("choosing triplets"):
+        if apart:
+            picks = _apart(parts, triplets)
+        else:
+            picks = [
+                part.grid.solve_within(*part.limits) if limited else part.grid.solve()
+                for part in parts
+            ]
+    chosen = [part.places[picked] for part, picked in zip(parts, picks, strict=True)]
+    reports: list[dict[str, Any]] = [
+        {
+            "model_1": part.pair[0],
+            "model_2": part.pair[1],
+            **part.counts,
+            "selected": len(picked),
+            "objective": float((-OBJECTIVES[objective].sign * part.grid.costs[picked]).sum()),
+            "unfilled": part.grid.unfilled(picked, part.pair),
+        }
+        for part, picked in zip(parts, picks, strict=True)
+    ]
     result = triplets.iloc[np.sort(np.concatenate(chosen))].copy()
     total = sum(report["objective"] for report in reports)
     result.attrs = {
         "objective": total,
         "bound": total,
         "gap": 0.0,
-        "solver": f"scipy {'linear_sum_assignment' if most_use == 1 else 'milp (HiGHS)'}",
+        "solver": f"scipy {'milp (HiGHS)' if limited else 'linear_sum_assignment'}",
         "status": "optimal",
         "pairs": reports,
     }
     return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The triplets of a model pair that can be chosen, T of them.
+
+    `places` (T,) are their rows in the table, `limits` what `_limits` returns, `counts` how many
+    there were and why some were left out.
+    """
+
+    pair: tuple[str, str]
+    places: IntArray
+    grid: _Grid
+    limits: tuple[csr_array, FloatArray]
+    counts: dict[str, int]
+
+
+def _apart(parts: Sequence[_Part], triplets: pd.DataFrame) -> list[IntArray]:
+    """Return which triplets of each model pair are chosen if no two share a sentence.
+
+    All pairs are one grid, in which each has strata of its own.
+    """
+    strata, each = parts[0].grid.strata, parts[0].grid.each
+    whole = _Grid(
+        np.concatenate([part.grid.costs for part in parts]),
+        np.concatenate([part.grid.cells + k * strata for k, part in enumerate(parts)]),
+        strata * len(parts),
+        each,
+    )
+    texts = triplets[list(_TEXTS)].iloc[np.concatenate([part.places for part in parts])]
+    plain = texts.astype(str).map(lambda text: " ".join(text.split()))
+    codes = pd.factorize(plain.to_numpy().ravel())[0]
+    n = len(texts)
+    uses = csr_array((np.ones(codes.size), (codes, np.repeat(np.arange(n), len(_TEXTS)))))
+    shared = uses[np.bincount(codes) > 1]
+    words: Any = block_diag([part.limits[0] for part in parts], format="csr")
+    limited = csr_array(vstack([words, shared], format="csr"))
+    limits = np.concatenate([*(part.limits[1] for part in parts), np.ones(shared.shape[0])])
+    picked = whole.solve_within(limited, limits)
+    ends = np.cumsum([0, *(len(part.places) for part in parts)])
+    return [picked[(picked >= low) & (picked < high)] - low for low, high in pairwise(ends)]
 
 
 def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:

@@ -170,6 +170,43 @@ def test_text_for_a_log_probability_is_named(value):
     assert select_triplets(table, 10).attrs["pairs"][0]["not finite"] == 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_choice_without_shared_sentences_equals_brute_force(seed):
+    names = ("m1", "m2"), ("m1", "m3"), ("m2", "m3")
+    table = pd.concat([triplets(4, seed, pair) for pair in names], ignore_index=True)
+    rng = np.random.default_rng(seed)
+    # Naturals of other pairs, a synthetic sentence that stands twice, and one that is natural.
+    table["natural"] = [f"n {k}" for k in rng.integers(0, 6, len(table))]
+    table.loc[5, "synthetic_1"] = f"  {table['synthetic_1'][2]}"
+    table.loc[9, "synthetic_2"] = table["natural"][0]
+    worth = controversiality(table).to_numpy()
+    pair = np.repeat(range(3), 4)
+    best = (0, -np.inf)
+    for size in range(1, 7):
+        for rows in map(list, combinations(range(12), size)):
+            texts = table.loc[rows, ["natural", "synthetic_1", "synthetic_2"]].to_numpy().ravel()
+            apart = len({" ".join(text.split()) for text in texts}) == len(texts)
+            if apart and np.bincount(pair[rows]).max() <= 2:
+                best = max(best, (size, worth[rows].sum()))
+    chosen = select_triplets(table, 2, strata=1, apart=True)
+    assert (len(chosen), chosen.attrs["objective"]) == (best[0], pytest.approx(best[1]))
+    assert sum(report["selected"] for report in chosen.attrs["pairs"]) == best[0]
+    texts = chosen[["natural", "synthetic_1", "synthetic_2"]].to_numpy().ravel()
+    assert len({" ".join(text.split()) for text in texts}) == len(texts)
+    limited = select_triplets(table, 2, strata=1, apart=True, most_use=0.99)
+    assert limited.attrs["objective"] <= best[1] + 1e-9
+
+
+def test_choices_that_share_nothing_are_the_same_with_apart():
+    table = pd.concat(
+        [triplets(30, 1, ("m1", "m2")), triplets(30, 2, ("m1", "m3"))], ignore_index=True
+    )
+    free, apart = (select_triplets(table, 10, strata=5, apart=asked) for asked in (False, True))
+    pd.testing.assert_frame_equal(free, apart)
+    assert apart.attrs["objective"] == pytest.approx(free.attrs["objective"])
+    assert apart.attrs["solver"] == "scipy milp (HiGHS)"
+
+
 def test_a_limit_that_binds_nothing_changes_nothing():
     table = triplets(40)
     table[["synthetic_1", "synthetic_2"]] = [[f"x{i}", f"y{i}"] for i in range(40)]
