@@ -8,9 +8,18 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from run import NAMES, row_of
 from study import Cell
 
+from contstim.evaluation import evaluate
+from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.trials import Analysis
+from contstim.selection import CONDITIONS, Layout, design_trials
+
+# Of a study laid out by contstim: triplets of each two of three models, groups, people in each, and
+# standard deviations of the effects of sentences and of a person's taste, in units of noise.
+_PER_PAIR, _GROUPS, _PEOPLE, _SENTENCE, _TASTE = 10, 10, 3, 1.0, 0.25
 #: People, items, and pairs of each.
 SHAPES = ((15, 6, 4), (30, 6, 8), (20, 12, 4), (30, 24, 4))
 #: How much of the variance of predictions and effects the pairs of an item share.
@@ -24,7 +33,10 @@ def main() -> int:
     parser.add_argument("--measure", choices=NAMES, help="only this one")
     parser.add_argument("--effects", type=float, default=1.0, help="of pairs, in units of noise")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--triplets", action="store_true", help="designs of contstim instead")
     arguments = parser.parse_args()
+    if arguments.triplets:
+        return triplets(arguments.studies, arguments.seed)
     measures = NAMES if arguments.measure is None else (arguments.measure,)
     print(
         "| measure | people | items x pairs | shared | without | p < .05 | value | lower | upper |"
@@ -45,6 +57,64 @@ def main() -> int:
             flush=True,
         )
     return 0
+
+
+def triplets(n: int, seed: int) -> int:
+    """Print how often one of three equal models is found to be better, by `design_trials`.
+
+    Every sentence has an effect of its own, and each natural sentence is in the triplets of all
+    pairs of models.
+    """
+    rng = np.random.default_rng(seed)
+    print("| natural sentences | without | p < .05 |")
+    print("| --- | ---: | ---: |")
+    for kind in ("of their own", "in three triplets each"):
+        found = np.array([one_design(kind == "of their own", rng) for _ in range(n)])
+        without, now = found.mean(axis=(0, 2))
+        print(f"| {kind} | {without:.1%} | {now:.1%} |", flush=True)
+    return 0
+
+
+def one_design(own: bool, rng: np.random.Generator) -> np.ndarray:
+    """Return whether each comparison is found, without items and with them, shape (2, 3)."""
+    names = ("a", "b", "c")
+    rows = [
+        (
+            one,
+            two,
+            f"natural {f'{one}{two}' * own} {k}",
+            f"{one} over {two} {k}",
+            f"{two} over {one} {k}",
+        )
+        for one, two in itertools.combinations(names, 2)
+        for k in range(_PER_PAIR)
+    ]
+    columns = ["model_1", "model_2", "natural", "synthetic_1", "synthetic_2"]
+    table = pd.DataFrame(rows, columns=columns)
+    layout = Layout(_GROUPS, _PEOPLE, conditions=CONDITIONS[1:4])
+    trials = design_trials(triplets=table, layout=layout, seed=int(rng.integers(2**31)))
+    sentences = [str(s) for s in pd.unique(table[columns[2:]].to_numpy().ravel())]
+    scores = pd.DataFrame(rng.normal(size=(len(sentences), 3)), index=sentences, columns=names)
+    for one, two, natural, first, second in rows:  # each accepts one and rejects the other
+        scores.loc[[natural, first, second], one] += [0, 3, -3]
+        scores.loc[[natural, first, second], two] += [0, -3, 3]
+    felt = pd.Series(_SENTENCE * rng.normal(size=len(sentences)), index=sentences)
+    one, two = (trials[name].to_numpy() for name in ("sentence_1", "sentence_2"))
+    ratios = scores.loc[two].to_numpy() - scores.loc[one].to_numpy()
+    taste = _TASTE * rng.normal(size=(_GROUPS * _PEOPLE, 3))[trials["participant"] - 1]
+    liking = ((1 + taste) * ratios).sum(axis=1) / 6 + felt.loc[two].to_numpy()
+    liking += rng.normal(size=len(trials)) - felt.loc[one].to_numpy()
+    choices = trials.assign(rating=np.where(liking > 0, 2.5, -2.5))
+    given = scores.rename_axis("sentence").reset_index()
+    return np.array(
+        [
+            evaluate(data, given, measures=("accuracy",), analyses=(Analysis("all"),))
+            .comparisons["p"]
+            .to_numpy()
+            < ALPHA
+            for data in (choices.drop(columns="item"), choices)
+        ]
+    )
 
 
 if __name__ == "__main__":

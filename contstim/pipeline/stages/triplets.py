@@ -31,7 +31,8 @@ class TripletOptions(StageOptions):
     """``[triplets]``: the choice of triplets; see `select_triplets`.
 
     ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
-    published), or all natural ``sentences``. ``most_use`` limits words, 1 does not.
+    published), or all natural ``sentences``. ``most_use`` limits words, 1 does not. With ``apart``
+    no two of the chosen triplets share a sentence.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = 10
@@ -40,6 +41,7 @@ class TripletOptions(StageOptions):
     ties: Annotated[str, one_of(TIES)] = "average"
     reference: Annotated[str, one_of(REFERENCES)] = "triplets"
     most_use: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
+    apart: bool = False
 
     def __post_init__(self) -> None:
         check_per_pair(self.per_pair, self.strata, "triplets.per_pair")
@@ -81,6 +83,7 @@ class _Triplets(Stage):
             ties=options.ties,
             reference=run.log_probs if options.reference == "sentences" else None,
             most_use=options.most_use,
+            apart=options.apart,
         )
         return table_text(chosen), notes_of(chosen)
 
