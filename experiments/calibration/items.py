@@ -82,7 +82,7 @@ def one_design(own: bool, rng: np.random.Generator) -> np.ndarray:
         (
             one,
             two,
-            f"natural {f'{one}{two}' * own} {k}",
+            f"natural {one + two if own else 'of all'} {k}",
             f"{one} over {two} {k}",
             f"{two} over {one} {k}",
         )
