@@ -1,0 +1,389 @@
+"""Whole sentences written from the left without chance, for networks: beams, and a pool of them.
+
+A beam search (Lowerre 1976). Of the beginnings b those are kept that have the least
+
+    sum_r w_r log p_r(b) - sum_m lambda_m log p_m(b),
+
+r being the rejecting models and m those whose scores are to be kept. Each walk aims at the scores of
+one natural sentence: at each place lambda is such that about half of the beginnings have no less
+than their part of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.base import SentenceModel
+from contstim.models.beginnings import Beginnings
+from contstim.models.registry import load_model
+from contstim.search.candidates import WordReplacement
+from contstim.search.fluent import PooledStrategy
+from contstim.search.pool import ALIKE_WORDS
+from contstim.search.problem import Problem
+from contstim.search.sweeps import Search
+from contstim.search.writer import Draft, Form, tilts
+from contstim.settings import Count, option, settings
+from contstim.text import Sentence, WordList
+
+# Words looked at for each beginning that is kept: as many of those known at once, and of others.
+_LOOKED_AT = 8
+# Sentences that are ended for each beginning that is kept.
+_ENDED = 4
+# What mark and end are taken to cost, in words.
+_END = 1.0
+# What the log of a lambda may change by at one place, step by step.
+_STEPS = tuple(1.6 / 2**i for i in range(10))
+
+
+@settings
+class Leftward(PooledStrategy):
+    """Write sentences from the left, and keep the beginnings that models disagree on most.
+
+    Each walk aims at one natural sentence, whose scores its sentences are to keep, and writes with
+    a random part of the words, so that walks differ. Of its sentences those are given to the pool
+    that neither begin nor end alike.
+
+    Models that do not score from left to right are not asked on the way; another may stand in for
+    them. Their own scores decide which sentence of the pool is taken.
+
+    Attributes
+    ----------
+    walks
+        Walks for each side of a pair, or for the one natural sentence.
+    width
+        Beginnings that are kept at each place.
+    alike
+        How many of these may end in one word, and how many may begin with the same three.
+    part
+        Of the words, what each walk writes with.
+    guide
+        The spec of the model that stands in for those that do not score from left to right.
+    """
+
+    walks: Count = option(60, "walks for each side of a pair", "N")
+    width: Count = option(24, "beginnings of sentences that are kept at each place", "N")
+    alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
+    part: Annotated[float, Field(gt=0, le=1)] = option(
+        0.5, "part of the words that each walk writes with", "SHARE"
+    )
+    guide: str | None = option(
+        None, "the model that stands in for those that do not score from left to right", "SPEC"
+    )
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The stand-in, if there is one."""
+        return () if self.guide is None else (self.guide,)
+
+    @property
+    def batches(self) -> int:
+        """How many walks there are."""
+        return self.walks
+
+    def form(self, natural: Iterable[str]) -> Form:
+        """Return what sentences look like: of as many words as natural ones, and with their marks."""
+        parsed = [Sentence.parse(sentence) for sentence in natural]
+        lengths = [len(sentence) for sentence in parsed]
+        marks = dict.fromkeys(sentence.after[-1] or "." for sentence in parsed)
+        return Form(min(lengths), max(lengths), tuple(marks))
+
+    def aims(self, search: Search) -> list[str]:
+        """Return the one natural sentence."""
+        return [str(search.start)]
+
+    def batch(
+        self,
+        number: int,
+        problem: Problem,
+        proposal: WordReplacement,
+        form: Form,
+        natural: Sequence[str],
+        rng: np.random.Generator,
+    ) -> list[Draft]:
+        """Write sentences that keep the scores of one of the natural ones, each in its turn."""
+        aims = [s for s in natural if form.shortest <= len(s.split()) <= form.longest]
+        if not aims:
+            return []
+        aim = Sentence.parse(aims[number % len(aims)])
+        walk, least = Walk.of(problem, proposal, form, self, str(aim))
+        mark = aim.after[-1] or "."
+        written = walk.with_part(self.part, rng).written(len(aim), mark, least, self.width)
+        return [Draft(sentence, 0.0, 0.0, 0.0) for sentence in written.unlike()]
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The sentences that a walk came to, S of them, the best first.
+
+    Attributes
+    ----------
+    words, mark
+        Their words, and what ends them.
+    log_probs
+        Their scores, shape (M, S), nats.
+    """
+
+    words: Sequence[tuple[str, ...]]
+    mark: str
+    log_probs: FloatArray
+
+    def sentence(self, number: int) -> str:
+        """Return one of them as text."""
+        return " ".join(self.words[number]) + self.mark
+
+    def unlike(self) -> Iterator[str]:
+        """Yield sentences that neither begin nor end as one before."""
+        seen: set[tuple[bool, tuple[str, ...]]] = set()
+        for number, words in enumerate(self.words):
+            folded = tuple(word.casefold() for word in words)
+            ends = {(False, folded[:ALIKE_WORDS]), (True, folded[-ALIKE_WORDS:])}
+            if not ends & seen:
+                seen |= ends
+                yield self.sentence(number)
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """What does not change on the way, of M models.
+
+    Attributes
+    ----------
+    models, begun
+        The models, and a beginning without a word under each.
+    rests
+        By model, what first and later words of several pieces have less than their bounds, about.
+    rejecting, accepting
+        w by model, (M,), and by model the function
+    masks
+        By position, from 0, which words may stand there, where not all may.
+    repeatable
+        The words that may stand in a sentence twice.
+    alike
+        As in `Leftward`.
+    part
+        Of first and of later words, which are written with; None: all.
+    """
+
+    begun: Sequence[Beginnings]
+    rests: Sequence[tuple[FloatArray, FloatArray]]
+    rejecting: FloatArray
+    masks: Mapping[int, BoolArray]
+    repeatable: frozenset[str]
+    alike: int
+    part: tuple[BoolArray, BoolArray] | None = None
+
+    @classmethod
+    def of(
+        cls, problem: Problem, proposal: WordReplacement, form: Form, how: Leftward, aim: str
+    ) -> tuple[Walk, FloatArray]:
+        """Return the walk, and by model the score to keep beside a natural sentence, (M,)."""
+        every = _begun(problem, proposal, how.guide)
+        asked = [model for model, _, _ in every.values()]
+        begun = [begun for _, begun, _ in every.values()]
+        weights, models = tilts(problem), problem.by_name
+        masks = {
+            position: np.isin(begun[0].lists[min(position, 1)].words, words)
+            for position, words in form.words.items()
+        }
+        walk = cls(
+            begun,
+            [rests for _, _, rests in every.values()],
+            np.array([max(0.0, -weights.get(name, 0.0)) for name in every]),
+            masks,
+            frozenset(proposal.vocabulary.repeatable),
+            how.alike,
+        )
+        natural = {name: float(model.score([aim])[0]) for name, model in models.items()}
+        minima = problem.minima(natural, len(aim.split()))
+        # What stands in for a model may fall as far as that model.
+        own = [float(model.score([aim])[0]) for model in asked]
+        least = [
+            minima.get(name, -np.inf) - natural[name] + score
+            for name, score in zip(every, own, strict=True)
+        ]
+        return walk, np.array(least)
+
+    def with_part(self, part: float, rng: np.random.Generator) -> Walk:
+        """Return the walk with a random part of the words."""
+        first, later = (rng.random(len(words)) < part for words in self.begun[0].lists)
+        return replace(self, part=(first, later))
+
+    def written(self, n_words: int, mark: str, least: FloatArray, width: int) -> Written:
+        """Return sentences that keep scores, of least loss.
+
+        Parameters
+        ----------
+        n_words, mark
+            What they look like.
+        least
+            By model, the score to keep, nats, (M,); -inf where there is none.
+        width
+            Beginnings kept at each place.
+        """
+        here, words = list(self.begun), [()]
+        totals, log_lambda = np.zeros((len(here), 1)), np.zeros(len(here))
+        for position in range(n_words):
+            now = self._weights(log_lambda, least)
+            rows, index, log_probs = self._looked_at(here, words, totals, now, position, width)
+            last = position == n_words - 1
+            most = width * (_ENDED if last else 1)
+            pace = least * (position + 1) / (n_words + _END)
+            log_lambda = self._settled(log_probs, pace, most)
+            order = np.argsort(self._weights(log_lambda, least) @ log_probs, kind="stable")
+            listed = here[0].words
+            chosen = order[self._unlike(words, rows[order], index[order], most, listed)]
+            rows, index, totals = rows[chosen], index[chosen], log_probs[:, chosen]
+            words = [(*words[row], listed.words[i]) for row, i in zip(rows, index, strict=True)]
+            if not words:
+                return Written([], mark, totals)
+            here = [beginnings.followed_by(rows, index) for beginnings in here]
+        totals = totals + np.stack([beginnings.ends(mark) for beginnings in here])
+        missed = np.maximum(least[:, None] - totals, 0.0).sum(axis=0)
+        order = np.lexsort([self.rejecting @ totals, missed])[:width]
+        return Written([words[i] for i in order], mark, totals[:, order])
+
+    def _weights(self, log_lambda: FloatArray, least: FloatArray) -> FloatArray:
+        """Return what log-probabilities are multiplied with, (M,)."""
+        return self.rejecting - np.where(np.isfinite(least), np.exp(log_lambda), 0.0)
+
+    def _settled(self, log_probs: FloatArray, pace: FloatArray, most: int) -> FloatArray:
+        """Return log lambda (M,) under which half of the best keep the pace (M,)."""
+        log_lambda = np.zeros(len(pace))
+        for step in _STEPS:
+            promise = self._weights(log_lambda, pace) @ log_probs
+            best = np.argpartition(promise, most)[:most] if len(promise) > most else slice(None)
+            kept = (log_probs[:, best] >= pace[:, None]).mean(axis=1) >= 0.5
+            log_lambda = log_lambda + np.where(kept, -step, step)
+        return log_lambda
+
+    def _looked_at(
+        self,
+        here: Sequence[Beginnings],
+        words: Sequence[tuple[str, ...]],
+        totals: FloatArray,
+        weights: FloatArray,
+        position: int,
+        width: int,
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return rows, next words and log-probabilities, (M, k), of what promises most."""
+        promise, known = np.zeros((len(words), len(here[0].words))), np.bool_(True)
+        for weight, total, beginnings, rests in zip(weights, totals, here, self.rests, strict=True):
+            upper, exact = beginnings.upper()
+            promise += weight * (total[:, None] + upper + rests[min(position, 1)])
+            known = known & exact
+        promise[~self._allowed(words, here[0].words, position)] = np.inf
+        most = _LOOKED_AT * width
+        both = [_least(np.where(where, promise, np.inf), most) for where in (known, ~known)]
+        rows, index = np.concatenate(both, axis=1)
+        added = [beginnings.log_probs(rows, index) for beginnings in here]
+        return rows, index, totals[:, rows] + np.stack(added)
+
+    def _allowed(
+        self, beginnings: Sequence[tuple[str, ...]], words: WordList, position: int
+    ) -> BoolArray:
+        """Return which words may come next, (R, V): not those that are there, but repeatable."""
+        allowed = np.ones((len(beginnings), len(words)), dtype=np.bool_)
+        if position in self.masks:
+            allowed &= self.masks[position]
+        elif self.part is not None:
+            allowed &= self.part[min(position, 1)]
+        for row, written in enumerate(beginnings):
+            for word in written:
+                folded = word.casefold()
+                if folded not in self.repeatable:
+                    allowed[row, words.folded.get(folded, [])] = False
+        return allowed
+
+    def _unlike(
+        self,
+        words: Sequence[tuple[str, ...]],
+        rows: IntArray,
+        index: IntArray,
+        width: int,
+        listed: WordList,
+    ) -> IntArray:
+        """Return which to go on with, the first ones of those that are not too many of a kind."""
+        lasts, firsts = Counter[int](), Counter[tuple[str, ...]]()
+        chosen: list[int] = []
+        for number, (row, last) in enumerate(zip(rows.tolist(), index.tolist(), strict=True)):
+            first = words[row][:ALIKE_WORDS]
+            if lasts[last] < self.alike and (
+                len(first) < ALIKE_WORDS or firsts[first] < self.alike
+            ):
+                lasts[last] += 1
+                firsts[first] += 1
+                chosen.append(number)
+                if len(chosen) == width:
+                    break
+        return np.array(chosen, dtype=np.int64)
+
+
+def _least(values: FloatArray, most: int) -> IntArray:
+    """Return rows and columns of the least finite values, (2, k), at most so many."""
+    flat = values.ravel()
+    if len(flat) > most:
+        index = np.argpartition(flat, most - 1)[:most]
+    else:
+        index = np.arange(len(flat))
+    return np.stack(np.unravel_index(index[np.isfinite(flat[index])], values.shape))
+
+
+def _begun(
+    problem: Problem, proposal: WordReplacement, guide: str | None
+) -> dict[str, tuple[SentenceModel, Beginnings, tuple[FloatArray, FloatArray]]]:
+    """Return, by the name of each model, what is asked on the way."""
+    given = [] if guide is None else [_loaded(guide)]
+    proposal = _known_to(proposal, tuple(given))
+    every = {}
+    for name, model in problem.by_name.items():
+        for asked in (model, *given):
+            begun = _prepared(asked, proposal)
+            if begun is not None:
+                every[name] = (asked, *begun)
+                break
+    return every
+
+
+@lru_cache(maxsize=2)
+def _loaded(spec: str) -> SentenceModel:
+    return load_model(spec)
+
+
+@lru_cache(maxsize=4)
+def _known_to(proposal: WordReplacement, models: tuple[SentenceModel, ...]) -> WordReplacement:
+    """Return the words that further models know, too; looked up once for many walks."""
+    return WordReplacement(proposal.vocabulary, (*proposal.models, *models)) if models else proposal
+
+
+@lru_cache(maxsize=8)
+def _prepared(
+    model: SentenceModel, proposal: WordReplacement
+) -> tuple[Beginnings, tuple[FloatArray, FloatArray]] | None:
+    """Return a beginning without a word, and by how much words fall short of their bounds, about.
+
+    That is known of first words; of later ones it is what they do after the most probable first.
+    """
+    place = Sentence(("", ""), ("", ""), ("", ""))
+    begun = model.beginnings(proposal.words(place, 0), proposal.words(place, 1))
+    if begun is None:
+        return None
+    first = np.argmax(np.where(begun.upper()[1], begun.upper()[0][0], -np.inf))
+    later = begun.followed_by(np.zeros(1, dtype=np.int64), np.array([first]))
+    return begun, (_rest(begun), _rest(later))
+
+
+def _rest(beginnings: Beginnings) -> FloatArray:
+    """Return what words have less than their bounds after one beginning, (V,), nats."""
+    upper, exact = beginnings.upper()
+    rest = np.zeros(len(exact))
+    index = np.flatnonzero(~exact)
+    rest[index] = beginnings.log_probs(np.zeros_like(index), index) - upper[0, index]
+    return rest
