@@ -28,7 +28,10 @@ import numpy as np
 import torch
 
 from contstim import Problem, bundled_vocabulary, load_model, pool
+from contstim.models.base import SentenceModel
 from contstim.models.hf.transformer import TransformerModel
+from contstim.models.recurrent import RecurrentNetwork
+from contstim.models.recurrent.model import RecurrentModel
 from contstim.search import strategy_called
 from contstim.search.candidates import WordReplacement
 from contstim.search.sweeps import Search, Strategy
@@ -43,9 +46,13 @@ class SpentError(Exception):
 class Meter:
     """Counts the multiply-additions of networks, and stops a search at a limit."""
 
-    def __init__(self, models: Sequence[TransformerModel]) -> None:
+    def __init__(self, models: Sequence[SentenceModel]) -> None:
         self.spent, self.limit = 0.0, np.inf
         for model in models:
+            if isinstance(model, RecurrentModel):
+                self._count_steps(model._network)
+            if not isinstance(model, TransformerModel):
+                continue
             body, head = model.network.weights
 
             def count(
@@ -57,6 +64,24 @@ class Meter:
                     raise SpentError
 
             model.network.model.register_forward_hook(count, with_kwargs=True)
+
+    def _count_steps(self, network: RecurrentNetwork) -> None:
+        """Count the steps of a recurrent network, and the places at which it is read."""
+        body = sum(network.weights[name].numel() for name in ("input", "recurrent"))
+        head = network.n_multiplications - body
+
+        def counted(method: Any, size: Any) -> Any:
+            def call(first: Any, *more: Any) -> Any:
+                self.spent += size(first)
+                if self.spent > self.limit:
+                    raise SpentError
+                return method(first, *more)
+
+            return call
+
+        network.layer = counted(network.layer, lambda ids: ids.numel() * body)
+        for name in ("next_log_probs", "_target_log_probs"):
+            setattr(network, name, counted(getattr(network, name), lambda at: len(at) * head))
 
 
 def named(text: str) -> Strategy:
@@ -103,7 +128,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     models = [load_model(spec) for spec in (args.model_1, args.model_2)]
-    meter = Meter([model for model in models if isinstance(model, TransformerModel)])
+    meter = Meter(models)
     vocabulary = bundled_vocabulary()
     if args.words:
         vocabulary = Vocabulary(

@@ -51,7 +51,7 @@ class PooledSyntheses(Syntheses):
     @property
     def number(self) -> int:
         """How many batches are written."""
-        return self.how.batches * len(self._sides)
+        return self._batches * len(self._sides)
 
     def writing(self) -> list[WriteTask]:
         """Return the tasks that write, side by side."""
@@ -77,13 +77,18 @@ class PooledSyntheses(Syntheses):
                 batch,
                 tuple(filter(None, brought)),
             )
-            for batch in range(how.batches)
+            for batch in range(self._batches)
             for sides in self._sides
         ]
 
+    @property
+    def _batches(self) -> int:
+        return self.how.batches(len(self.run.sentences))
+
     @cached_property
     def _more(self) -> list[str]:
-        return pool() if len(self.run.sentences) < _ENOUGH else []
+        few = self.how.prompts and len(self.run.sentences) < _ENOUGH
+        return pool() if few else []
 
     def drafts(self) -> dict[str, Mapping[str, Any]]:
         """Return what is written, by sentence, each once, as far as it is there."""
@@ -147,7 +152,8 @@ class PooledSyntheses(Syntheses):
     def _rows_by_piece(self) -> dict[tuple[Goal, str], Sequence[Row]]:
         if self._made is None:
             options, made = self.options, dict[tuple[Goal, str], Sequence[Row]]()
-            by_place = iter(syntheses(self.pool, self.places, self.run.plan.study.seed))
+            name, seed = options.strategy or "", self.run.plan.study.seed
+            by_place = iter(syntheses(self.pool, self.places, seed, name))
             for goal, sentence in self.pieces:
                 every = [self.named(sides) for sides in options.sides_of(goal)]
                 results = [[next(by_place) for _ in every] for _ in range(options.per_sentence)]

@@ -30,11 +30,12 @@ class PooledStrategy(Strategy):
 
     pooled: ClassVar[bool] = True
     starts_at_natural: ClassVar[bool] = False
+    #: Whether natural sentences are looked at as examples, the more the better, and not as aims.
+    prompts: ClassVar[bool] = True
 
-    @property
     @abstractmethod
-    def batches(self) -> int:
-        """How many batches are written for each side of a pair."""
+    def batches(self, n_natural: int) -> int:
+        """Return how many batches are written for each side of a pair, given natural sentences."""
 
     @abstractmethod
     def form(self, natural: Iterable[str]) -> Form:
@@ -70,15 +71,19 @@ class PooledStrategy(Strategy):
         """Look at no word alone."""
         return False
 
+    def beside(self, search: Search) -> list[str]:
+        """Return the natural sentences to look at where one alone is written for: bundled ones."""
+        return [text for text in pool() if text != str(search.start)]
+
     def run(self, search: Search) -> bool:
         """Write for one natural sentence, and take the best that keeps the constraints."""
         natural = search.start
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
         words = {**dict(search.problem.edits.words), **fixed}
         form = Form(len(natural), len(natural), (natural.after[-1] or ".",), words=words)
-        prompts, rng = [text for text in pool() if text != str(natural)], search.chance()
-        for number in range(self.batches):
-            drafts = self.batch(number, search.problem, search.proposal, form, prompts, rng)
+        beside, rng = self.beside(search), search.chance()
+        for number in range(self.batches(1)):
+            drafts = self.batch(number, search.problem, search.proposal, form, beside, rng)
             for draft in drafts:
                 cores = Sentence.parse(draft.sentence).words
                 search.take(Sentence(cores, natural.before, natural.after))
@@ -94,9 +99,8 @@ class Fluent(FluentOptions, PooledStrategy):
         """The writer."""
         return (self.writer,)
 
-    @property
-    def batches(self) -> int:
-        """How often sentences are begun."""
+    def batches(self, n_natural: int) -> int:
+        """Return how often sentences are begun."""
         return -(-self.begun // self.rows)
 
     def form(self, natural: Iterable[str]) -> Form:

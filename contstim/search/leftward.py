@@ -4,8 +4,8 @@ A beam search (Lowerre 1976). Of the beginnings b those are kept that have the l
 
     sum_r w_r log p_r(b) - sum_m lambda_m log p_m(b),
 
-r being the rejecting models and m those whose scores are to be kept. Each walk aims at the scores of
-one natural sentence: at each place lambda is such that about half of the beginnings have no less
+r being the rejecting models and m those whose scores are to be kept. Each walk aims at the scores
+of one natural sentence: at each place lambda is such that about half of the beginnings have no less
 than their part of them.
 """
 
@@ -15,12 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import Beginnings
 from contstim.models.registry import load_model
@@ -33,6 +34,10 @@ from contstim.search.writer import Draft, Form, tilts
 from contstim.settings import Count, option, settings
 from contstim.text import Sentence, WordList
 
+# Walks for each side, at least.
+_FEWEST = 8
+# Words that a walk writes with, at least.
+_FEW_WORDS = 20
 # Words looked at for each beginning that is kept: as many of those known at once, and of others.
 _LOOKED_AT = 8
 # Sentences that are ended for each beginning that is kept.
@@ -52,12 +57,13 @@ class Leftward(PooledStrategy):
     that neither begin nor end alike.
 
     Models that do not score from left to right are not asked on the way; another may stand in for
-    them. Their own scores decide which sentence of the pool is taken.
+    them. Their own scores decide which sentence of the pool is taken. No writer has a say: what
+    drafts state of it is 0.
 
     Attributes
     ----------
     walks
-        Walks for each side of a pair, or for the one natural sentence.
+        Walks for each natural sentence, on each side of a pair; eight at least in all.
     width
         Beginnings that are kept at each place.
     alike
@@ -68,7 +74,9 @@ class Leftward(PooledStrategy):
         The spec of the model that stands in for those that do not score from left to right.
     """
 
-    walks: Count = option(60, "walks for each side of a pair", "N")
+    prompts: ClassVar[bool] = False
+
+    walks: Count = option(2, "walks for each natural sentence, on each side of a pair", "N")
     width: Count = option(24, "beginnings of sentences that are kept at each place", "N")
     alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
     part: Annotated[float, Field(gt=0, le=1)] = option(
@@ -83,20 +91,19 @@ class Leftward(PooledStrategy):
         """The stand-in, if there is one."""
         return () if self.guide is None else (self.guide,)
 
-    @property
-    def batches(self) -> int:
-        """How many walks there are."""
-        return self.walks
+    def batches(self, n_natural: int) -> int:
+        """Return how many walks there are."""
+        return max(_FEWEST, self.walks * n_natural)
 
     def form(self, natural: Iterable[str]) -> Form:
-        """Return what sentences look like: of as many words as natural ones, and with their marks."""
+        """Return what sentences look like: as long as natural ones, and with their marks."""
         parsed = [Sentence.parse(sentence) for sentence in natural]
         lengths = [len(sentence) for sentence in parsed]
         marks = dict.fromkeys(sentence.after[-1] or "." for sentence in parsed)
         return Form(min(lengths), max(lengths), tuple(marks))
 
-    def aims(self, search: Search) -> list[str]:
-        """Return the one natural sentence."""
+    def beside(self, search: Search) -> list[str]:
+        """Return the natural sentence, whose scores are to be kept."""
         return [str(search.start)]
 
     def batch(
@@ -109,11 +116,13 @@ class Leftward(PooledStrategy):
         rng: np.random.Generator,
     ) -> list[Draft]:
         """Write sentences that keep the scores of one of the natural ones, each in its turn."""
-        aims = [s for s in natural if form.shortest <= len(s.split()) <= form.longest]
-        if not aims:
-            return []
-        aim = Sentence.parse(aims[number % len(aims)])
+        aim = Sentence.parse(natural[number % len(natural)])
         walk, least = Walk.of(problem, proposal, form, self, str(aim))
+        if not walk.begun:
+            raise InputError(
+                f"none of {' and '.join(problem.names)} scores sentences from left to right; give "
+                "a guide, a model that stands in for them"
+            )
         mark = aim.after[-1] or "."
         written = walk.with_part(self.part, rng).written(len(aim), mark, least, self.width)
         return [Draft(sentence, 0.0, 0.0, 0.0) for sentence in written.unlike()]
@@ -156,12 +165,12 @@ class Walk:
 
     Attributes
     ----------
-    models, begun
-        The models, and a beginning without a word under each.
+    begun
+        A beginning without a word under each.
     rests
         By model, what first and later words of several pieces have less than their bounds, about.
-    rejecting, accepting
-        w by model, (M,), and by model the function
+    rejecting
+        w by model, (M,).
     masks
         By position, from 0, which words may stand there, where not all may.
     repeatable
@@ -212,8 +221,11 @@ class Walk:
         return walk, np.array(least)
 
     def with_part(self, part: float, rng: np.random.Generator) -> Walk:
-        """Return the walk with a random part of the words."""
-        first, later = (rng.random(len(words)) < part for words in self.begun[0].lists)
+        """Return the walk with a random part of the words, or more of them where there are few."""
+        first, later = (
+            rng.permutation(len(words)) < max(_FEW_WORDS, part * len(words))
+            for words in self.begun[0].lists
+        )
         return replace(self, part=(first, later))
 
     def written(self, n_words: int, mark: str, least: FloatArray, width: int) -> Written:
@@ -233,6 +245,8 @@ class Walk:
         for position in range(n_words):
             now = self._weights(log_lambda, least)
             rows, index, log_probs = self._looked_at(here, words, totals, now, position, width)
+            if not len(rows):
+                return Written([], mark, log_probs)
             last = position == n_words - 1
             most = width * (_ENDED if last else 1)
             pace = least * (position + 1) / (n_words + _END)
@@ -242,8 +256,6 @@ class Walk:
             chosen = order[self._unlike(words, rows[order], index[order], most, listed)]
             rows, index, totals = rows[chosen], index[chosen], log_probs[:, chosen]
             words = [(*words[row], listed.words[i]) for row, i in zip(rows, index, strict=True)]
-            if not words:
-                return Written([], mark, totals)
             here = [beginnings.followed_by(rows, index) for beginnings in here]
         totals = totals + np.stack([beginnings.ends(mark) for beginnings in here])
         missed = np.maximum(least[:, None] - totals, 0.0).sum(axis=0)
@@ -274,11 +286,12 @@ class Walk:
         width: int,
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return rows, next words and log-probabilities, (M, k), of what promises most."""
-        promise, known = np.zeros((len(words), len(here[0].words))), np.bool_(True)
+        promise = np.zeros((len(words), len(here[0].words)))
+        known = np.ones(len(here[0].words), dtype=np.bool_)
         for weight, total, beginnings, rests in zip(weights, totals, here, self.rests, strict=True):
             upper, exact = beginnings.upper()
             promise += weight * (total[:, None] + upper + rests[min(position, 1)])
-            known = known & exact
+            known &= exact
         promise[~self._allowed(words, here[0].words, position)] = np.inf
         most = _LOOKED_AT * width
         both = [_least(np.where(where, promise, np.inf), most) for where in (known, ~known)]
@@ -329,10 +342,7 @@ class Walk:
 def _least(values: FloatArray, most: int) -> IntArray:
     """Return rows and columns of the least finite values, (2, k), at most so many."""
     flat = values.ravel()
-    if len(flat) > most:
-        index = np.argpartition(flat, most - 1)[:most]
-    else:
-        index = np.arange(len(flat))
+    index = np.argpartition(flat, min(most, len(flat)) - 1)[:most]
     return np.stack(np.unravel_index(index[np.isfinite(flat[index])], values.shape))
 
 

@@ -146,7 +146,11 @@ def _crowded(
 
 
 def syntheses(
-    pool: SentencePool, places: Sequence[Place], seed: int, most_alike: int = MOST_ALIKE
+    pool: SentencePool,
+    places: Sequence[Place],
+    seed: int,
+    strategy: str = "fluent",
+    most_alike: int = MOST_ALIKE,
 ) -> list[Synthesis]:
     """Return the assignment as syntheses, one a place; the natural sentence where there is none."""
     made = []
@@ -168,7 +172,7 @@ def syntheses(
                 steps=(),
                 n_scores=(0,) * len(models),
                 problem=repr(place.sides),
-                strategy="fluent",
+                strategy=strategy,
                 seed=seed,
                 attempt=0,
             )
