@@ -400,6 +400,14 @@ class SentenceModel(ABC):
         """
         return None
 
+    def guide(self, first: WordList, later: WordList) -> Beginnings | None:
+        """Return one beginning without a word, of which models say what guides a search.
+
+        What they say of the words need not add up to scores, which whoever uses it asks for
+        afresh. None where a model knows nothing of the next word. Parameters as in `beginnings`.
+        """
+        return self.beginnings(first, later)
+
     @property
     def at_once(self) -> bool:
         """Whether `replacements` knows all exact scores at once and at little cost.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
@@ -39,9 +39,11 @@ _FEWEST = 8
 # Words that a walk writes with, at least.
 _FEW_WORDS = 20
 # Words looked at for each beginning that is kept: as many of those known at once, and of others.
-_LOOKED_AT = 8
+_LOOKED_AT = 4
 # Sentences that are ended for each beginning that is kept.
 _ENDED = 4
+# Beginnings that are scored as sentences for each that is kept, where models are guides.
+_JUDGED = 2
 # What mark and end are taken to cost, in words.
 _END = 1.0
 # What the log of a lambda may change by at one place, step by step.
@@ -56,9 +58,10 @@ class Leftward(PooledStrategy):
     a random part of the words, so that walks differ. Of its sentences those are given to the pool
     that neither begin nor end alike.
 
-    Models that do not score from left to right are not asked on the way; another may stand in for
-    them. Their own scores decide which sentence of the pool is taken. No writer has a say: what
-    drafts state of it is 0.
+    Of models that do not score from left to right, guides propose words: what a masked model says
+    with the words to come hidden, or another model that stands in for it. Of what they propose the
+    models' own scores of the beginnings as sentences decide. No writer has a say: what drafts state
+    of it is 0.
 
     Attributes
     ----------
@@ -71,7 +74,7 @@ class Leftward(PooledStrategy):
     part
         Of the words, what each walk writes with.
     guide
-        The spec of the model that stands in for those that do not score from left to right.
+        The spec of a model that proposes in place of those that do not score from left to right.
     """
 
     prompts: ClassVar[bool] = False
@@ -83,7 +86,7 @@ class Leftward(PooledStrategy):
         0.5, "part of the words that each walk writes with", "SHARE"
     )
     guide: str | None = option(
-        None, "the model that stands in for those that do not score from left to right", "SPEC"
+        None, "a model that proposes where one does not score from left to right", "SPEC"
     )
 
     @property
@@ -120,8 +123,8 @@ class Leftward(PooledStrategy):
         walk, least = Walk.of(problem, proposal, form, self, str(aim))
         if not walk.begun:
             raise InputError(
-                f"none of {' and '.join(problem.names)} scores sentences from left to right; give "
-                "a guide, a model that stands in for them"
+                f"none of {' and '.join(problem.names)} knows what may follow a beginning; give a "
+                "guide, a model that proposes for them"
             )
         mark = aim.after[-1] or "."
         written = walk.with_part(self.part, rng).written(len(aim), mark, least, self.width)
@@ -177,6 +180,9 @@ class Walk:
         The words that may stand in a sentence twice.
     alike
         As in `Leftward`.
+    judges
+        By the numbers of the models that only guide, those that score what is written so far, with
+        the mark, as a sentence.
     part
         Of first and of later words, which are written with; None: all.
     """
@@ -187,6 +193,7 @@ class Walk:
     masks: Mapping[int, BoolArray]
     repeatable: frozenset[str]
     alike: int
+    judges: Mapping[int, SentenceModel] = field(default_factory=dict)
     part: tuple[BoolArray, BoolArray] | None = None
 
     @classmethod
@@ -195,8 +202,7 @@ class Walk:
     ) -> tuple[Walk, FloatArray]:
         """Return the walk, and by model the score to keep beside a natural sentence, (M,)."""
         every = _begun(problem, proposal, how.guide)
-        asked = [model for model, _, _ in every.values()]
-        begun = [begun for _, begun, _ in every.values()]
+        begun = [prepared.begun for prepared in every.values()]
         weights, models = tilts(problem), problem.by_name
         masks = {
             position: np.isin(begun[0].lists[min(position, 1)].words, words)
@@ -204,21 +210,16 @@ class Walk:
         }
         walk = cls(
             begun,
-            [rests for _, _, rests in every.values()],
+            [prepared.rests for prepared in every.values()],
             np.array([max(0.0, -weights.get(name, 0.0)) for name in every]),
             masks,
             frozenset(proposal.vocabulary.repeatable),
             how.alike,
+            {m: models[name] for m, (name, p) in enumerate(every.items()) if p.judged},
         )
         natural = {name: float(model.score([aim])[0]) for name, model in models.items()}
         minima = problem.minima(natural, len(aim.split()))
-        # What stands in for a model may fall as far as that model.
-        own = [float(model.score([aim])[0]) for model in asked]
-        least = [
-            minima.get(name, -np.inf) - natural[name] + score
-            for name, score in zip(every, own, strict=True)
-        ]
-        return walk, np.array(least)
+        return walk, np.array([minima.get(name, -np.inf) for name in every])
 
     def with_part(self, part: float, rng: np.random.Generator) -> Walk:
         """Return the walk with a random part of the words, or more of them where there are few."""
@@ -241,23 +242,36 @@ class Walk:
             Beginnings kept at each place.
         """
         here, words = list(self.begun), [()]
-        totals, log_lambda = np.zeros((len(here), 1)), np.zeros(len(here))
+        totals = np.zeros((len(here), 1))
+        log_lambda, bias = np.zeros(len(here)), np.zeros(len(here))
         for position in range(n_words):
             now = self._weights(log_lambda, least)
             rows, index, log_probs = self._looked_at(here, words, totals, now, position, width)
             if not len(rows):
                 return Written([], mark, log_probs)
+            log_probs += bias[:, None]
             last = position == n_words - 1
-            most = width * (_ENDED if last else 1)
+            most = width * (_ENDED if last and not self.judges else 1)
             pace = least * (position + 1) / (n_words + _END)
-            log_lambda = self._settled(log_probs, pace, most)
-            order = np.argsort(self._weights(log_lambda, least) @ log_probs, kind="stable")
-            listed = here[0].words
-            chosen = order[self._unlike(words, rows[order], index[order], most, listed)]
-            rows, index, totals = rows[chosen], index[chosen], log_probs[:, chosen]
-            words = [(*words[row], listed.words[i]) for row, i in zip(rows, index, strict=True)]
-            here = [beginnings.followed_by(rows, index) for beginnings in here]
-        totals = totals + np.stack([beginnings.ends(mark) for beginnings in here])
+            pace[list(self.judges)] = least[list(self.judges)] * (position + 1) / n_words
+            listed = here[0].words.words
+            if self.judges:
+                log_lambda, few = self._chosen(log_probs, pace, _JUDGED * most, words, rows, index)
+                rows, index, log_probs = rows[few], index[few], log_probs[:, few]
+                longer = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
+                texts = [" ".join(written) + mark for written in longer]
+                for m, judge in self.judges.items():
+                    scores = judge.score(texts)
+                    bias[m] += np.mean(scores - log_probs[m])
+                    log_probs[m] = scores
+            log_lambda, few = self._chosen(log_probs, pace, most, words, rows, index)
+            rows, index, totals = rows[few], index[few], log_probs[:, few]
+            words = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
+            if not last or len(self.judges) < len(here):
+                here = [beginnings.followed_by(rows, index) for beginnings in here]
+        for m, beginnings in enumerate(here):
+            if m not in self.judges:
+                totals[m] += beginnings.ends(mark)
         missed = np.maximum(least[:, None] - totals, 0.0).sum(axis=0)
         order = np.lexsort([self.rejecting @ totals, missed])[:width]
         return Written([words[i] for i in order], mark, totals[:, order])
@@ -265,6 +279,20 @@ class Walk:
     def _weights(self, log_lambda: FloatArray, least: FloatArray) -> FloatArray:
         """Return what log-probabilities are multiplied with, (M,)."""
         return self.rejecting - np.where(np.isfinite(least), np.exp(log_lambda), 0.0)
+
+    def _chosen(
+        self,
+        log_probs: FloatArray,
+        pace: FloatArray,
+        most: int,
+        words: Sequence[tuple[str, ...]],
+        rows: IntArray,
+        index: IntArray,
+    ) -> tuple[FloatArray, IntArray]:
+        """Return log lambda, and which of k longer beginnings to go on with, the best first."""
+        log_lambda = self._settled(log_probs, pace, most)
+        order = np.argsort(self._weights(log_lambda, pace) @ log_probs, kind="stable")
+        return log_lambda, order[self._unlike(words, rows[order], index[order], most)]
 
     def _settled(self, log_probs: FloatArray, pace: FloatArray, most: int) -> FloatArray:
         """Return log lambda (M,) under which half of the best keep the pace (M,)."""
@@ -321,7 +349,6 @@ class Walk:
         rows: IntArray,
         index: IntArray,
         width: int,
-        listed: WordList,
     ) -> IntArray:
         """Return which to go on with, the first ones of those that are not too many of a kind."""
         lasts, firsts = Counter[int](), Counter[tuple[str, ...]]()
@@ -346,19 +373,31 @@ def _least(values: FloatArray, most: int) -> IntArray:
     return np.stack(np.unravel_index(index[np.isfinite(flat[index])], values.shape))
 
 
-def _begun(
-    problem: Problem, proposal: WordReplacement, guide: str | None
-) -> dict[str, tuple[SentenceModel, Beginnings, tuple[FloatArray, FloatArray]]]:
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A beginning without a word, and by how much words have less than their bounds, about.
+
+    That is known of first words; of later ones it is what they do after the most probable first.
+    """
+
+    begun: Beginnings
+    rests: tuple[FloatArray, FloatArray]
+    judged: bool
+
+
+def _begun(problem: Problem, proposal: WordReplacement, guide: str | None) -> dict[str, _Prepared]:
     """Return, by the name of each model, what is asked on the way."""
-    given = [] if guide is None else [_loaded(guide)]
-    proposal = _known_to(proposal, tuple(given))
-    every = {}
+    every: dict[str, _Prepared] = {}
+    stand_in = None if guide is None else _loaded(guide)
+    if stand_in is not None:
+        proposal = _known_to(proposal, stand_in)
+    place = Sentence(("", ""), ("", ""), ("", ""))
+    lists = proposal.words(place, 0), proposal.words(place, 1)
     for name, model in problem.by_name.items():
-        for asked in (model, *given):
-            begun = _prepared(asked, proposal)
-            if begun is not None:
-                every[name] = (asked, *begun)
-                break
+        exact = _prepared(model, lists, judged=False)
+        by = exact or _prepared(stand_in or model, lists, judged=True)
+        if by is not None:
+            every[name] = by
     return every
 
 
@@ -368,26 +407,23 @@ def _loaded(spec: str) -> SentenceModel:
 
 
 @lru_cache(maxsize=4)
-def _known_to(proposal: WordReplacement, models: tuple[SentenceModel, ...]) -> WordReplacement:
-    """Return the words that further models know, too; looked up once for many walks."""
-    return WordReplacement(proposal.vocabulary, (*proposal.models, *models)) if models else proposal
+def _known_to(proposal: WordReplacement, model: SentenceModel) -> WordReplacement:
+    """Return the words that a further model knows, too; looked up once for many walks."""
+    return WordReplacement(proposal.vocabulary, (*proposal.models, model))
 
 
 @lru_cache(maxsize=8)
 def _prepared(
-    model: SentenceModel, proposal: WordReplacement
-) -> tuple[Beginnings, tuple[FloatArray, FloatArray]] | None:
-    """Return a beginning without a word, and by how much words fall short of their bounds, about.
-
-    That is known of first words; of later ones it is what they do after the most probable first.
-    """
-    place = Sentence(("", ""), ("", ""), ("", ""))
-    begun = model.beginnings(proposal.words(place, 0), proposal.words(place, 1))
+    model: SentenceModel, lists: tuple[WordList, WordList], judged: bool
+) -> _Prepared | None:
+    begun = model.guide(*lists) if judged else model.beginnings(*lists)
     if begun is None:
         return None
-    first = np.argmax(np.where(begun.upper()[1], begun.upper()[0][0], -np.inf))
-    later = begun.followed_by(np.zeros(1, dtype=np.int64), np.array([first]))
-    return begun, (_rest(begun), _rest(later))
+    upper, exact = begun.upper()
+    # Some words are known at once to most models.
+    known = np.where(exact, upper[0], -np.inf) if exact.any() else upper[0]
+    later = begun.followed_by(np.zeros(1, dtype=np.int64), np.array([known.argmax()]))
+    return _Prepared(begun, (_rest(begun), _rest(later)), judged)
 
 
 def _rest(beginnings: Beginnings) -> FloatArray:

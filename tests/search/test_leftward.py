@@ -1,7 +1,6 @@
 """Tests of `contstim.search.leftward`."""
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,19 +150,21 @@ def test_length_and_mark_are_those_of_the_natural_sentence(
             assert len(draft.sentence.split()) == len(sentence.split())
 
 
-def test_another_model_stands_in_for_one_that_does_not_score_from_left_to_right(
-    models: tuple[SentenceModel, SentenceModel], tmp_path: Path
-) -> None:
+def test_guides_propose_and_scores_decide(models: tuple[SentenceModel, SentenceModel]) -> None:
     table = TableModel([*FIRST, *LATER], seed=1)
     assert table.beginnings(VOCABULARY.first, VOCABULARY.elsewhere) is None
-    by = Leftward(guide=models[1].spec)
+    by = Leftward(guide=models[1].spec, alike=EVERYTHING)
     assert by.models == (models[1].spec,)
     problem, proposal = Problem.pair(models[0], table), _proposal((models[0], table))
-    walk, least = Walk.of(problem, proposal, by.form(NATURAL), by, NATURAL[0])
-    assert len(walk.begun) == 2
-    # It may fall as far as the model that it stands in for.
-    own = float(models[1].score([NATURAL[0]])[0])
-    assert least[1] == pytest.approx(own + table.resolution)
+    for natural in NATURAL:
+        walk, least = Walk.of(problem, proposal, by.form(NATURAL), by, natural)
+        assert list(walk.judges) == [1]
+        written = walk.written(3, ".", least, EVERYTHING)
+        every = [written.sentence(i) for i in range(len(written.words))]
+        accept = table.score(every)
+        np.testing.assert_allclose(written.log_probs[1], accept)
+        reject = np.where(accept >= least[1], models[0].score(every), np.inf)
+        assert every[0] == every[int(reject.argmin())]
 
 
 def test_without_a_guide_some_model_must_score_from_left_to_right() -> None:
@@ -172,8 +173,8 @@ def test_without_a_guide_some_model_must_score_from_left_to_right() -> None:
     with pytest.raises(InputError) as refused:
         by.batch(0, Problem.pair(*tables), _proposal(tables), by.form(NATURAL), NATURAL, rng)
     assert str(refused.value) == (
-        "none of table:1?exact=all and table:2?exact=all scores sentences from left to right; give "
-        "a guide, a model that stands in for them"
+        "none of table:1?exact=all and table:2?exact=all knows what may follow a beginning; give a "
+        "guide, a model that proposes for them"
     )
 
 

@@ -29,6 +29,7 @@ from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import MASKED_OPTIONS, Checkpoint, MaskedOptions
 from contstim.models.hf.encoding import Encoded, check_length
+from contstim.models.hf.guide import MaskedGuide
 from contstim.models.hf.metrics import LARGEST_EXACT, METRICS, Plan, masked_rows, merge, plan_for
 from contstim.models.hf.network import Normaliser
 from contstim.models.hf.transformer import Frame, TransformerModel
@@ -230,6 +231,10 @@ class MaskedModel(TransformerModel):
             for i, values in zip(group, np.split(together, cuts), strict=True):
                 terms[i] = values
         return terms
+
+    def guide(self, first: WordList, later: WordList) -> MaskedGuide:
+        """Return one beginning, after which the model reads masks and the final mark."""
+        return MaskedGuide(self, (first, later))
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.

@@ -1,0 +1,117 @@
+"""Beginnings of sentences as a masked model reads them: a guide, since its scores look both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.beginnings import Beginnings
+from contstim.text import Sentence, WordList
+
+if TYPE_CHECKING:
+    from contstim.models.hf.masked import MaskedModel
+
+_Tokens = tuple[int, ...]
+
+# Masks that stand for what is to follow, before the mark that ends the sentence.
+_MASKS = 2
+
+
+class MaskedGuide(Beginnings):
+    """Beginnings under a masked model, what follows hidden but for the final mark.
+
+    What it says of the words does not add up to the model's scores.
+
+    Parameters
+    ----------
+    model
+        The model.
+    lists
+        As in `Beginnings`.
+    rows
+        The tokens of each beginning.
+    n_words
+        How many words each beginning has.
+    """
+
+    def __init__(
+        self,
+        model: MaskedModel,
+        lists: tuple[WordList, WordList],
+        rows: Sequence[_Tokens] = ((),),
+        n_words: int = 0,
+    ) -> None:
+        super().__init__(lists, n_words)
+        self._model, self._rows = model, list(rows)
+        known = model.tokenizer.known_word
+        # A place for a first or a later word, with neighbours that make no difference.
+        cores = (known, "", known)[n_words == 0 :]
+        place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
+        self._candidates = model.tokenizer.candidates(place, int(n_words > 0), self.words)
+        self._last = self._next(self._rows)
+
+    def _next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
+        """Return log p(token | row) of every token, (R, tokens)."""
+        model, network = self._model, self._model.network
+        known = model.encode([f"{model.tokenizer.known_word}."])[0]
+        before, ended = known.ids[: known.scored[0]], known.ids[known.scored[-1] + 1 :]
+        mark = model.tokenizer.ids_of(".")
+        after = [*[model.mask_id] * _MASKS, *mark, *ended]
+        found: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        for length in {len(row) for row in rows}:
+            group = [i for i, row in enumerate(rows) if len(row) == length]
+            ids = np.array([[*before, *rows[i], *after] for i in group])
+            at = np.full(len(group), len(before) + length)
+            batches = network.batches(ids, np.arange(len(group)), at)
+            logits = torch.cat([part for _, part in batches])
+            for i, values in zip(group, logits.log_softmax(dim=1), strict=True):
+                found[i] = values
+        return torch.stack(found)
+
+    def upper(self) -> tuple[FloatArray, BoolArray]:
+        """Return log p of each word's first piece, and which words are of one piece."""
+        first = torch.from_numpy(self._candidates.first).to(self._last.device)
+        values = self._last[:, first].cpu().numpy().astype(np.float64)
+        return np.minimum(values, 0.0), self._candidates.n_tokens == 1
+
+    def crowd(self) -> FloatArray:
+        """Return log of how many words begin with each word's first piece, (V,)."""
+        return np.log(np.bincount(self._candidates.first)[self._candidates.first])
+
+    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
+        """Return the sums over the words' pieces, (k,), nats."""
+        tokens = [self._candidates.tokens[i] for i in index.tolist()]
+        wanted = torch.tensor([t[0] for t in tokens], dtype=torch.int64, device=self._last.device)
+        at = torch.from_numpy(rows).to(self._last.device)
+        values = self._last[at, wanted].cpu().numpy().astype(np.float64)
+        ways: dict[_Tokens, list[tuple[int, int]]] = {}
+        for i, (row, word) in enumerate(zip(rows.tolist(), tokens, strict=True)):
+            for n in range(1, len(word)):
+                ways.setdefault((*self._rows[row], *word[:n]), []).append((i, word[n]))
+        if ways:
+            for logs, found in zip(self._next(list(ways)), ways.values(), strict=True):
+                for i, token in found:
+                    values[i] += float(logs[token])
+        return np.minimum(values, 0.0)
+
+    def ends(self, mark: str) -> FloatArray:
+        """Return 0: the mark is seen from the beginning."""
+        return np.zeros(len(self._rows))
+
+    def commas(self) -> FloatArray:
+        """Return 0, as if the model scored no commas."""
+        return np.zeros(len(self._rows))
+
+    def with_commas(self, where: BoolArray) -> MaskedGuide:
+        """Return the beginnings as they are."""
+        return self
+
+    def followed_by(self, rows: IntArray, index: IntArray) -> MaskedGuide:
+        """Return longer beginnings."""
+        pairs = zip(rows.tolist(), index.tolist(), strict=True)
+        tokens = [(*self._rows[row], *self._candidates.tokens[i]) for row, i in pairs]
+        return MaskedGuide(self._model, self.lists, tokens, self.n_words + 1)
