@@ -1,7 +1,8 @@
 """Losses of sentences written from the left against those of ``bounded``, at equal cost.
 
 Usage: python benchmarks/leftward.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30]
-       [--walks N] [--at-most SHARE] [--guide SPEC] [--save FOLDER] [--show N]
+       [--walks N] [--at-most SHARE] [--climb SHARE] [--guide SPEC] [--save FOLDER]
+       [--show N]
 
 The starts are the first sentences of the bundled pool. ``leftward`` walks for all of them, and one
 sentence of the pool is given to each: of as many words as the natural one, the constraints kept on
@@ -10,6 +11,10 @@ scores computed afresh, no two with the same three first or the same three last 
 stay below a share of those of ``bounded``, whose sentences are not held to be unlike. Counted is
 all that networks compute (`costly_models`); n-grams cost nothing. A start without a sentence counts
 as a loss of 0. The interval of the ratio of mean losses is that of 10,000 draws of the starts.
+
+With ``--climb`` walks take so large a share of the cost, and the rest goes into a last climb by
+``bounded`` from each sentence of the pool that is given; a climb that ends like another's sentence,
+or begins so, is not kept.
 
 Both ways round, one thread. With ``--save`` the searches by ``bounded`` are written to the folder
 once they are done, and read from there; empty it when the code has changed.
@@ -22,21 +27,24 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from costly_models import Meter, named, searched
+from costly_models import Meter, SpentError, named, searched
 
 from contstim import Problem, bundled_vocabulary, load_model, pool
 from contstim.arrays import FloatArray
 from contstim.models.base import SentenceModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.leftward import Leftward
-from contstim.search.pool import Place, Pool, assign
+from contstim.search.pool import ALIKE_WORDS, Place, Pool, assign
+from contstim.search.sweeps import Search
 from contstim.search.targets import Sides
+from contstim.text import Sentence
 
 SEED = 1
 
@@ -116,6 +124,42 @@ def written(
     return Found(np.array(losses), given, meter.spent, spent, n_walks, len(sentences))
 
 
+def improved(
+    found: Found,
+    models: Sequence[SentenceModel],
+    proposal: WordReplacement,
+    starts: Sequence[str],
+    meter: Meter,
+    limit: float,
+) -> Found:
+    """Climb from each sentence of the pool, within what is left of the multiply-additions."""
+    problem, began = Problem.pair(*models), time.process_time()
+    losses, sentences, spent = found.losses.copy(), list(found.sentences), found.spent
+    for i, start in enumerate(starts):
+        search = Search(problem, proposal, Sentence.parse(start), seed=SEED)
+        meter.spent, meter.limit = 0.0, (limit - spent) / (len(starts) - i)
+        written = sentences[i]
+        if written is not None:
+            search.take(
+                Sentence(Sentence.parse(written).words, search.start.before, search.start.after)
+            )
+        with suppress(SpentError):
+            named("bounded").run(search)
+        spent, meter.limit = spent + meter.spent, np.inf
+        loss = search.loss(search.now) - search.loss(search.natural)
+        others = {end for j, s in enumerate(sentences) if s and j != i for end in ends_of(s)}
+        if loss < losses[i] and not others & ends_of(str(search.sentence)):
+            losses[i], sentences[i] = loss, str(search.sentence)
+    seconds = found.seconds + time.process_time() - began
+    return replace(found, losses=losses, sentences=sentences, spent=spent, seconds=seconds)
+
+
+def ends_of(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
+    """Return the three first and the three last words."""
+    words = tuple(word.strip(".,;:?!").casefold() for word in sentence.split())
+    return {(False, words[:ALIKE_WORDS]), (True, words[-ALIKE_WORDS:])}
+
+
 def climbed(
     models: Sequence[SentenceModel],
     proposal: WordReplacement,
@@ -157,6 +201,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=30)
     parser.add_argument("--walks", type=int, default=60, help="walks in all, at most")
     parser.add_argument("--at-most", type=float, default=1.0, help="share of bounded's cost")
+    parser.add_argument("--climb", type=float, help="share of the cost after which to climb")
     parser.add_argument("--guide", help="stands in for what does not score from left to right")
     parser.add_argument("--save", type=Path, help="folder of searches by bounded")
     parser.add_argument("--show", type=int, default=3, help="sentences to print")
@@ -178,7 +223,10 @@ def main() -> None:
         base = np.array([run["loss"] for run in runs])
         cost, seconds = (sum(run[key] for run in runs) for key in ("spent", "seconds"))
         by = Leftward(guide=args.guide)
-        found = written(pair, proposal, starts, by, meter, args.walks, args.at_most * cost)
+        share = args.at_most if args.climb is None else args.climb
+        found = written(pair, proposal, starts, by, meter, args.walks, share * cost)
+        if args.climb is not None:
+            found = improved(found, pair, proposal, starts, meter, args.at_most * cost)
         low, high = interval(found.losses, base)
         print(
             f"| {pair[0].spec} / {pair[1].spec} | {len(starts)} | {base.mean():.1f} | "

@@ -25,6 +25,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import Beginnings
 from contstim.models.registry import load_model
+from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.fluent import PooledStrategy
 from contstim.search.pool import ALIKE_WORDS
@@ -43,7 +44,9 @@ _LOOKED_AT = 4
 # Sentences that are ended for each beginning that is kept.
 _ENDED = 4
 # Beginnings that are scored as sentences for each that is kept, where models are guides.
-_JUDGED = 2
+_JUDGED = 4
+# Nats by which beginnings are to score higher than those of the natural sentence, as sentences.
+_RESERVE = 5.0
 # What mark and end are taken to cost, in words.
 _END = 1.0
 # What the log of a lambda may change by at one place, step by step.
@@ -108,6 +111,11 @@ class Leftward(PooledStrategy):
     def beside(self, search: Search) -> list[str]:
         """Return the natural sentence, whose scores are to be kept."""
         return [str(search.start)]
+
+    def run(self, search: Search) -> bool:
+        """Write for one natural sentence, take the best, then search by sweeps as ``bounded``."""
+        super().run(search)
+        return Bounded().run(search)
 
     def batch(
         self,
@@ -180,6 +188,8 @@ class Walk:
         The words that may stand in a sentence twice.
     alike
         As in `Leftward`.
+    aim
+        The natural sentence.
     judges
         By the numbers of the models that only guide, those that score what is written so far, with
         the mark, as a sentence.
@@ -193,6 +203,7 @@ class Walk:
     masks: Mapping[int, BoolArray]
     repeatable: frozenset[str]
     alike: int
+    aim: str
     judges: Mapping[int, SentenceModel] = field(default_factory=dict)
     part: tuple[BoolArray, BoolArray] | None = None
 
@@ -215,6 +226,7 @@ class Walk:
             masks,
             frozenset(proposal.vocabulary.repeatable),
             how.alike,
+            aim,
             {m: models[name] for m, (name, p) in enumerate(every.items()) if p.judged},
         )
         natural = {name: float(model.score([aim])[0]) for name, model in models.items()}
@@ -244,6 +256,7 @@ class Walk:
         here, words = list(self.begun), [()]
         totals = np.zeros((len(here), 1))
         log_lambda, bias = np.zeros(len(here)), np.zeros(len(here))
+        paces = self._paces(n_words, mark, least)
         for position in range(n_words):
             now = self._weights(log_lambda, least)
             rows, index, log_probs = self._looked_at(here, words, totals, now, position, width)
@@ -251,12 +264,11 @@ class Walk:
                 return Written([], mark, log_probs)
             log_probs += bias[:, None]
             last = position == n_words - 1
-            most = width * (_ENDED if last and not self.judges else 1)
-            pace = least * (position + 1) / (n_words + _END)
-            pace[list(self.judges)] = least[list(self.judges)] * (position + 1) / n_words
+            most = width * (_ENDED if last else 1)
+            pace = paces[:, position]
             listed = here[0].words.words
             if self.judges:
-                log_lambda, few = self._chosen(log_probs, pace, _JUDGED * most, words, rows, index)
+                log_lambda, few = self._chosen(log_probs, pace, _JUDGED * width, words, rows, index)
                 rows, index, log_probs = rows[few], index[few], log_probs[:, few]
                 longer = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
                 texts = [" ".join(written) + mark for written in longer]
@@ -275,6 +287,17 @@ class Walk:
         missed = np.maximum(least[:, None] - totals, 0.0).sum(axis=0)
         order = np.lexsort([self.rejecting @ totals, missed])[:width]
         return Written([words[i] for i in order], mark, totals[:, order])
+
+    def _paces(self, n_words: int, mark: str, least: FloatArray) -> FloatArray:
+        """Return what beginnings of each number of words are to keep, (M, words), nats."""
+        paces = least[:, None] * np.arange(1, n_words + 1) / (n_words + _END)
+        words = self.aim.split()
+        texts = [" ".join(words[:n]).rstrip(mark) + mark for n in range(1, n_words)]
+        for m, judge in self.judges.items():
+            if np.isfinite(least[m]):
+                # The natural sentence's own beginnings, as sentences, and then what is to be kept.
+                paces[m] = [*(judge.score(texts) + _RESERVE), least[m]]
+        return paces
 
     def _weights(self, log_lambda: FloatArray, least: FloatArray) -> FloatArray:
         """Return what log-probabilities are multiplied with, (M,)."""
