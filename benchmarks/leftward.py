@@ -1,7 +1,7 @@
 """Losses of sentences written from the left against those of ``bounded``, at equal cost.
 
 Usage: python benchmarks/leftward.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30]
-       [--walks N] [--at-most SHARE] [--climb SHARE] [--guide SPEC] [--save FOLDER]
+       [--one-way 1] [--walks N] [--at-most SHARE] [--climb SHARE] [--guide SPEC] [--save FOLDER]
        [--show N]
 
 The starts are the first sentences of the bundled pool. ``leftward`` walks for all of them, and one
@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--model-1", default="contstim:gpt")
     parser.add_argument("--model-2", default="contstim:lstm")
     parser.add_argument("--starts", type=int, default=30)
+    parser.add_argument("--one-way", choices=["1", "2"], help="the model that rejects")
     parser.add_argument("--walks", type=int, default=60, help="walks in all, at most")
     parser.add_argument("--at-most", type=float, default=1.0, help="share of bounded's cost")
     parser.add_argument("--climb", type=float, help="share of the cost after which to climb")
@@ -218,7 +219,9 @@ def main() -> None:
         "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
     )
     shown = []
-    for pair in (models, models[::-1]):
+    for rejecting, pair in (("1", models), ("2", models[::-1])):
+        if args.one_way not in (None, rejecting):
+            continue
         runs = climbed(pair, proposal, starts, meter, args.save)
         base = np.array([run["loss"] for run in runs])
         cost, seconds = (sum(run[key] for run in runs) for key in ("spent", "seconds"))
