@@ -41,7 +41,7 @@ from contstim.arrays import FloatArray
 from contstim.models.base import SentenceModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.leftward import Leftward
-from contstim.search.pool import ALIKE_WORDS, Place, Pool, assign
+from contstim.search.pool import ALIKE_WORDS, Place, SentencePool, given_sentences
 from contstim.search.sweeps import Search
 from contstim.search.targets import Sides
 from contstim.text import Sentence
@@ -49,7 +49,7 @@ from contstim.text import Sentence
 SEED = 1
 
 
-class OwnLength(Pool):
+class OwnLength(SentencePool):
     """A pool whose sentences serve natural ones of as many words."""
 
     def losses(self, place: Place) -> FloatArray:
@@ -114,7 +114,7 @@ def written(
     resolution = {model.spec: model.resolution for model in models}
     there = OwnLength(tuple(sentences), scores, resolution)
     sides = Sides((models[0].spec,), (models[1].spec,))
-    given = assign(there, [Place(start, sides) for start in starts], most_alike=1)
+    given = given_sentences(there, [Place(start, sides) for start in starts], most_alike=1)
     rejected = scores[models[0].spec]
     losses = [
         0.0 if sentence is None else rejected[sentence] - rejected[start]

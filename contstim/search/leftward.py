@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
@@ -28,11 +27,12 @@ from contstim.models.registry import load_model
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.fluent import PooledStrategy
+from contstim.search.options import LeftwardOptions
 from contstim.search.pool import ALIKE_WORDS
 from contstim.search.problem import Problem
 from contstim.search.sweeps import Search
 from contstim.search.writer import Draft, Form, tilts
-from contstim.settings import Count, option, settings
+from contstim.settings import settings
 from contstim.text import Sentence, WordList
 
 # Walks for each side, at least.
@@ -54,7 +54,7 @@ _STEPS = tuple(1.6 / 2**i for i in range(10))
 
 
 @settings
-class Leftward(PooledStrategy):
+class Leftward(LeftwardOptions, PooledStrategy):
     """Write sentences from the left, and keep the beginnings that models disagree on most.
 
     Each walk aims at one natural sentence, whose scores its sentences are to keep, and writes with
@@ -65,32 +65,9 @@ class Leftward(PooledStrategy):
     with the words to come hidden, or another model that stands in for it. Of what they propose the
     models' own scores of the beginnings as sentences decide. No writer has a say: what drafts state
     of it is 0.
-
-    Attributes
-    ----------
-    walks
-        Walks for each natural sentence, on each side of a pair; eight at least in all.
-    width
-        Beginnings that are kept at each place.
-    alike
-        How many of these may end in one word, and how many may begin with the same three.
-    part
-        Of the words, what each walk writes with.
-    guide
-        The spec of a model that proposes in place of those that do not score from left to right.
     """
 
     prompts: ClassVar[bool] = False
-
-    walks: Count = option(2, "walks for each natural sentence, on each side of a pair", "N")
-    width: Count = option(24, "beginnings of sentences that are kept at each place", "N")
-    alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
-    part: Annotated[float, Field(gt=0, le=1)] = option(
-        0.5, "part of the words that each walk writes with", "SHARE"
-    )
-    guide: str | None = option(
-        None, "a model that proposes where one does not score from left to right", "SPEC"
-    )
 
     @property
     def models(self) -> tuple[str, ...]:

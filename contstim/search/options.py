@@ -167,6 +167,35 @@ class FluentOptions:
             raise InputError(f"marks={self.marks!r} holds what ends no sentence; give .?! or one")
 
 
+@settings
+class LeftwardOptions:
+    """Options of `contstim.search.leftward.Leftward`.
+
+    Attributes
+    ----------
+    walks
+        Walks for each natural sentence, on each side of a pair; eight at least in all.
+    width
+        Beginnings that are kept at each place.
+    alike
+        How many of these may end in one word, and how many may begin with the same three.
+    part
+        Of the words, what each walk writes with.
+    guide
+        The spec of a model that proposes in place of those that do not score from left to right.
+    """
+
+    walks: Count = option(2, "walks for each natural sentence, on each side of a pair", "N")
+    width: Count = option(24, "beginnings of sentences that are kept at each place", "N")
+    alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
+    part: Annotated[float, Field(gt=0, le=1)] = option(
+        0.5, "part of the words that each walk writes with", "SHARE"
+    )
+    guide: str | None = option(
+        None, "a model that proposes where one does not score from left to right", "SPEC"
+    )
+
+
 #: Contstim's own strategies by name: where the code is, and its options.
 OWN_STRATEGIES: dict[str, tuple[str, type]] = {
     "beam": ("contstim.search.beam:Beam", BeamOptions),
@@ -174,5 +203,6 @@ OWN_STRATEGIES: dict[str, tuple[str, type]] = {
     "exhaustive": ("contstim.search.exhaustive:Exhaustive", NoOptions),
     "first-improvement": ("contstim.search.first_improvement:FirstImprovement", NoOptions),
     "fluent": ("contstim.search.fluent:Fluent", FluentOptions),
+    "leftward": ("contstim.search.leftward:Leftward", LeftwardOptions),
     "paper": ("contstim.search.paper:Paper", PaperOptions),
 }
