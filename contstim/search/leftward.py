@@ -106,11 +106,6 @@ class Leftward(LeftwardOptions, PooledStrategy):
         """Write sentences that keep the scores of one of the natural ones, each in its turn."""
         aim = Sentence.parse(natural[number % len(natural)])
         walk, least = Walk.of(problem, proposal, form, self, str(aim))
-        if not walk.begun:
-            raise InputError(
-                f"none of {' and '.join(problem.names)} knows what may follow a beginning; give a "
-                "guide, a model that proposes for them"
-            )
         mark = aim.after[-1] or "."
         written = walk.with_part(self.part, rng).written(len(aim), mark, least, self.width)
         return [Draft(sentence, 0.0, 0.0, 0.0) for sentence in written.unlike()]
@@ -188,8 +183,19 @@ class Walk:
     def of(
         cls, problem: Problem, proposal: WordReplacement, form: Form, how: Leftward, aim: str
     ) -> tuple[Walk, FloatArray]:
-        """Return the walk, and by model the score to keep beside a natural sentence, (M,)."""
+        """Return the walk, and by model the score to keep beside a natural sentence, (M,).
+
+        Raises
+        ------
+        InputError
+            If there is no model that knows what may follow a beginning.
+        """
         every = _begun(problem, proposal, how.guide)
+        if not every:
+            raise InputError(
+                f"none of {' and '.join(problem.names)} knows what may follow a beginning; give a "
+                "guide, a model that proposes for them"
+            )
         begun = [prepared.begun for prepared in every.values()]
         weights, models = tilts(problem), problem.by_name
         masks = {

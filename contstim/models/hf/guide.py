@@ -1,4 +1,4 @@
-"""Beginnings of sentences as a masked model reads them: guides, since its scores look both ways."""
+"""Beginnings of sentences as a masked model reads them: guides, for its scores look both ways."""
 
 from __future__ import annotations
 
