@@ -112,7 +112,7 @@ class Leftward(LeftwardOptions, PooledStrategy):
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class Ended:
     """The sentences that a walk came to, S of them, the best first.
 
     Attributes
@@ -224,7 +224,7 @@ class Walk:
         )
         return replace(self, part=(first, later))
 
-    def written(self, n_words: int, mark: str, least: FloatArray, width: int) -> Written:
+    def written(self, n_words: int, mark: str, least: FloatArray, width: int) -> Ended:
         """Return sentences that keep scores, of least loss.
 
         Parameters
@@ -244,7 +244,7 @@ class Walk:
             now = self._weights(log_lambda, least)
             rows, index, log_probs = self._looked_at(here, words, totals, now, position, width)
             if not len(rows):
-                return Written([], mark, log_probs)
+                return Ended([], mark, log_probs)
             log_probs += bias[:, None]
             last = position == n_words - 1
             most = width * (_ENDED if last else 1)
@@ -269,7 +269,7 @@ class Walk:
                 totals[m] += beginnings.ends(mark)
         missed = np.maximum(least[:, None] - totals, 0.0).sum(axis=0)
         order = np.lexsort([self.rejecting @ totals, missed])[:width]
-        return Written([words[i] for i in order], mark, totals[:, order])
+        return Ended([words[i] for i in order], mark, totals[:, order])
 
     def _paces(self, n_words: int, mark: str, least: FloatArray) -> FloatArray:
         """Return what beginnings of each number of words are to keep, (M, words), nats."""
@@ -306,8 +306,8 @@ class Walk:
         for step in _STEPS:
             promise = self._weights(log_lambda, pace) @ log_probs
             best = np.argpartition(promise, most)[:most] if len(promise) > most else slice(None)
-            kept = (log_probs[:, best] >= pace[:, None]).mean(axis=1) >= 0.5
-            log_lambda = log_lambda + np.where(kept, -step, step)
+            enough = (log_probs[:, best] >= pace[:, None]).mean(axis=1) >= 0.5
+            log_lambda = log_lambda + np.where(enough, -step, step)
         return log_lambda
 
     def _looked_at(
@@ -321,14 +321,14 @@ class Walk:
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return rows, next words and log-probabilities, (M, k), of what promises most."""
         promise = np.zeros((len(words), len(here[0].words)))
-        known = np.ones(len(here[0].words), dtype=np.bool_)
+        at_once = np.ones(len(here[0].words), dtype=np.bool_)
         for weight, total, beginnings, rests in zip(weights, totals, here, self.rests, strict=True):
             upper, exact = beginnings.upper()
             promise += weight * (total[:, None] + upper + rests[min(position, 1)])
-            known &= exact
+            at_once &= exact
         promise[~self._allowed(words, here[0].words, position)] = np.inf
         most = _LOOKED_AT * width
-        both = [_least(np.where(where, promise, np.inf), most) for where in (known, ~known)]
+        both = [_least(np.where(where, promise, np.inf), most) for where in (at_once, ~at_once)]
         rows, index = np.concatenate(both, axis=1)
         added = [beginnings.log_probs(rows, index) for beginnings in here]
         return rows, index, totals[:, rows] + np.stack(added)
@@ -427,8 +427,8 @@ def _prepared(
         return None
     upper, exact = begun.upper()
     # Some words are known at once to most models.
-    known = np.where(exact, upper[0], -np.inf) if exact.any() else upper[0]
-    later = begun.followed_by(np.zeros(1, dtype=np.int64), np.array([known.argmax()]))
+    bounds = np.where(exact, upper[0], -np.inf) if exact.any() else upper[0]
+    later = begun.followed_by(np.zeros(1, dtype=np.int64), np.array([bounds.argmax()]))
     return _Prepared(begun, (_rest(begun), _rest(later)), judged)
 
 

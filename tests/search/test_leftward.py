@@ -16,7 +16,7 @@ from contstim.models.recurrent import (
 from contstim.models.toy import TableModel
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
-from contstim.search.leftward import Leftward, Walk, Written
+from contstim.search.leftward import Ended, Leftward, Walk
 from contstim.search.targets import problem_of
 from contstim.search.writer import Form
 
@@ -180,7 +180,7 @@ def test_without_a_guide_some_model_must_score_from_left_to_right() -> None:
 
 def test_unlike_sentences_are_the_best_of_those_that_are_alike() -> None:
     words = [("A", "b", "c", "d"), ("a", "b", "c", "e"), ("F", "g", "h", "i"), ("J", "g", "h", "i")]
-    written = Written(words, "!", np.zeros((1, 4)))
+    written = Ended(words, "!", np.zeros((1, 4)))
     assert list(written.unlike()) == ["A b c d!", "F g h i!"]
 
 

@@ -47,9 +47,9 @@ class MaskedGuide(Beginnings):
     ) -> None:
         super().__init__(lists, n_words)
         self._model, self._rows = model, list(rows)
-        known = model.tokenizer.known_word
+        word = model.tokenizer.known_word
         # A place for a first or a later word, with neighbours that make no difference.
-        cores = (known, "", known)[n_words == 0 :]
+        cores = (word, "", word)[n_words == 0 :]
         place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
         self._candidates = model.tokenizer.candidates(place, int(n_words > 0), self.words)
         self._last = self._next(self._rows)
@@ -57,11 +57,11 @@ class MaskedGuide(Beginnings):
     def _next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
         """Return log p(token | row) of every token, (R, tokens)."""
         model, network = self._model, self._model.network
-        known = model.encode([f"{model.tokenizer.known_word}."])[0]
-        before, ended = known.ids[: known.scored[0]], known.ids[known.scored[-1] + 1 :]
+        example = model.encode([f"{model.tokenizer.known_word}."])[0]
+        before, ended = example.ids[: example.scored[0]], example.ids[example.scored[-1] + 1 :]
         mark = model.tokenizer.ids_of(".")
         after = [*[model.mask_id] * _MASKS, *mark, *ended]
-        found: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        by_row: list[torch.Tensor] = [torch.empty(0)] * len(rows)
         for length in {len(row) for row in rows}:
             group = [i for i, row in enumerate(rows) if len(row) == length]
             ids = np.array([[*before, *rows[i], *after] for i in group])
@@ -69,8 +69,8 @@ class MaskedGuide(Beginnings):
             batches = network.batches(ids, np.arange(len(group)), at)
             logits = torch.cat([part for _, part in batches])
             for i, values in zip(group, logits.log_softmax(dim=1), strict=True):
-                found[i] = values
-        return torch.stack(found)
+                by_row[i] = values
+        return torch.stack(by_row)
 
     def upper(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of each word's first piece, and which words are of one piece."""
@@ -93,8 +93,8 @@ class MaskedGuide(Beginnings):
             for n in range(1, len(word)):
                 ways.setdefault((*self._rows[row], *word[:n]), []).append((i, word[n]))
         if ways:
-            for logs, found in zip(self._next(list(ways)), ways.values(), strict=True):
-                for i, token in found:
+            for logs, asked in zip(self._next(list(ways)), ways.values(), strict=True):
+                for i, token in asked:
                     values[i] += float(logs[token])
         return np.minimum(values, 0.0)
 

@@ -1,0 +1,33 @@
+"""Tests of `contstim.models.hf.guide`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from contstim import WordList, load_model
+from contstim.models.hf.guide import MaskedGuide
+
+FIRST, LATER = WordList.of(["The", "A"]), WordList.of(["dog", "cat", "man", "saw", "ran"])
+
+
+def test_words_after_a_beginning_are_read_with_the_rest_hidden(
+    tiny: Callable[[str], Path],
+) -> None:
+    model = load_model(f"hf:{tiny('bert')}?metric=pll")
+    assert model.beginnings(FIRST, LATER) is None
+    begun = model.guide(FIRST, LATER)
+    assert isinstance(begun, MaskedGuide)
+    one = begun.followed_by(np.array([0, 0]), np.array([0, 1]))
+    assert one.words is LATER
+    upper, exact = one.upper()
+    assert upper.shape == (2, len(LATER))
+    rows, index = np.divmod(np.arange(2 * len(LATER)), len(LATER))
+    log_probs = one.log_probs(rows, index).reshape(upper.shape)
+    np.testing.assert_allclose(log_probs[:, exact], upper[:, exact])
+    assert (log_probs <= upper + 1e-6).all()
+    np.testing.assert_allclose(np.exp(one._last.numpy()).sum(axis=1), 1.0, rtol=1e-4)
+    np.testing.assert_array_equal(one.ends("."), 0.0)
+    # A beginning is read alike beside others and alone.
+    alone = begun.followed_by(np.array([0]), np.array([1]))
+    np.testing.assert_allclose(alone.upper()[0][0], upper[1], atol=1e-4)
