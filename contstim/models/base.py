@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from html import escape
@@ -407,6 +407,30 @@ class SentenceModel(ABC):
         afresh. None where a model knows nothing of the next word. Parameters as in `beginnings`.
         """
         return self.beginnings(first, later)
+
+    def completions(
+        self, sentence: Sentence, position: int, words: WordList, hidden: Collection[int] = ()
+    ) -> FloatArray:
+        """Return log p(word | the other words but those at `hidden`), (V,), nats.
+
+        Parameters
+        ----------
+        sentence, position
+            The place.
+        words
+            The words that may stand there.
+        hidden
+            Positions whose words are not seen either, though how many units they have may be.
+
+        Raises
+        ------
+        InputError
+            If the model completes no sentences: it is not a masked one.
+        """
+        raise InputError(
+            f"{self.spec!r} proposes no words with both sides in sight; name a causal or a masked "
+            "model, such as contstim:smollm2"
+        )
 
     @property
     def at_once(self) -> bool:

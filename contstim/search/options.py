@@ -196,6 +196,32 @@ class LeftwardOptions:
     )
 
 
+class InfillOptions(BoundedOptions):
+    """Options of `contstim.search.infill.Infill`, besides those of `BoundedOptions`.
+
+    Attributes
+    ----------
+    by
+        The spec of the model that proposes words: a causal or a masked one.
+    span
+        Most neighbouring words that are written together.
+    fillings
+        Most fillings of a span that are scored by the problem's models whose scores are not known
+        at once.
+    visits
+        Most spans that are looked at, in one sentence.
+    """
+
+    by: str = option(
+        "contstim:smollm2?prompt=natural", "the model that proposes words of a span", metavar="SPEC"
+    )
+    span: Annotated[int, Field(ge=1, le=3)] = option(
+        3, "most neighbouring words that are written together, 1 to 3", metavar="N"
+    )
+    fillings: Count = option(16, "fillings of a span that networks score", metavar="N")
+    visits: Count = option(200, "spans that are looked at in one sentence", metavar="N")
+
+
 #: Contstim's own strategies by name: where the code is, and its options.
 OWN_STRATEGIES: dict[str, tuple[str, type]] = {
     "beam": ("contstim.search.beam:Beam", BeamOptions),
@@ -204,5 +230,8 @@ OWN_STRATEGIES: dict[str, tuple[str, type]] = {
     "first-improvement": ("contstim.search.first_improvement:FirstImprovement", NoOptions),
     "fluent": ("contstim.search.fluent:Fluent", FluentOptions),
     "leftward": ("contstim.search.leftward:Leftward", LeftwardOptions),
+
+
+    "infill": ("contstim.search.infill:Infill", InfillOptions),
     "paper": ("contstim.search.paper:Paper", PaperOptions),
 }

@@ -16,7 +16,7 @@ least weight, which is to take them as 0, their largest value; exact scores comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -236,6 +236,34 @@ class MaskedModel(TransformerModel):
         """Return one beginning, after which the model reads masks and the final mark."""
         return MaskedGuide(self, (first, later))
 
+    def completions(
+        self, sentence: Sentence, position: int, words: WordList, hidden: Collection[int] = ()
+    ) -> FloatArray:
+        """Return the sums over each word's tokens, all masked, of their log-probabilities."""
+        sentence.check_position(position)
+        (encoded,) = self.encode([str(sentence)])
+        ids = encoded.ids.copy()
+        ids[encoded.scored[np.isin(encoded.word_of, list(hidden))]] = self.mask_id
+        frame = Frame.of(replace(encoded, ids=ids), position)
+        assert frame is not None, "every word of a masked model's sentence has scored tokens"
+        found = np.empty(len(words), dtype=np.float64)
+        candidates = self.tokenizer.candidates(sentence, position, words)
+        for n, (members, tokens) in candidates.by_length.items():
+            masked = frame.fill(np.full((1, n), self.mask_id))[0]
+            check_length(str(sentence), len(masked), self.checkpoint.max_tokens, self.spec)
+            found[members] = self.completed(masked, len(frame.left) + np.arange(n), tokens)
+        return found
+
+    def completed(self, ids: IntArray, places: IntArray, tokens: IntArray) -> FloatArray:
+        """Return the sums of log p(token) at `places` (n,) of one row, of words (k, n): (k,)."""
+        table = np.empty((len(places), self.network.n_logits))
+        rows = np.zeros(len(places), dtype=np.int64)
+        for batch, logits in self.network.batches(ids[None], rows, places, self.budget):
+            weight = torch.ones(1, device=logits.device)
+            for k, row in zip(range(batch.start, batch.stop), logits, strict=True):
+                table[k] = self.normaliser.mean(row[None], weight).cpu().numpy()
+        return np.asarray(table[np.arange(len(places)), tokens].sum(axis=1))
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.
 
@@ -413,14 +441,7 @@ class _OpenWord:
 
     def completion(self, tokens: IntArray) -> FloatArray:
         """Return the sum over tokens of log p(token | all other words) of candidates (k, n)."""
-        model = self.model
-        table = np.empty((self.n, model.network.n_logits))
-        places, rows = self.scored[self.slots], np.zeros(self.n, dtype=np.int64)
-        for batch, logits in model.network.batches(self.ids[None], rows, places, model.budget):
-            weight = torch.ones(1, device=logits.device)
-            for k, row in zip(range(batch.start, batch.stop), logits, strict=True):
-                table[k] = model.normaliser.mean(row[None], weight).cpu().numpy()
-        return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
+        return self.model.completed(self.ids, self.scored[self.slots], tokens)
 
     def contexts(self, terms: IntArray) -> list[tuple[bytes, int]]:
         """Name terms of other words by which of these words they see, and by their place there."""
