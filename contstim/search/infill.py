@@ -56,8 +56,8 @@ class Infill(InfillOptions, Bounded):
 
     def run(self, search: Search) -> bool:
         """Visit spans in random order, then single words, until none brings an improvement."""
-        own = search.problem.by_name
-        by = own[self.by] if self.by in own else _loaded(self.by)
+        of_problem = search.problem.by_name
+        by = of_problem[self.by] if self.by in of_problem else _loaded(self.by)
         filler = _Filler(search, by, self.fillings)
         visits = self._visit(search, filler, 0)
         while True:
@@ -135,18 +135,19 @@ class _Filler:
 
     def __init__(self, search: Search, by: SentenceModel, n: int) -> None:
         self.search, self.n = search, n
-        problem, own = search.problem, search.problem.by_name
-        self.by = own.get(by.spec, by)
+        problem, of_problem = search.problem, search.problem.by_name
+        self.by = of_problem.get(by.spec, by)
         # What the proposing model computes costs most, as a rule.
-        models = own.items()
-        self.models = sorted(models, key=lambda item: (not item[1].at_once, item[0] == by.spec))
+        self.models = sorted(
+            of_problem.items(), key=lambda item: (not item[1].at_once, item[0] == by.spec)
+        )
         self.tilts = {} if problem.objective.parts is None else tilts(problem)
         self.open = {p: search.words(p).words for p in search.positions}
         self.lists = self._known(0, 1), self._known(1, len(search.start))
         self.may = {p: np.isin(self.lists[p > 0].words, words) for p, words in self.open.items()}
         first = self.by.beginnings(*self.lists)
         self.causal = first is not None
-        begun = {name: own[name].beginnings(*self.lists) for name in self.tilts}
+        begun = {name: of_problem[name].beginnings(*self.lists) for name in self.tilts}
         self.shares = [self.tilts[name] for name, there in begun.items() if there is not None]
         here = (first, *begun.values())
         #: What stands before a place, by the words and marks there.
@@ -159,10 +160,10 @@ class _Filler:
         positions, start = range(first, end), self.search.start.words
         words = chain(*(self.open.get(p, ()) for p in positions), start[first:end])
         distinct = tuple(dict.fromkeys(words))
-        known = np.ones(len(distinct), dtype=np.bool_)
+        known_to_all = np.ones(len(distinct), dtype=np.bool_)
         for model in (self.by, *(self.search.problem.by_name[name] for name in self.tilts)):
-            known &= model.knows(distinct)
-        return _listed(tuple(compress(distinct, known)))
+            known_to_all &= model.knows(distinct)
+        return _listed(tuple(compress(distinct, known_to_all)))
 
     def spans(self, longest: int) -> list[tuple[int, ...]]:
         """Return the spans of up to so many neighbouring words that may change."""
@@ -194,10 +195,10 @@ class _Filler:
     def _improved(self, base: Sentence, span: tuple[int, ...]) -> bool:
         """Write a span of `base` anew and take the best of what improves the sentence as it is."""
         search = self.search
-        found = self._filled(base, span)
-        order = np.argsort(-(_POWER * found.likely + _TILT * found.wanted), kind="stable")
-        kept = [i for i in order.tolist() if search.may(found.rows[i])]
-        rows, likely = [found.rows[i] for i in kept], found.likely[kept]
+        fillings = self._filled(base, span)
+        order = np.argsort(-(_POWER * fillings.likely + _TILT * fillings.wanted), kind="stable")
+        permitted = [i for i in order.tolist() if search.may(fillings.rows[i])]
+        rows, likely = [fillings.rows[i] for i in permitted], fillings.likely[permitted]
         scores: dict[str, FloatArray] = {}
         now = search.loss(search.now)
         for name, model in self.models:
@@ -211,8 +212,8 @@ class _Filler:
             left = scores[name] >= search.minimum.get(name, -np.inf) - SLACK
             objective = search.problem.objective
             if scores.keys() >= set(objective.models):
-                own = {other: scores[other] for other in objective.models}
-                left &= objective.loss(own, search.natural) < now + SLACK
+                needed = {other: scores[other] for other in objective.models}
+                left &= objective.loss(needed, search.natural) < now + SLACK
             rows, likely = list(compress(rows, left)), likely[left]
             scores = {other: values[left] for other, values in scores.items()}
         if self.causal and rows:
@@ -226,19 +227,21 @@ class _Filler:
 
     def _filled(self, base: Sentence, span: tuple[int, ...]) -> _Fillings:
         """Return ways to fill a span of `base`."""
-        found = _Fillings((base,), self._here(base, span[0]), np.zeros(1), np.zeros(1))
+        fillings = _Fillings((base,), self._here(base, span[0]), np.zeros(1), np.zeros(1))
         for position in span:
             last = position == span[-1]
-            rows, words, likely, wanted = self._next(found, base, position, span)
+            rows, words, likely, wanted = self._next(fillings, base, position, span)
             listed = self.lists[position > 0].words
             pairs = zip(rows.tolist(), words.tolist(), strict=True)
-            filled = tuple(found.rows[row].replace(position, listed[word]) for row, word in pairs)
-            here = () if last else _further(found.here, base, position, rows, words)
-            found = _Fillings(filled, here, likely, wanted)
-        return found
+            filled = tuple(
+                fillings.rows[row].replace(position, listed[word]) for row, word in pairs
+            )
+            here = () if last else _further(fillings.here, base, position, rows, words)
+            fillings = _Fillings(filled, here, likely, wanted)
+        return fillings
 
     def _next(
-        self, found: _Fillings, base: Sentence, position: int, span: tuple[int, ...]
+        self, fillings: _Fillings, base: Sentence, position: int, span: tuple[int, ...]
     ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
         """Return the rows and words that go on best, and their sums of what models say."""
         words = self.lists[position > 0]
@@ -246,18 +249,18 @@ class _Filler:
         around = reduce(lambda s, p: s.replace(p, ""), span, base)
         allowed = self.may[position] & self.search.proposal.allowed(around, position, words)
         if self.causal:
-            likely = _guess(found.here[0])
+            likely = _guess(fillings.here[0])
         else:
             hidden = range(position + 1, span[-1] + 1)
-            values = [self.by.completions(row, position, words, hidden) for row in found.rows]
+            values = [self.by.completions(row, position, words, hidden) for row in fillings.rows]
             likely = np.stack(values)
         likely = np.where(allowed, likely, -np.inf)
         most = min(_MOST, int(allowed.sum()))
         top = np.argsort(-likely, axis=1, kind="stable")[:, :most]
-        rows = np.repeat(np.arange(len(found.rows)), most)
+        rows = np.repeat(np.arange(len(fillings.rows)), most)
         index = top.ravel()
-        total, wanted = found.likely[rows] + likely[rows, index], found.wanted[rows]
-        for c, there in zip(self.shares, found.here[self.causal :], strict=True):
+        total, wanted = fillings.likely[rows] + likely[rows, index], fillings.wanted[rows]
+        for c, there in zip(self.shares, fillings.here[self.causal :], strict=True):
             wanted = wanted + c * _guess(there)[rows, index]
         n = min(_WHOLE if position == span[-1] else _KEPT, len(index))
         worths = (_POWER * total + share * _TILT * wanted for share in _SHARES)

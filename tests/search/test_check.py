@@ -16,8 +16,8 @@ from contstim.search.sweeps import Search, Strategy
 VARIANTS = [Bounded(None), Bounded(1), Bounded(2, first=1), Bounded(inputs=40)]
 
 
-# What writes whole sentences has tests of its own: here vocabularies are too small for a writer.
-LISTED = [strategy_called(name) for name, kind in STRATEGIES.items() if not kind.pooled]
+# What writes or proposes by a model that it loads has tests of its own.
+LISTED = [strategy for strategy in map(strategy_called, STRATEGIES) if not strategy.models]
 
 
 @pytest.mark.parametrize("checked", [*LISTED, *VARIANTS], ids=repr)

@@ -246,13 +246,13 @@ class MaskedModel(TransformerModel):
         ids[encoded.scored[np.isin(encoded.word_of, list(hidden))]] = self.mask_id
         frame = Frame.of(replace(encoded, ids=ids), position)
         assert frame is not None, "every word of a masked model's sentence has scored tokens"
-        found = np.empty(len(words), dtype=np.float64)
+        log_probs = np.empty(len(words), dtype=np.float64)
         candidates = self.tokenizer.candidates(sentence, position, words)
         for n, (members, tokens) in candidates.by_length.items():
             masked = frame.fill(np.full((1, n), self.mask_id))[0]
             check_length(str(sentence), len(masked), self.checkpoint.max_tokens, self.spec)
-            found[members] = self.completed(masked, len(frame.left) + np.arange(n), tokens)
-        return found
+            log_probs[members] = self.completed(masked, len(frame.left) + np.arange(n), tokens)
+        return log_probs
 
     def completed(self, ids: IntArray, places: IntArray, tokens: IntArray) -> FloatArray:
         """Return the sums of log p(token) at `places` (n,) of one row, of words (k, n): (k,)."""

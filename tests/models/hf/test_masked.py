@@ -298,6 +298,20 @@ def test_completions_are_those_with_the_whole_word_hidden(tiny: Tiny, metric: st
         assert value == pytest.approx(float(expected), abs=1e-4)
 
 
+def test_completions_do_not_see_what_is_hidden(tiny: Tiny) -> None:
+    model = load_model(f"hf:{tiny('bert')}?metric=pll")
+    words = WordList.of(["dog", "cat", "unhappy", "ran"])
+    one, other = map(Sentence.parse, ("the old dog saw us", "the old dog ran us"))
+    table = model.replacements(one, 2, words)
+    assert table.hints.completion is not None
+    assert model.completions(one, 2, words) == pytest.approx(table.hints.completion(), abs=1e-4)
+    hidden = model.completions(one, 2, words, (3, 4))
+    assert hidden == pytest.approx(model.completions(other, 2, words, (3, 4)), abs=1e-4)
+    seen = model.completions(one, 2, words, (4,))
+    assert np.abs(seen - hidden).max() > 1e-3
+    assert np.abs(seen - model.completions(other, 2, words, (4,))).max() > 1e-3
+
+
 def _message(error: type[Exception], spec: str, sentences: list[str]) -> str:
     with pytest.raises(error) as caught:
         load_model(spec).score(sentences)
