@@ -196,6 +196,7 @@ class LeftwardOptions:
     )
 
 
+@settings
 class InfillOptions(BoundedOptions):
     """Options of `contstim.search.infill.Infill`, besides those of `BoundedOptions`.
 
@@ -230,8 +231,6 @@ OWN_STRATEGIES: dict[str, tuple[str, type]] = {
     "first-improvement": ("contstim.search.first_improvement:FirstImprovement", NoOptions),
     "fluent": ("contstim.search.fluent:Fluent", FluentOptions),
     "leftward": ("contstim.search.leftward:Leftward", LeftwardOptions),
-
-
     "infill": ("contstim.search.infill:Infill", InfillOptions),
     "paper": ("contstim.search.paper:Paper", PaperOptions),
 }

@@ -55,8 +55,11 @@ def proposed(
     }
 
 
-# What writes or proposes by a model that it loads has tests of its own.
-@pytest.mark.parametrize("name", [n for n in STRATEGIES if not strategy_called(n).models])
+# What writes whole sentences, or proposes by a model that it loads, has tests of its own.
+@pytest.mark.parametrize(
+    "name",
+    [n for n in STRATEGIES if not strategy_called(n).models and not strategy_called(n).pooled],
+)
 @settings(max_examples=4, deadline=None)
 @given(
     natural=st.sampled_from(SENTENCES),

@@ -186,7 +186,7 @@ def test_one_against_all_isolates_each_model_both_ways() -> None:
         ("contstim:gpt >= natural-5", Floor("contstim:gpt", -5.0, natural=True)),
         ("contstim:gpt>=natural", Floor("contstim:gpt", 0.0, natural=True)),
         ("plausible", Floor("contstim:gpt", -0.5, natural=True, per_word=True)),
-        ("readable", Floor("contstim:smollm2?prompt=natural&reduction=reading", -4.1)),
+        ("readable", Floor("contstim:smollm2?prompt=natural&reduction=reading", -3.4)),
         ("hf:x>=readable:-4.5", Floor("hf:x?prompt=natural&reduction=reading", -4.5)),
         ("contstim:bert >= strict", Floor("contstim:bert", -0.1, natural=True, per_word=True)),
         ("contstim:gpt/word>=-6.5", Floor("contstim:gpt", -6.5, per_word=True)),
