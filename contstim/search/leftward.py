@@ -208,7 +208,7 @@ class Walk:
             np.array([max(0.0, -weights.get(name, 0.0)) for name in every]),
             masks,
             frozenset(proposal.vocabulary.repeatable),
-            how.alike,
+            how.most_alike,
             aim,
             {m: models[name] for m, (name, p) in enumerate(every.items()) if p.judged},
         )

@@ -177,7 +177,7 @@ class LeftwardOptions:
         Walks for each natural sentence, on each side of a pair; eight at least in all.
     width
         Beginnings that are kept at each place.
-    alike
+    most_alike
         How many of these may end in one word, and how many may begin with the same three.
     part
         Of the words, what each walk writes with.
@@ -187,7 +187,7 @@ class LeftwardOptions:
 
     walks: Count = option(2, "walks for each natural sentence, on each side of a pair", "N")
     width: Count = option(24, "beginnings of sentences that are kept at each place", "N")
-    alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
+    most_alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
     part: Annotated[float, Field(gt=0, le=1)] = option(
         0.5, "part of the words that each walk writes with", "SHARE"
     )

@@ -60,7 +60,7 @@ def test_a_beam_of_full_width_finds_what_brute_force_finds(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     problem, proposal = Problem.pair(*models), _proposal(models)
-    by = Leftward(alike=EVERYTHING)
+    by = Leftward(most_alike=EVERYTHING)
     every = [f"{a} {b} {c}." for a, b, c in product(FIRST, LATER, LATER) if b != c]
     reject, accept = (model.score(every) for model in models)
     for natural in NATURAL:
@@ -121,7 +121,7 @@ def test_sentences_of_a_walk_neither_begin_nor_end_alike(
 def test_few_beginnings_end_in_one_word_or_begin_with_the_same_three(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
-    by = Leftward(alike=2)
+    by = Leftward(most_alike=2)
     longer = "The ba de fu gi."
     walk, least = Walk.of(Problem.pair(*models), _proposal(models), by.form([longer]), by, longer)
     words = walk.written(5, ".", least, 12).words
@@ -153,7 +153,7 @@ def test_length_and_mark_are_those_of_the_natural_sentence(
 def test_guides_propose_and_scores_decide(models: tuple[SentenceModel, SentenceModel]) -> None:
     table = TableModel([*FIRST, *LATER], seed=1)
     assert table.beginnings(VOCABULARY.first, VOCABULARY.elsewhere) is None
-    by = Leftward(guide=models[1].spec, alike=EVERYTHING)
+    by = Leftward(guide=models[1].spec, most_alike=EVERYTHING)
     assert by.models == (models[1].spec,)
     problem, proposal = Problem.pair(models[0], table), _proposal((models[0], table))
     for natural in NATURAL:
