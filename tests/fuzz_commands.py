@@ -70,6 +70,7 @@ COMMANDS = {
     "sentences sample": ("sentences.txt", "--length 2-6 --n 2 --out new.txt"),
     "vocabulary": ("text.txt", "--out new.csv"),
     "synthesize": ("The@dog@saw@a@cat.", f"{PAIR} --vocabulary list.txt --out new.csv"),
+    "write": ("The@dog@saw@a@cat.", f"{PAIR} --vocabulary list.txt --out new.csv"),
     "review": ("triplets.csv", "--appendix new.html --decisions decisions.csv"),
     "select natural": ("scores.csv", "--per-pair 1 --out new.csv"),
     "select set": ("scores.csv", "--n 1 --out new.csv"),
