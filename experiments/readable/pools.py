@@ -45,7 +45,7 @@ def _batches(pair: Sequence[str], how: Fluent, seed: int, folder: Path) -> Itera
     natural, models = pool(), [load_model(spec) for spec in pair]
     proposal = WordReplacement(bundled_vocabulary(), tuple(models))
     form = how.form(natural[:STARTS])
-    for number in range(how.batches):
+    for number in range(how.batches(STARTS)):
         for side, sides in enumerate(_sides([model.spec for model in models])):
             file = folder / f"{number}-{side}.json"
             if not file.is_file():
