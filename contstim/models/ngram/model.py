@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import kenlm
 import numpy as np
@@ -26,12 +27,13 @@ from contstim.models.base import (
     Totals,
     as_sentences,
 )
-from contstim.models.beginnings import Beginnings, ScoredBeginnings
 from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
-from contstim.models.ngram.beginnings import NgramBeginnings
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, OpenToken, WordTokenizer
 from contstim.text import Sentence, WordList, tokens_of_word
+
+if TYPE_CHECKING:
+    from contstim.models.beginnings import Beginnings
 
 _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
@@ -240,6 +242,10 @@ class NgramModel(SentenceModel):
 
     def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
         """Return one beginning without a word; None where marks are part of words."""
+        # Scoring does without these.
+        from contstim.models.beginnings import ScoredBeginnings
+        from contstim.models.ngram.beginnings import NgramBeginnings
+
         table, lists = self.back_off(), (first, later)
         if self._tokenizer.punctuation == "keep":
             return None
