@@ -10,11 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from contstim.models.base import SentenceModel
-from contstim.models.registry import load_model
 from contstim.search.candidates import Candidates, WordReplacement
 from contstim.search.options import FluentOptions
 from contstim.search.problem import Problem
-from contstim.search.sweeps import Search, Strategy
+from contstim.search.sweeps import Search, Strategy, loaded
 from contstim.search.writer import Draft, Form, SentenceWriter, tilts
 from contstim.settings import settings
 from contstim.text import Sentence, length_range, pool, prompt_of
@@ -122,18 +121,13 @@ class Fluent(FluentOptions, PooledStrategy):
         rng: np.random.Generator,
     ) -> list[Draft]:
         """Write after a prompt of some natural sentences, which are drawn for it."""
-        model, models = _loaded(self.writer), problem.by_name
+        model, models = loaded(self.writer), problem.by_name
         words = _known_to(proposal, model)
         tilting = [(c, models[name]) for name, c in tilts(problem).items()]
         writer = SentenceWriter(model, tilting, words, form, self)
         n = min(self.prompt, len(natural))
         chosen = rng.choice(len(natural), size=n, replace=False)
         return writer.write(prompt_of(natural[i] for i in chosen), rng)
-
-
-@lru_cache(maxsize=1)
-def _loaded(spec: str) -> SentenceModel:
-    return load_model(spec)
 
 
 @lru_cache(maxsize=4)

@@ -17,12 +17,11 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import COMMA, Beginnings
-from contstim.models.registry import load_model
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import SLACK
 from contstim.search.options import InfillOptions
 from contstim.search.problem import Edits
-from contstim.search.sweeps import Search
+from contstim.search.sweeps import Search, loaded
 from contstim.search.writer import tilts
 from contstim.settings import settings
 from contstim.text import Sentence, WordList
@@ -57,7 +56,7 @@ class Infill(InfillOptions, Bounded):
     def run(self, search: Search) -> bool:
         """Visit spans in random order, then single words, until none brings an improvement."""
         of_problem = search.problem.by_name
-        by = of_problem[self.by] if self.by in of_problem else _loaded(self.by)
+        by = of_problem[self.by] if self.by in of_problem else loaded(self.by)
         filler = _Filler(search, by, self.fillings)
         visits = self._visit(search, filler, 0)
         while True:
@@ -85,11 +84,6 @@ class Infill(InfillOptions, Bounded):
                 else:
                     settled.add(i)
         return visits
-
-
-@lru_cache(maxsize=1)
-def _loaded(spec: str) -> SentenceModel:
-    return load_model(spec)
 
 
 @lru_cache(maxsize=8)

@@ -23,14 +23,13 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import Beginnings
-from contstim.models.registry import load_model
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.fluent import PooledStrategy
 from contstim.search.options import LeftwardOptions
 from contstim.search.pool import ALIKE_WORDS
 from contstim.search.problem import Problem
-from contstim.search.sweeps import Search
+from contstim.search.sweeps import Search, loaded
 from contstim.search.writer import Draft, Form, tilts
 from contstim.settings import settings
 from contstim.text import Sentence, WordList
@@ -159,7 +158,7 @@ class Walk:
     repeatable
         The words that may stand in a sentence twice.
     alike
-        As in `Leftward`.
+        As `Leftward.most_alike`.
     aim
         The natural sentence.
     judges
@@ -394,7 +393,7 @@ class _Prepared:
 def _begun(problem: Problem, proposal: WordReplacement, guide: str | None) -> dict[str, _Prepared]:
     """Return, by the name of each model, what is asked on the way."""
     every: dict[str, _Prepared] = {}
-    stand_in = None if guide is None else _loaded(guide)
+    stand_in = None if guide is None else loaded(guide)
     if stand_in is not None:
         proposal = _known_to(proposal, stand_in)
     place = Sentence(("", ""), ("", ""), ("", ""))
@@ -405,11 +404,6 @@ def _begun(problem: Problem, proposal: WordReplacement, guide: str | None) -> di
         if by is not None:
             every[name] = by
     return every
-
-
-@lru_cache(maxsize=2)
-def _loaded(spec: str) -> SentenceModel:
-    return load_model(spec)
 
 
 @lru_cache(maxsize=4)

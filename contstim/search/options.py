@@ -11,7 +11,7 @@ from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.settings import Count, Natural, one_of, option, settings
-from contstim.text import is_closing, length_range
+from contstim.text import length_range
 
 
 @settings
@@ -96,6 +96,10 @@ class PaperOptions:
     )
 
 
+# Marks that end sentences.
+_ENDING = ".?!…。！？"
+
+
 @settings
 class FluentOptions:
     """Options of `contstim.search.fluent.Fluent`: how sentences are written.
@@ -163,7 +167,7 @@ class FluentOptions:
     def __post_init__(self) -> None:
         if self.lengths is not None:
             length_range(self.lengths)
-        if not is_closing(self.marks):
+        if not self.marks or {*self.marks} - {*_ENDING}:
             raise InputError(f"marks={self.marks!r} holds what ends no sentence; give .?! or one")
 
 

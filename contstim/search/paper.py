@@ -9,10 +9,9 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.models.registry import load_model
 from contstim.search.candidates import SLACK, Candidates, propose_in_order
 from contstim.search.options import PaperOptions
-from contstim.search.sweeps import Strategy
+from contstim.search.sweeps import Strategy, loaded
 from contstim.settings import settings
 from contstim.text import Sentence, WordList
 
@@ -223,7 +222,7 @@ def likelihood_by_name(spec: str, sentence: Sentence, position: int, words: Word
         If that model does not score from left to right, or gives no bounds from the words before
         alone, as n-gram models do.
     """
-    model = _loaded(spec)
+    model = loaded(spec)
     known_words, places = _known(spec, words, sentence.before[position], sentence.after[position])
     table = model.replacements(sentence, position, known_words)
     if table.exact and position + 1 < len(sentence):
@@ -242,15 +241,10 @@ def likelihood_by_name(spec: str, sentence: Sentence, position: int, words: Word
     return likely
 
 
-@lru_cache(maxsize=1)
-def _loaded(spec: str) -> SentenceModel:
-    return load_model(spec)
-
-
 @lru_cache(maxsize=16)
 def _known(spec: str, words: WordList, before: str, after: str) -> tuple[WordList, IntArray]:
     """Return the words that the model knows, and where in `words` they stand."""
-    is_known = _loaded(spec).knows([before + word + after for word in words])
+    is_known = loaded(spec).knows([before + word + after for word in words])
     if not is_known.any():
         raise InputError(
             f"none of the {len(words)} candidate words is known to candidates={spec!r}; name a "

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from typing import ClassVar
 
@@ -19,7 +19,8 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.files import digest
-from contstim.models.base import Replacements
+from contstim.models.base import Replacements, SentenceModel
+from contstim.models.registry import load_model
 from contstim.search.candidates import SLACK, Candidates, Spent, WordReplacement
 from contstim.search.problem import Edits, Problem, check_natural, most_broken
 from contstim.search.results import Step
@@ -79,6 +80,12 @@ class Strategy(ABC):
         bool
             Whether it ended early and would look further in a later `Candidates.round`.
         """
+
+
+@lru_cache(maxsize=2)
+def loaded(spec: str) -> SentenceModel:
+    """Return a model that a strategy works with; the last ones stay for the next sentence."""
+    return load_model(spec)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,9 +60,11 @@ def test_a_name_that_is_no_text_is_refused() -> None:
     assert str(error.value) == ("'ngram:\\udcff.arpa' is not UTF-8 text; rename the file it names")
 
 
-def test_a_location_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    assert ModelSpec.parse("ngram:~/my.arpa").path == Path("/home/me/my.arpa")
+def test_a_location_may_begin_with_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert ModelSpec.parse("ngram:~/my.arpa").path == tmp_path / "my.arpa"
     assert ModelSpec.parse("ngram:~nobody-of-this-name/a").path == Path("~nobody-of-this-name/a")
 
 

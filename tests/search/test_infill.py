@@ -1,12 +1,14 @@
 """Spans written anew, checked by trying all sentences of a few words."""
 
 import itertools
+from collections.abc import Collection
 
 import numpy as np
 import pytest
 from toy_words import FREE, SIX
 
 from contstim import Accepted, Fall, Floor, LeastFall, Problem, Vocabulary, WordList, synthesize
+from contstim.arrays import FloatArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.beginnings import Beginnings, ScoredBeginnings
 from contstim.models.toy import TableModel
@@ -33,7 +35,9 @@ class Causal(TableModel):
 class Masked(TableModel):
     """A random model that also completes sentences, with what it was asked."""
 
-    def completions(self, sentence, position, words, hidden=()):  # type: ignore[no-untyped-def]
+    def completions(
+        self, sentence: Sentence, position: int, words: WordList, hidden: Collection[int] = ()
+    ) -> FloatArray:
         """Return a number for each word, and keep what was hidden."""
         self.asked.append((position, tuple(hidden)))
         return np.arange(len(words)) / -10
@@ -46,7 +50,7 @@ def proposer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a model propose that needs no loading."""
     words = [*SIX, *(consonant + vowel for consonant in "bdf" for vowel in "aeiou")]
     model = Causal(words, 99)
-    monkeypatch.setattr(infill, "_loaded", lambda spec: model)
+    monkeypatch.setattr(infill, "loaded", lambda spec: model)
 
 
 def _problem(kinds: str = "all", edits: Edits | None = None, seed: int = 1) -> Problem:
@@ -167,7 +171,7 @@ def test_several_losses_and_one_without_weights() -> None:
         """A loss whose parts are not told."""
 
         @property
-        def parts(self) -> None:  # type: ignore[override]
+        def parts(self) -> None:  # type: ignore[override] # a loss of another form has None
             """None."""
             return
 
@@ -187,13 +191,13 @@ def test_masked_models_propose_with_the_rest_of_the_span_hidden(
 ) -> None:
     masked = Masked(SIX, 5)
     masked.asked = []
-    monkeypatch.setattr(infill, "_loaded", lambda spec: masked)
+    monkeypatch.setattr(infill, "loaded", lambda spec: masked)
     found = synthesize(STARTS[0], problem=_problem(), vocabulary=VOCABULARY, strategy=Infill())
     assert found.loss < 0
     assert {(0, ()), (0, (1,)), (0, (1, 2)), (1, (2, 3)), (3, ())} <= {*masked.asked}
 
 
 def test_a_model_that_proposes_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(infill, "_loaded", lambda spec: TableModel(SIX, 5))
+    monkeypatch.setattr(infill, "loaded", lambda spec: TableModel(SIX, 5))
     with pytest.raises(InputError, match="proposes no words with both sides in sight"):
         synthesize(STARTS[0], problem=_problem(), vocabulary=VOCABULARY, strategy=Infill())

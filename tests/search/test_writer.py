@@ -139,6 +139,7 @@ def test_tilts_are_the_weights_of_the_problem(models: dict[str, SentenceModel]) 
     ("options", "message"),
     [
         ({"marks": "a"}, "marks='a' holds what ends no sentence; give .?! or one"),
+        ({"marks": ".,"}, "marks='.,' holds what ends no sentence; give .?! or one"),
         ({"lengths": "seven"}, "'seven' is no length; write 8 or 6-12"),
         ({"share": 0.0}, "share"),
     ],
