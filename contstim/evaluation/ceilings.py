@@ -17,8 +17,8 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import require_known
-from contstim.evaluation.inference.sampling import FEWEST
 from contstim.evaluation.subset import Subset
+from contstim.sampling import FEWEST
 
 if TYPE_CHECKING:
     from contstim.evaluation.measures import Measure

@@ -25,7 +25,6 @@ from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unk
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
-from contstim.evaluation.inference.sampling import POPULATIONS
 from contstim.evaluation.items import checked_items, kin
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import Evaluation, Provenance, Summary
@@ -53,6 +52,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.progress import track
+from contstim.sampling import POPULATIONS
 from contstim.tables import read_table
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pydantic import Field
 from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import UPPER_BOUNDS
 from contstim.evaluation.exclusion import ExclusionRules
-from contstim.evaluation.inference.sampling import POPULATIONS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.trials import Analysis
 from contstim.people import MIN_GROUPS
+from contstim.sampling import POPULATIONS
 from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
 
 if TYPE_CHECKING:

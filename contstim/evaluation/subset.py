@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.inference.sampling import CellDesign
 from contstim.evaluation.ranks import SegmentRanks
 from contstim.evaluation.trials import TrialData
+from contstim.sampling import CellDesign
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from contstim.evaluation.inference.sampling import POPULATIONS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS
 from contstim.people import unit_sentence
+from contstim.sampling import POPULATIONS
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation

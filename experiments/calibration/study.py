@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from contstim.evaluation.ceilings import Ceilings
-from contstim.evaluation.inference.sampling import STEP, CellDesign, SampledMean, difference_of
 from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
+from contstim.sampling import STEP, CellDesign, SampledMean, difference_of
 
 KINDS = ("crossed", "own pairs", "shared pairs", "unequal trials")
 PEOPLE = (10, 30, 100)

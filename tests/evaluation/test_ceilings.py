@@ -16,10 +16,10 @@ from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
 from contstim.evaluation.ceilings import Ceilings
 from contstim.evaluation.inference.bootstrap import Draws, resample
-from contstim.evaluation.inference.sampling import STEP
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
+from contstim.sampling import STEP
 
 
 def data_of(study, scores):
@@ -341,9 +341,7 @@ def shares_of_variance(n, items, measure, bound, studies=500, p=30):
 def test_the_variance_of_a_ceiling_is_found_where_few_judge_each_other(
     n, items, measure, bound, monkeypatch
 ):
-    monkeypatch.setattr(
-        "contstim.evaluation.inference.sampling._FEWEST_PEOPLE", 3
-    )  # three a pair, as in groups
+    monkeypatch.setattr("contstim.sampling._FEWEST_PEOPLE", 3)  # three a pair, as in groups
     assert 0.84 < shares_of_variance(n, items, measure, bound) < 1.25
 
 

@@ -10,17 +10,17 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.evaluation.ceilings import Ceilings
 from contstim.evaluation.inference.contrasts import CEILING_INTERVALS, Contrast, Inferred
-from contstim.evaluation.inference.sampling import (
+from contstim.evaluation.measures import Measure
+from contstim.evaluation.ranks import rank_biserial
+from contstim.evaluation.subset import Subset
+from contstim.evaluation.values import AnalysisValues, mean_there
+from contstim.sampling import (
     POPULATIONS,
     STEP,
     CellDesign,
     SampledMean,
     difference_of,
 )
-from contstim.evaluation.measures import Measure
-from contstim.evaluation.ranks import rank_biserial
-from contstim.evaluation.subset import Subset
-from contstim.evaluation.values import AnalysisValues, mean_there
 
 _TOO_FEW = "too few participants or sentences to say anything of others like them"
 _NO_CELLS = "no interval of the ceilings and no test against them: the measure has none"

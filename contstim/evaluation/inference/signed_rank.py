@@ -10,12 +10,12 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.inference.bootstrap import Draws, draw, intervals, resample
 from contstim.evaluation.inference.contrasts import Contrast, Inferred
-from contstim.evaluation.inference.sampling import FEWEST
 from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
 from contstim.people import unit_of_tests
+from contstim.sampling import FEWEST
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import statsmodels.formula.api as smf
 
 from contstim.evaluation import Analysis, evaluate
 from contstim.evaluation.answer import answer_sentences
-from contstim.evaluation.inference.sampling import CellDesign
+from contstim.sampling import CellDesign
 
 ALL = (Analysis("all"),)
 

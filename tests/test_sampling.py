@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import nct, t, ttest_1samp
 
-from contstim.evaluation.inference.sampling import (
+from contstim.evaluation.measures.cosine import cosine_cells
+from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
+from contstim.sampling import (
     POPULATIONS,
     STEP,
     CellDesign,
@@ -12,8 +14,6 @@ from contstim.evaluation.inference.sampling import (
     difference_of,
     mean_of,
 )
-from contstim.evaluation.measures.cosine import cosine_cells
-from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
 
 SUCH, THESE = POPULATIONS
 
