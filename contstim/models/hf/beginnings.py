@@ -17,6 +17,7 @@ from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel
+    from contstim.models.hf.encoding import SubwordTokenizer
 
 _Tokens = tuple[int, ...]
 
@@ -150,7 +151,52 @@ def _tried(network: Network, prefix: Sequence[int]) -> bool:
     return True
 
 
-class CausalBeginnings(Beginnings):
+class PieceBeginnings(Beginnings):
+    """Beginnings under a model of pieces, which says at once what a word's first piece has.
+
+    Parameters
+    ----------
+    tokenizer
+        What makes pieces of words.
+    lists, n_words
+        As in `Beginnings`.
+    last
+        log p(token | row) of every token, shape (R, tokens), nats.
+    """
+
+    def __init__(
+        self,
+        tokenizer: SubwordTokenizer,
+        lists: tuple[WordList, WordList],
+        n_words: int,
+        last: torch.Tensor,
+    ) -> None:
+        super().__init__(lists, n_words)
+        self._last = last
+        word = tokenizer.known_word
+        # A place for a first or a later word, with neighbours that make no difference.
+        cores = (word, "", word)[n_words == 0 :]
+        place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
+        self._candidates = tokenizer.candidates(place, int(n_words > 0), self.words)
+
+    def upper(self) -> tuple[FloatArray, BoolArray]:
+        """Return log p of each word's first piece, and which words are of one piece."""
+        first = torch.from_numpy(self._candidates.first).to(self._last.device)
+        values = self._last[:, first].cpu().numpy().astype(np.float64)
+        return np.minimum(values, 0.0), self._candidates.n_tokens == 1
+
+    def crowd(self) -> FloatArray:
+        """Return log of how many words begin with each word's first piece, (V,)."""
+        return np.log(np.bincount(self._candidates.first)[self._candidates.first])
+
+    def _firsts(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
+        """Return log p(first of the tokens | row), (k,), nats."""
+        firsts = torch.tensor([t[0] for t in tokens], device=self._last.device)
+        at = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(self._last.device)
+        return self._last[at, firsts].cpu().numpy().astype(np.float64)
+
+
+class CausalBeginnings(PieceBeginnings):
     """Beginnings of sentences under a causal model.
 
     What each model of pieces knows at once is the probability of a word's first piece; further
@@ -179,15 +225,9 @@ class CausalBeginnings(Beginnings):
         last: torch.Tensor,
         pending: Sequence[_Tokens] = (),
     ) -> None:
-        super().__init__(lists, n_words)
-        self._model, self._kept, self._last = model, before, last
+        super().__init__(model.tokenizer, lists, n_words, last)
+        self._model, self._kept = model, before
         self._pending = list(pending) or [()] * len(last)
-        tokenizer = model.tokenizer
-        word = tokenizer.known_word
-        # A place for a first or a later word, with neighbours that make no difference.
-        cores = (word, "", word)[n_words == 0 :]
-        place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
-        self._candidates = tokenizer.candidates(place, int(n_words > 0), self.words)
 
     @classmethod
     def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalBeginnings:
@@ -195,16 +235,6 @@ class CausalBeginnings(Beginnings):
         keep = goes_on(model.network, model.prefix[:1])
         before, logits = Kept.of(model.network, model.prefix, keep=keep)
         return cls(model, lists, 0, before, logits.log_softmax(dim=1))
-
-    def upper(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p of each word's first piece, and which words are of one piece."""
-        first = torch.from_numpy(self._candidates.first).to(self._last.device)
-        values = self._last[:, first].cpu().numpy().astype(np.float64)
-        return np.minimum(values, 0.0), self._candidates.n_tokens == 1
-
-    def crowd(self) -> FloatArray:
-        """Return log of how many words begin with each word's first piece, (V,)."""
-        return np.log(np.bincount(self._candidates.first)[self._candidates.first])
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return the sums over the words' pieces, (k,), nats."""
@@ -214,9 +244,7 @@ class CausalBeginnings(Beginnings):
         """Return log p(tokens | row), (k,), nats; each way that several go is computed once."""
         if not len(tokens):
             return np.zeros(0)
-        firsts = torch.tensor([t[0] for t in tokens], device=self._last.device)
-        at = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(self._last.device)
-        values = self._last[at, firsts].cpu().numpy().astype(np.float64)
+        values = self._firsts(rows, tokens)
         ways: dict[tuple[int, _Tokens], list[int]] = {}
         for i, (row, whole) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             if len(whole) > 1:

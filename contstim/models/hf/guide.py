@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.beginnings import Beginnings
-from contstim.text import Sentence, WordList
+from contstim.models.hf.beginnings import PieceBeginnings
+from contstim.text import WordList
 
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel
@@ -21,7 +21,7 @@ _Tokens = tuple[int, ...]
 _MASKS = 2
 
 
-class MaskedGuide(Beginnings):
+class MaskedGuide(PieceBeginnings):
     """Beginnings under a masked model, what follows hidden but for the final mark.
 
     What it says of the words does not add up to the model's scores.
@@ -45,14 +45,8 @@ class MaskedGuide(Beginnings):
         rows: Sequence[_Tokens] = ((),),
         n_words: int = 0,
     ) -> None:
-        super().__init__(lists, n_words)
         self._model, self._rows = model, list(rows)
-        word = model.tokenizer.known_word
-        # A place for a first or a later word, with neighbours that make no difference.
-        cores = (word, "", word)[n_words == 0 :]
-        place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
-        self._candidates = model.tokenizer.candidates(place, int(n_words > 0), self.words)
-        self._last = self._next(self._rows)
+        super().__init__(model.tokenizer, lists, n_words, self._next(self._rows))
 
     def _next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
         """Return log p(token | row) of every token, (R, tokens)."""
@@ -72,22 +66,10 @@ class MaskedGuide(Beginnings):
                 by_row[i] = values
         return torch.stack(by_row)
 
-    def upper(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p of each word's first piece, and which words are of one piece."""
-        first = torch.from_numpy(self._candidates.first).to(self._last.device)
-        values = self._last[:, first].cpu().numpy().astype(np.float64)
-        return np.minimum(values, 0.0), self._candidates.n_tokens == 1
-
-    def crowd(self) -> FloatArray:
-        """Return log of how many words begin with each word's first piece, (V,)."""
-        return np.log(np.bincount(self._candidates.first)[self._candidates.first])
-
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return the sums over the words' pieces, (k,), nats."""
         tokens = [self._candidates.tokens[i] for i in index.tolist()]
-        wanted = torch.tensor([t[0] for t in tokens], dtype=torch.int64, device=self._last.device)
-        at = torch.from_numpy(rows).to(self._last.device)
-        values = self._last[at, wanted].cpu().numpy().astype(np.float64)
+        values = self._firsts(rows, tokens)
         ways: dict[_Tokens, list[tuple[int, int]]] = {}
         for i, (row, word) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             for n in range(1, len(word)):
