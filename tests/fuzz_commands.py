@@ -99,6 +99,8 @@ COMMANDS = {
     "experiment replace": ("study", "--out new.csv"),
     "experiment release": ("study", "--idle 1"),
     "experiment extend": ("study", "--trials more.csv"),
+    "experiment close": ("study", ""),
+    "experiment reopen": ("study", ""),
     "experiment backup": ("study", "--out new.sqlite3"),
     "experiment forget": ("study", "--participant ann --why asked"),
     "experiment audit": ("study", "--scores study_scores.csv --out new"),

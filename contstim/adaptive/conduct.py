@@ -39,6 +39,8 @@ class AdaptivePlan:
         issued; then it is passed over.
     looks
         When the results are looked at, in words.
+    closes
+        Whether a server lets nobody new in once the rule says stop.
     seed
         Of all choices.
     """
@@ -51,6 +53,7 @@ class AdaptivePlan:
     together: Count = 50
     patience: Count = 200
     looks: str = "after every answer"
+    closes: bool = False
     seed: Seed = 0
 
     def __post_init__(self) -> None:

@@ -15,6 +15,11 @@ _OVER = {
     "propensity",
 }
 
+_CLOSES = (
+    " The server looks whenever a participant has finished, and closes the study by itself when "
+    "the rule first says stop: nobody new is let in; who has begun may finish, is paid and counts."
+)
+
 
 def preregistration(plan: AdaptivePlan, title: str = "Adaptive study") -> str:
     """Return the plan of an adaptive study in whole sentences, Markdown; see `plan_paragraphs`."""
@@ -32,7 +37,7 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
         "Trials": _trials_said(plan),
         "Link and priors": _link_said(plan.link),
         "Stopping rule": _stopping_said(plan),
-        "Looks": f"Results are looked at {plan.looks}.",
+        "Looks": f"Results are looked at {plan.looks}." + _CLOSES * plan.closes,
         "What is reported": (
             "The posterior weights of the models by the first answer to each pair; log e-values "
             "against each model with this link, by universal inference, the alternatives being the "

@@ -50,9 +50,9 @@ class Standing:
         return bool(self.verdicts) and self.verdicts[-1].stops
 
     @property
-    def settled_after(self) -> int | None:
-        """After how many participants the study could first have stopped; None: not yet."""
-        return next((v.n_participants for v in self.verdicts if v.stops), None)
+    def settled(self) -> Verdict | None:
+        """The first verdict by which the study could have stopped; None: not yet."""
+        return next((verdict for verdict in self.verdicts if verdict.stops), None)
 
     @property
     def pairs(self) -> pd.DataFrame:
@@ -87,8 +87,9 @@ class Standing:
                 since.append(f"{model_1} and {model_2} after {first.n_participants}")
         if since:
             lines.append(f"  first apart: {', '.join(since)} participants")
-        if self.settled_after is not None:
-            people = f"{self.settled_after} participant{'s' * (self.settled_after != 1)}"
+        if self.settled is not None:
+            n = self.settled.n_participants
+            people = f"{n} participant{'s' * (n != 1)}"
             lines.append(f"could have stopped after {people}")
         return "\n".join(lines)
 

@@ -17,6 +17,7 @@ choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data
 stays as it is. pay: who is to be paid (personal data). replace: whose assignment (order and sides
 of the trials) another participant should take, by the exclusion rules of `contstim evaluate`.
 release: frees assignments. extend: more participants, groups or trials for a study that runs.
+close, reopen: nobody new is let in, or people are again; who has begun may finish.
 backup: a copy of the data. forget: deletes one participant's data on request. audit: flags
 participants who follow one model suspiciously well, and other patterns.
 
@@ -35,6 +36,7 @@ Examples:
   contstim experiment replace my-study --min-catch-correct 0.91 --release --out replace.csv
   contstim experiment release my-study --idle 120
   contstim experiment extend my-study --trials more.csv
+  contstim experiment close my-study --why "the money is spent"
   contstim experiment backup my-study --out backups/monday.sqlite3
   contstim experiment forget my-study --participant 3F2A9C1B --why "asked by mail"
   contstim experiment pay my-study --bonus 1.50 --bonus-from 0.9 --out pay.csv

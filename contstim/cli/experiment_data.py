@@ -44,6 +44,8 @@ def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
     release.add("--why TEXT", "", default="excluded")
     release.add("--idle MINUTES", "unfinished, without an answer for so long", number(0))
     parsers["extend"].add("--trials CSV", "from `contstim design trials`", required=True)
+    for name in ("close", "reopen"):
+        parsers[name].add("--why TEXT", "kept, with the date", default="by hand")
     parsers["backup"].add("--out FILE", "the copy", new_file, required=True)
     what = "code of the last screen, or id of the session or the recruiter"
     parsers["forget"].add("--participant WHO", what, required=True)
@@ -174,6 +176,15 @@ def _extend(args: argparse.Namespace) -> int:
     return 0
 
 
+def _close(args: argparse.Namespace) -> int:
+    from contstim.experiment.upkeep import close_study
+
+    closes = args.action == "close"
+    close_study(read_study(args.study), args.why, data_file(args), closes)
+    print("nobody new is let in; who has begun may finish" if closes else "people are let in again")
+    return 0
+
+
 def _backup(args: argparse.Namespace) -> int:
     backup_data(read_study(args.study), Path(args.out), data_file(args))
     print(f"{args.out}: the data as they were when the command was given")
@@ -237,6 +248,8 @@ ACTIONS = {
     "replace": (_replace, "say whose assignment somebody else should take"),
     "release": (_release, "free assignments for the next participants"),
     "extend": (_extend, "add participants, groups or trials to a study"),
+    "close": (_close, "let nobody new in; who has begun may finish"),
+    "reopen": (_close, "let people in again"),
     "backup": (_backup, "copy the data, also while the study runs"),
     "forget": (_forget, "delete one participant's data, on request"),
     "audit": (_audit, "flag suspicious participants"),

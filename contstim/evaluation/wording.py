@@ -103,8 +103,8 @@ def standing_sentences(evaluation: Evaluation) -> list[str]:
     standing = evaluation.standing
     if standing is None:
         return []
-    after = standing.settled_after
-    settled = "never" if after is None else f"first after {after} participants"
+    after = standing.settled
+    settled = "never" if after is None else f"first after {after.n_participants} participants"
     sentences = [f"{text[0].upper()}{text[1:]}." for text in standing.sentences]
     return [*sentences, f"By its stopping rule the study could have ended: {settled}."]
 

@@ -212,10 +212,12 @@ class Issuing:
         assert study.adaptive is not None
         self._study, self._plan, self._pool = study, study.adaptive, read_pool(study)
         package = POLICIES.package(self._plan.choosing.policy)  # whose policy chooses, not ours
+        choices_by = asdict(self._plan)
+        choices_by.pop("closes")  # says nothing of what is chosen
         self._made_by = {
             "pool": self._pool.digest,
             "pairs": len(self._pool.pairs),
-            "plan": digest_of(asdict(self._plan) | ({"package": package} if package else {})),
+            "plan": digest_of(choices_by | ({"package": package} if package else {})),
             "seed": self._plan.seed,
         }
         self._conductor: Conductor | None = None
@@ -342,25 +344,31 @@ class Standings:
         self._plan = study.adaptive
         self._scores = read_scores(scores_path(study))
         self._at = float("-inf")
-        self._found: dict[str, Any] | None = None
+        self._found: dict[str, Any] = {}
 
     def read(self, study: Study, now: float) -> dict[str, Any]:
         """Return ``stops``, and unless blinded ``lines``, ``models`` and ``pairs``, lists of rows.
 
         It is `_EVERY_S` old at most. The study may have more places by now.
         """
-        if self._found is None or now - self._at > _EVERY_S:
-            choices = read_collected(study, self._path).choices
-            self._at = now
-            self._found = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
-            if (choices["condition"] == CHOSEN).any():
-                standing = study_standing(choices, self._scores, self._plan)
-                self._found = {"stops": standing.stops}
-                if not self._blinded:
-                    n = standing.n_answers
-                    self._found |= {
-                        "lines": [*standing.sentences, f"{n} answers to chosen trials"],
-                        "models": standing.models.to_dict("records"),
-                        "pairs": standing.pairs.to_dict("records"),
-                    }
+        if now - self._at > _EVERY_S:
+            self.look(study, now)
         return self._found
+
+    def look(self, study: Study, now: float) -> str | None:
+        """Work out how the study stands; return the first verdict by which it may stop, if any."""
+        choices = read_collected(study, self._path).choices
+        self._at = now
+        self._found = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
+        if not (choices["condition"] == CHOSEN).any():
+            return None
+        standing = study_standing(choices, self._scores, self._plan)
+        self._found = {"stops": standing.stops}
+        if not self._blinded:
+            n = standing.n_answers
+            self._found |= {
+                "lines": [*standing.sentences, f"{n} answers to chosen trials"],
+                "models": standing.models.to_dict("records"),
+                "pairs": standing.pairs.to_dict("records"),
+            }
+        return None if standing.settled is None else standing.settled.text

@@ -19,6 +19,7 @@ import jinja2
 
 from contstim.errors import OutputError
 from contstim.experiment.schema import session_code
+from contstim.experiment.sessions import why_closed
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
 
@@ -70,7 +71,8 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
     Returns
     -------
     dict
-        ``study``, ``assignments``, ``free``, ``declined``, ``failed_checks`` (sessions that
+        ``study``, ``closed`` (why nobody new is let in; None while it is open), ``assignments``,
+        ``free``, ``declined``, ``failed_checks`` (sessions that
         answered an attention check otherwise), ``last_answer`` (minutes since; None before the
         first), ``disk_mb`` (free), ``funnel`` (how many came so far: ``opened`` the page, then
         sessions: ``consent, practice, trials, end``), ``outcomes``, ``groups`` (each ``group,
@@ -99,11 +101,13 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
             " FROM assignments GROUP BY group_number ORDER BY group_number"
         ).fetchall()
         page_counts = dict(connection.execute("SELECT name, n FROM counts").fetchall())
+        closed = why_closed(connection)
         last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
     complete = Counter(session["group"] for session in sessions if session["state"] == "complete")
     groups = [{**dict(row), "complete": complete[row["group"]]} for row in of_groups]
     return {
         "study": study.study.name,
+        "closed": closed,
         "assignments": sum(group["assignments"] for group in groups),
         "free": sum(group["assignments"] - group["taken"] for group in groups),
         "declined": page_counts.get("declined", 0),
@@ -212,6 +216,11 @@ def _news(summary: Mapping[str, Any]) -> str:
         last = f"Last answer {f'{minutes:.0f} minutes' if minutes >= 2 else 'a moment'} ago"
     few = ", which is little" if summary["disk_mb"] < _LEAST_DISK_MB else ""
     news = f"{last}. Free space for the data: {summary['disk_mb']} MB{few}."
+    if summary["closed"] is not None:
+        news = (
+            f"The study is closed ({summary['closed']}): nobody new is let in, who has begun may "
+            f"finish, and `contstim experiment reopen` opens it again. {news}"
+        )
     if summary["strangers"]:
         news += (
             " Browsers with answers to sessions that are not in these data, as after a copy was "

@@ -106,7 +106,7 @@ _COLUMNS = {
     "position": Column("number of the word or region in its sentence", "integer", least=1),
     "word": Column("the word or region that was uncovered"),
     "assignment": Column(
-        "assignment: the participant of the design whose trials were shown", "integer", least=1
+        "assignment: the participant of the design whose trials were shown", "integer", least=0
     ),
     "stimulus": Column("number of what was shown in the design", "integer", least=1),
     "side_1": Column("side on which sentence 1 stood", levels=("left", "right")),
@@ -169,7 +169,10 @@ _COLUMNS = {
         "datetime",
     ),
     "detail": Column("more about it"),
-    "action": Column("what became of the assignment", levels=("taken", "released", "returned")),
+    "action": Column(
+        "what became of the assignment, or of the study, whose assignment is 0",
+        levels=("taken", "released", "returned", "closed", "reopened"),
+    ),
     "why": Column("the reason"),
 }
 

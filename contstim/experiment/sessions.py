@@ -38,6 +38,11 @@ _MOST, _MOST_A_TRIAL, _ROW = 100_000, 2000, 200
 #: Notes what became of an assignment.
 _NOTE = "INSERT INTO allocations (at, action, assignment, session, why) VALUES (?, ?, ?, ?, ?)"
 
+#: How the reason begins why a study is closed that its own rule has closed; the verdict follows.
+BY_RULE = "by its rule"
+
+_WHOLE_STUDY = 0  # no assignment has this number
+
 
 def add_session(
     connection: sqlite3.Connection,
@@ -203,6 +208,30 @@ def release_assignment(connection: sqlite3.Connection, session: str, why: str, n
     )
     connection.execute(_NOTE, (now, "released", row["assignment"], session, why))
     return True
+
+
+def set_closed(connection: sqlite3.Connection, closed: bool, why: str, now: float) -> None:
+    """Let nobody new in, or let people in again; whoever has begun goes on either way."""
+    action = "closed" if closed else "reopened"
+    connection.execute(_NOTE, (now, action, _WHOLE_STUDY, "", why))
+
+
+def why_closed(connection: sqlite3.Connection) -> str | None:
+    """Return why nobody new is let into the study; None while it is open."""
+    row = connection.execute(
+        "SELECT action, why FROM allocations WHERE assignment = ? ORDER BY sequence DESC LIMIT 1",
+        (_WHOLE_STUDY,),
+    ).fetchone()
+    return None if row is None or row["action"] == "reopened" else row["why"]
+
+
+def close_by_rule(connection: sqlite3.Connection, verdict: str, now: float) -> bool:
+    """Close the study, unless its rule has before: what was reopened since stays open."""
+    query = "SELECT 1 FROM allocations WHERE assignment = ? AND why LIKE ?"
+    before = connection.execute(query, (_WHOLE_STUDY, f"{BY_RULE}%")).fetchone() is not None
+    if not before:
+        set_closed(connection, True, f"{BY_RULE}: {verdict}", now)
+    return not before
 
 
 @dataclass

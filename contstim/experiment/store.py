@@ -7,14 +7,15 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from contstim.errors import ContstimError
 from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.messages import Opening
 from contstim.experiment.schema import backup_data, data_path, open_data
-from contstim.experiment.sessions import Received
+from contstim.experiment.sessions import BY_RULE, Received
 from contstim.experiment.study import Study
 from contstim.experiment.transactions import Transactions
 from contstim.experiment.writer import Writer
@@ -61,7 +62,7 @@ class Store:
     ) -> None:
         # The lock lies beside the file itself, where a link leads to it.
         self.path = data_path(study, path).resolve()
-        self._clock = clock
+        self._clock, self._say, self._blinded = clock, say, blinded
         self._issuing = None
         self._standings: Standings | None = None
         if study.adaptive is not None:
@@ -70,6 +71,8 @@ class Store:
 
             self._issuing = Issuing(study)
             self._standings = Standings(study, self.path, blinded)
+        self._closes = study.adaptive is not None and study.adaptive.closes
+        self._looks = 0  # that were asked for
         self._transactions = Transactions(study, clock, self._issuing)
         self._writer = Writer(
             lambda: open_data(self.path, study),
@@ -85,6 +88,7 @@ class Store:
             if self._issuing is not None:
                 self._writer.submit(self._issuing.check).result()
             self._stack = stack.pop_all()
+        self._look()  # at what a server that was killed has not seen
 
     def __enter__(self) -> Self:
         return self
@@ -131,8 +135,32 @@ class Store:
         return self._write(self._transactions.next_trials, token, after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
-        """End a session."""
-        return self._write(self._transactions.finish, token)
+        """End a session; then a study whose plan asks for that looks whether to close itself."""
+        ended = self._write(self._transactions.finish, token)
+        ended.add_done_callback(lambda _: self._look())
+        return ended
+
+    def _look(self) -> None:
+        """Have the rule asked whether the study may stop; the writer does not wait for that."""
+        if self._closes:
+            self._looks += 1
+            with suppress(RuntimeError):  # it is being closed; the next server looks when it begins
+                self._reader.submit(self._close_if_settled, self._looks)
+
+    def _close_if_settled(self, look: int) -> None:
+        if look < self._looks or self._standings is None:
+            return  # another comes, which sees more
+        try:
+            verdict = self._standings.look(self.study, self._clock())
+            if verdict is None:
+                return
+            if self._write(self._transactions.close, verdict).result():
+                shown = "" if self._blinded else f": {verdict}"
+                self._say(f"the study is closed {BY_RULE}{shown}; who has begun may finish")
+        except (ContstimError, sqlite3.Error) as error:
+            self._say(f"nobody can say whether the study may close: {error}")
+        else:
+            self._closes = False
 
     def release(self, session: str, idle_s: float) -> Future[list[str]]:
         """Give the assignment of an unfinished session to whoever comes next."""
@@ -153,6 +181,8 @@ class Store:
     def _summary(self) -> dict[str, Any]:
         now = self._clock()
         summary = read_summary(self.path, self.study, self._counts, now)
+        if self._blinded and (summary["closed"] or "").startswith(BY_RULE):
+            summary["closed"] = BY_RULE  # without the verdict
         summary["strangers"] = len(self._transactions.strangers)
         if self._standings is not None:
             summary["adaptive"] = self._standings.read(self.study, now)

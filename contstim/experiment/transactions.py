@@ -75,8 +75,8 @@ class Transactions:
         InputError
             If the participant's id is missing or none that a recruiter gives.
         RefusedError
-            400 if the consent is to another text, 409 if the session is finished, 503 if no
-            assignment is free.
+            400 if the consent is to another text, 409 if the session is finished, 503 if the
+            study is closed or no assignment is free.
         """
         now, study = self._clock(), self.study
         agreed = (opening.consent.version, opening.consent.sha256)
@@ -189,6 +189,10 @@ class Transactions:
         link = self._link(connection, session, outcome, row["own"] or ended_by == digest(token))
         return {"complete": outcome == "complete", "outcome": outcome, **link}
 
+    def close(self, connection: sqlite3.Connection, verdict: str) -> bool:
+        """Close the study by its rule and return whether; see `close_by_rule`."""
+        return sessions.close_by_rule(connection, verdict, self._clock())
+
     def release(self, connection: sqlite3.Connection, session: str, idle_s: float) -> list[str]:
         """Give the assignment of an unfinished session to whoever comes next.
 
@@ -253,6 +257,9 @@ class Transactions:
         return session_trials(connection, design, row["session"], row["assignment"])
 
     def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
+        if sessions.why_closed(connection) is not None:
+            link = outcome_link(self.study, "full")
+            raise RefusedError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
         taken = sessions.take_assignment(connection, session, now, self.study.allocation)
         if taken is None:

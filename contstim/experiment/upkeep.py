@@ -23,7 +23,13 @@ from contstim.experiment.schema import (
     session_code,
     writing,
 )
-from contstim.experiment.sessions import release_assignment, release_stale, session_row
+from contstim.experiment.sessions import (
+    release_assignment,
+    release_stale,
+    session_row,
+    set_closed,
+    why_closed,
+)
 from contstim.experiment.study import Study, check_places, read_study
 from contstim.experiment.trials import numbered_by, read_design, read_rows, write_trials
 from contstim.files import digest, replacing
@@ -258,6 +264,37 @@ def release_sessions(
         if idle_minutes is not None:
             done += release_stale(connection, now - idle_minutes * 60, now)
     return done
+
+
+def close_study(study: Study, why: str, data: Path | None = None, closed: bool = True) -> None:
+    """Let nobody new into a study, or let people in again; a server may be running.
+
+    Whoever has begun may finish either way. What its own rule has closed (`AdaptivePlan.closes`)
+    and was reopened is not closed by the rule again.
+
+    Parameters
+    ----------
+    study
+        The study.
+    why
+        The reason, which is kept.
+    data
+        The data file; by default in the study's folder.
+    closed
+        False to reopen it.
+
+    Raises
+    ------
+    InputError
+        If the study is closed, or open, already, the reason is not text, or there are no data.
+    OutputError
+        If the data cannot be written.
+    """
+    check_words(why)
+    with writing(data_path(study, data)) as connection:
+        if closed == (why_closed(connection) is not None):
+            raise InputError(f"{study.folder} is {'closed' if closed else 'open'} already")
+        set_closed(connection, closed, why, time.time())
 
 
 def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from adaptive_studies import PLAN, make_adaptive
 from hosts import Server
-from playing import Player, choice_of, kept, until
+from playing import Player, choice_of, kept, open_context, until
+from studies import add
 
 from contstim.adaptive.policies import Choosing
 from contstim.experiment.collected import read_collected
 from contstim.experiment.schema import DATA_FILE
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.upkeep import close_study
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = pytest.mark.browser
 
@@ -95,6 +97,54 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     own = choices[choices["condition"] == "adaptive"]
     assert (own["item"] - 1).tolist() == pairs
     assert own["block"].tolist() == [k for k in range(5) for _ in range(4)]
+
+
+def test_a_study_closes_itself_turns_newcomers_away_and_lets_who_sits_finish(
+    browser: Browser, serve: Callable[[Study], Server], tmp_path: Path
+) -> None:
+    plan = replace(PLAN, choosing=Choosing(block=4), trials=4, anchors=1, closes=True)
+    made = make_adaptive(tmp_path, plan, catch=1)
+    (made.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
+    recruiter = """
+[recruiter]
+name = "prolific"
+participant = "PROLIFIC_PID"
+redirect = "https://recruiter.example/back?cc={code}"
+[recruiter.codes]
+complete = "DONE"
+full = "OVER"
+"""
+    study = add(made, recruiter)
+    server = serve(study)
+
+    def visit(name: str) -> Player:
+        player = Player(open_context(browser).new_page())
+        player.page.goto(f"{server.url}?PROLIFIC_PID={name}")
+        return player
+
+    sitting, first = visit("sits"), visit("first")
+    sitting.begin()
+    first.begin()
+    first.play(until=6)
+    first.screen("done")
+    until(first.page, lambda: stored(study, "allocations", "WHERE action = 'closed'"))
+    server.kill()
+    server.start()  # it is written down
+    late = visit("late")
+    late.leave("consent")
+    late.screen("over")
+    assert "The study is over" in late.page.inner_text("main")
+    assert late.page.inner_text("output") == "OVER"
+    assert late.page.get_attribute("a.button", "href") == "https://recruiter.example/back?cc=OVER"
+    sitting.play(until=6)
+    sitting.screen("done")
+    assert sitting.page.inner_text("output") == "DONE"
+    assert [row["outcome"] for row in stored(study, "sessions")] == ["complete"] * 2
+
+    close_study(study, "a new wave", closed=False)
+    again = visit("late")
+    again.leave("consent")
+    again.screen("instructions")
 
 
 def first_blank_after(study: Study, blocks: int) -> int:

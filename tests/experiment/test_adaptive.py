@@ -21,13 +21,14 @@ from contstim.adaptive.standing import study_standing
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
 from contstim.experiment.adaptive import Issuing, read_pool, scores_path
-from contstim.experiment.collected import read_collected
+from contstim.experiment.collected import read_collected, recruiter_ids
+from contstim.experiment.exporting import write_export
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.schema import connect, open_data
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import read_study
-from contstim.experiment.upkeep import extend_study, forget_participant
+from contstim.experiment.upkeep import extend_study, forget_participant, pay_table
 from contstim.selection.scores import read_scores
 
 
@@ -56,10 +57,12 @@ def begin(store, name):
     return token, store.resume(token).result()
 
 
-def take_part(store, name, choice=-2):
-    """Answer a whole session, asking for each block when the one before is shown."""
-    token, bundle = begin(store, name)
-    trials, more, done = bundle["trials"], bundle["more"], 0
+def take_part(store, name, choice=-2, token=None):
+    """Answer a whole session, or the rest of one, asking for each block when the last is shown."""
+    token = token or begin(store, name)[0]
+    bundle = store.resume(token).result()
+    trials, more = bundle["trials"], bundle["more"]
+    done = sum(trial["trial"] in bundle["answered"] for trial in trials)
     while True:
         if more:
             found = store.next_trials(token, trials[-1]["number"]).result()
@@ -401,6 +404,80 @@ def test_the_dashboard_says_how_the_study_stands(study):
         page = client.get("/dashboard", headers=token).text
         assert "<ul><li>stop: by its rule the study may end</li></ul>" in page
         assert "posterior: " not in page
+
+
+def settle(store):
+    """Wait until what sessions that ended have set off is done."""
+    store._writer.submit(lambda _: None).result()
+    store._reader.submit(lambda: None).result()
+
+
+def moves_of(study):
+    table = read_collected(study).allocations
+    return table.loc[table["assignment"] == 0, ["action", "why"]].to_numpy().tolist()
+
+
+def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
+    study = make_adaptive(tmp_path, replace(PLAN, closes=True))
+    said: list[str] = []
+    with Store(study, say=said.append) as store:
+        token, bundle = begin(store, "Bo")
+        store.add_answers(token, answers_to(bundle["trials"][:3])).result()
+        take_part(store, "Ada")
+        settle(store)
+        assert not said  # Bo, who entered before her, has not finished
+        consented, _, _ = store.open(opening(study, "Cy")).result()
+        assert take_part(store, "Bo", token=token)[0]["outcome"] == "complete"
+        settle(store)
+        (told,) = said
+        assert told.startswith("the study is closed by its rule: futile within 6 participants")
+        with pytest.raises(RefusedError, match="the study is over") as refused:
+            begin(store, "Di")
+        assert refused.value.status == 503
+        assert refused.value.more == {"outcome": "over", "code": None, "redirect": None}
+        store.add_answers(consented, [answer("p1")]).result()  # Cy had only consented
+        store.next_trials(consented, 0).result()
+        assert take_part(store, "Cy", token=consented)[0]["outcome"] == "complete"
+    ((action, why),) = moves_of(study)
+    assert (action, told) == ("closed", f"the study is closed {why}; who has begun may finish")
+    collected = read_collected(study)
+    paid = pay_table(collected, recruiter_ids(study))
+    assert paid["pay"].tolist() == ["yes"] * 3
+    write_export(study, collected, tmp_path / "out")
+    assert "closed,0,,by its rule: futile" in (tmp_path / "out/allocations.csv").read_text()
+
+
+def test_what_is_closed_stays_so_until_it_is_reopened(tmp_path, capsys):
+    study = make_adaptive(tmp_path, replace(PLAN, closes=True))
+    command = ["experiment", "reopen", str(study.folder), "--why", "a new wave"]
+    open_still = edit(study, "closes = true", "closes = false")
+    with Store(open_still) as store:
+        take_part(store, "Ada")
+    assert main(command) == 2
+    assert "is open already" in capsys.readouterr().err
+    with Store(study) as store:  # looks at what was there before it
+        settle(store)
+    token = {"Authorization": f"Bearer {'t' * 16}"}
+    with Store(study, blinded=True) as store, TestClient(make_app(store, "t" * 16)) as client:
+        with pytest.raises(RefusedError, match="the study is over"):
+            begin(store, "Cy")
+        page = client.get("/dashboard", headers=token).text
+        assert "The study is closed (by its rule): nobody new is let in" in page
+        assert main(command) == 0
+        begin(store, "Cy")
+        assert client.get("/api/dashboard", headers=token).json()["closed"] is None
+        take_part(store, "Di")
+        settle(store)
+        take_part(store, "Ed")  # the rule closes once
+    assert [action for action, _ in moves_of(study)] == ["closed", "reopened"]
+
+
+def test_a_study_whose_plan_does_not_ask_for_it_stays_open(study):
+    with Store(study) as store:
+        for name in ("Ada", "Bo", "Cy"):
+            take_part(store, name)
+            settle(store)
+    assert moves_of(study) == []
 
 
 def test_blinding_is_for_adaptive_studies(template, capsys):

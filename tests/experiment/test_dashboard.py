@@ -69,7 +69,7 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     group = {"group": nasty, "assignments": 1, "taken": 1, "complete": 0}
     summary = {"study": nasty, "assignments": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
     summary |= {"funnel": {"consent": 1}, "disk_mb": 100, "failed_checks": 1, "last_answer": 2.5}
-    summary |= {"strangers": 2}
+    summary |= {"strangers": 2, "closed": nasty}
     shown = dashboard_page(
         {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
     )

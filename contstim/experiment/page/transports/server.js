@@ -73,7 +73,7 @@ export class ServerTransport {
       const { token, bundle } = await requestJson("api/sessions", { method: "POST", body });
       return { credentials: token, bundle };
     } catch (error) {
-      if (error instanceof Final && error.status === 503) error.body.outcome = "full";
+      if (error instanceof Final && error.status === 503) error.body.outcome ??= "full";
       if (error instanceof Final && error.body.outcome === "complete") {
         error.body.outcome = "already_complete";
       }
