@@ -29,7 +29,7 @@ POPULATIONS = ("such sentences", "these sentences")
 FEWEST = 3
 #: And fewer people than this, if sentences are sampled too: with three, whose share in the variance
 #: has two degrees of freedom, and 120 sentences tests erred in 7 % of simulated studies.
-_FEWEST_PEOPLE = 4
+FEWEST_PEOPLE = 4
 
 #: By how many standard errors `CellDesign.lean` is followed to see how a measure bends.
 STEP = 0.5
@@ -335,20 +335,48 @@ class CellDesign:
         scaled = self._moments / np.outer(scale, scale)
         return np.asarray(np.linalg.lstsq(scaled, scale, rcond=1e-10)[0] / scale)
 
+    def components(self, cells: FloatArray) -> FloatArray:
+        """Return variances and covariances of the effects that blocks sum.
+
+        Parameters
+        ----------
+        cells
+            D numbers of each cell, shape (D, C).
+
+        Returns
+        -------
+        array
+            Of effects of participant, item and block, shape (3, D, D): the unbiased estimates that
+            the standard error rests on, but nowhere negative (eigenvalues below 0 are made 0).
+        """
+        deviations = self.deviations(cells)
+        squares: list[FloatArray] = []
+        for codes in (self.person, self.item, self.block):
+            sums = deviations
+            if codes is not None:
+                sums = np.stack([np.bincount(codes, row).astype(np.float64) for row in deviations])
+            squares.append(sums @ sums.T)
+        flat = np.stack(squares).reshape(3, -1)
+        estimated = np.linalg.lstsq(self._moments, flat, rcond=1e-10)[0]
+        values, vectors = np.linalg.eigh(estimated.reshape(3, *squares[0].shape))
+        return np.asarray((vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.mT)
+
     @cached_property
     def sizes(self) -> tuple[float, float]:
         """Numbers of participants and of items, counted by their weight in the mean."""
         p2, i2, _ = self._squares
         return 1 / p2, 1 / i2
 
-    def average(self, cells: FloatArray) -> float:
-        """Return the mean of `cells` (C,) over participants; exactly theirs if all are alike."""
-        alike = cells.size > 0 and np.ptp(cells) == 0
-        return float(cells[0] if alike else self.weight @ cells)
+    def average(self, cells: FloatArray) -> FloatArray:
+        """Return the mean over people of `cells` (..., C); exactly theirs if all are alike."""
+        mean = cells @ self.weight
+        if not cells.size:
+            return np.asarray(mean)
+        return np.where(np.ptp(cells, axis=-1) == 0, cells[..., 0], mean)
 
     def deviations(self, cells: FloatArray) -> FloatArray:
-        """Return w (x - mean) of each cell, shape (C,), which `mean_of` takes."""
-        return np.asarray(self.weight * (cells - self.average(cells)))
+        """Return w (x - mean) of each cell, shape (..., C), which `mean_of` takes."""
+        return np.asarray(self.weight * (cells - self.average(cells)[..., None]))
 
     def lean(self, cells: FloatArray, stderr: float) -> FloatArray:
         """Return by how much each cell's item is to weigh more to raise the mean, shape (C,).
@@ -360,7 +388,7 @@ class CellDesign:
 
     def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
         """Return the mean of `cells` (C,) over participants and its standard error."""
-        average, deviations = self.average(cells), self.deviations(cells)
+        average, deviations = float(self.average(cells)), self.deviations(cells)
         return mean_of(average, deviations, self.person, self.item, (self,), population)
 
 
@@ -403,33 +431,69 @@ def mean_of(
     population
         One of `POPULATIONS`.
     """
+    block = designs[0].block if len(designs) == 1 else blocks_of(person, item)
+    return _mean_of(value, squares_of(deviations, person, item, block), designs, population)
+
+
+def squares_of(
+    deviations: FloatArray, person: IntArray, item: IntArray, block: IntArray | None
+) -> FloatArray:
+    """Return the sums of squares by participant, item and block, see `CellDesign`.
+
+    Parameters
+    ----------
+    deviations
+        Of C cells, shape (..., C): of several studies of one design at once.
+    person, item
+        Codes of each cell, shape (C,).
+    block
+        As `blocks_of` returns it.
+
+    Returns
+    -------
+    array
+        Shape (..., 3).
+    """
+    rows = deviations.reshape(-1, deviations.shape[-1])
+    q = np.empty((len(rows), 3))
+    for part, codes in enumerate((person, item, block)):
+        sums = rows
+        if codes is not None:
+            n = int(codes.max(initial=-1)) + 1
+            places = codes + n * np.arange(len(rows))[:, None]
+            added = np.bincount(places.ravel(), rows.ravel(), n * len(rows))
+            sums = added.astype(np.float64).reshape(len(rows), n)
+        q[:, part] = np.einsum("sc,sc->s", sums, sums)
+    return q.reshape(*deviations.shape[:-1], 3)
+
+
+def _mean_of(
+    value: float, q: FloatArray, designs: tuple[CellDesign, ...], population: str
+) -> SampledMean:
+    """Return a mean with its standard error from sums of squares, `squares_of`, shape (3,)."""
     people = min(design.sizes[0] for design in designs)
     items = min(design.sizes[1] for design in designs)
     both = population == POPULATIONS[0]
-    fewest = _FEWEST_PEOPLE if both else FEWEST
+    fewest = FEWEST_PEOPLE if both else FEWEST
     # Sizes are sums of squared weights, a little off whole numbers.
     if people < fewest - 1e-9 or (both and items < FEWEST - 1e-9):
         return SampledMean(value, np.nan, np.nan)
-    q_person = float((np.bincount(person, deviations) ** 2).sum())
+    q_person, q_item, q_block = (float(part) for part in q)
     if not both:
         stderr = float(np.sqrt(q_person * people / (people - 1)))
         return SampledMean(value, stderr, people - 1, (1.0, 0.0), (people, np.inf))
-    q_item = float((np.bincount(item, deviations) ** 2).sum())
-    block = designs[0].block if len(designs) == 1 else blocks_of(person, item)
-    of_block = deviations if block is None else np.bincount(block, deviations)
-    q = np.array([q_person, q_item, of_block @ of_block])
-    if q[2] == 0.0:
+    if q_block == 0.0:
         return SampledMean(value, 0.0, people + items - 2)
     parts = max((design.coefficients for design in designs), key=lambda a: float(a @ q)) * q
-    variance = max(float(parts.sum()), float(q[2]))
+    variance = max(float(parts.sum()), q_block)
     df_person, df_item = people - 1, items - 1
     df = df_person * df_item
-    if variance > q[2]:
+    if variance > q_block:
         spread = parts**2 / np.array([df_person, df_item, df_person * df_item])
         df = max(min(df_person, df_item), variance**2 / float(spread.sum()))
-    alone = np.maximum([q[0] - q[2], q[1] - q[2], q[2]], 0.0)
-    of_people, of_items, _ = alone / alone.sum()
-    shares = float(of_people), float(of_items)
+    of_people, of_items = max(q_person - q_block, 0.0), max(q_item - q_block, 0.0)
+    total = of_people + of_items + q_block
+    shares = of_people / total, of_items / total
     return SampledMean(value, float(np.sqrt(variance)), df, shares, (people, items))
 
 
@@ -468,38 +532,94 @@ def difference_of(
         the ceiling by chance would seem surely so: from the ceiling on it goes straight, which
         leaves the plain difference.
     """
-    sides = [first, second]
+    alone = [(places, design, cells[None]) for places, design, cells in (first, second)]
+    (difference,) = differences_of(
+        alone[0],
+        alone[1],
+        person,
+        item,
+        population,
+        chance,
+        top=top,
+        from_ceiling=from_ceiling,
+    )
+    return difference
+
+
+def differences_of(
+    first: Side,
+    second: Side,
+    person: IntArray,
+    item: IntArray,
+    population: str = POPULATIONS[0],
+    chance: float | None = None,
+    *,
+    top: float = 1.0,
+    from_ceiling: bool = False,
+) -> list[SampledMean]:
+    """Return the difference of two means in each of S studies of one design, `difference_of`.
+
+    The values of the cells have the shape (S, c), all else is as there.
+    """
+    sides = first, second
+    designs = (first[1],) if first[1] is second[1] else (first[1], second[1])
     values = [design.average(cells) for _, design, cells in sides]
     deviations = [design.deviations(cells) for _, design, cells in sides]
     difference = values[0] - values[1]
+    block = designs[0].block if len(designs) == 1 else blocks_of(person, item)
 
-    def apart(value: float, deviations: list[FloatArray]) -> SampledMean:
-        (here, design, _), (there, other, _) = first, second
-        if design is other:  # the same cells: the others need no look
-            beyond = deviations[0] - deviations[1]
-            return mean_of(value, beyond, design.person, design.item, (design,), population)
-        beyond = np.zeros(len(item))
-        beyond[here] += deviations[0]
-        beyond[there] -= deviations[1]
-        return mean_of(value, beyond, person, item, (design, other), population)
+    def apart(left: FloatArray, right: FloatArray) -> FloatArray:
+        if len(designs) == 1:  # the same cells: the others need no look
+            return squares_of(left - right, designs[0].person, designs[0].item, block)
+        beyond = np.zeros((len(left), len(item)))
+        beyond[:, first[0]] += left
+        beyond[:, second[0]] -= right
+        return squares_of(beyond, person, item, block)
 
-    plain = apart(difference, deviations)
-    if chance is None or (from_ceiling and not plain.value < 0):
-        return plain
-    means = [design.mean(cells, population) for _, design, cells in sides]
-    if not all(mean.inside(chance, top) for mean in means):
-        return plain
-    on_z = [mean.on_z(chance, top) for mean in means]
-    steep = [
-        z.stderr / mean.stderr * each for z, mean, each in zip(on_z, means, deviations, strict=True)
+    plain = [
+        _mean_of(float(value), q, designs, population)
+        for value, q in zip(difference, apart(*deviations), strict=True)
     ]
-    on_scale = apart(on_z[0].value - on_z[1].value, steep)
-    more = means[0].stderr ** 2 - means[1].stderr ** 2
-    moves = 0.5 + 0.5 * more / plain.stderr**2 if plain.stderr > 0 else 0.5
-    return BoundedDifference(
-        *(difference, plain.stderr, on_scale.df, plain.shares, plain.sizes),
-        on_scale=on_scale,
-        ends=((values[0] - chance) / (top - chance), (values[1] - chance) / (top - chance)),
-        moves=float(np.clip(moves, 0.0, 1.0)),
-        way=top - chance,
-    )
+    if chance is None:
+        return plain
+    means = [
+        [
+            _mean_of(float(value), q, (design,), population)
+            for value, q in zip(
+                own, squares_of(beyond, design.person, design.item, design.block), strict=True
+            )
+        ]
+        for (_, design, _), own, beyond in zip(sides, values, deviations, strict=True)
+    ]
+    tested = [
+        study
+        for study, mean in enumerate(plain)
+        if all(side[study].inside(chance, top) for side in means)
+        and (mean.value < 0 or not from_ceiling)
+    ]
+    if not tested:
+        return plain
+    on_z = [[side[study].on_z(chance, top) for study in tested] for side in means]
+    steep = [
+        np.array([z.stderr / side[study].stderr for z, study in zip(zs, tested, strict=True)])
+        for zs, side in zip(on_z, means, strict=True)
+    ]
+    squares = apart(*(s[:, None] * own[tested] for s, own in zip(steep, deviations, strict=True)))
+    for number, study in enumerate(tested):
+        z_1, z_2 = (zs[number] for zs in on_z)
+        on_scale = _mean_of(z_1.value - z_2.value, squares[number], designs, population)
+        mean_1, mean_2 = (side[study] for side in means)
+        here = plain[study]
+        more = mean_1.stderr**2 - mean_2.stderr**2
+        moves = 0.5 + 0.5 * more / here.stderr**2 if here.stderr > 0 else 0.5
+        plain[study] = BoundedDifference(
+            *(here.value, here.stderr, on_scale.df, here.shares, here.sizes),
+            on_scale=on_scale,
+            ends=(
+                (mean_1.value - chance) / (top - chance),
+                (mean_2.value - chance) / (top - chance),
+            ),
+            moves=float(np.clip(moves, 0.0, 1.0)),
+            way=top - chance,
+        )
+    return plain

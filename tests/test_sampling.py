@@ -12,6 +12,7 @@ from contstim.sampling import (
     CellDesign,
     SampledMean,
     difference_of,
+    differences_of,
     mean_of,
 )
 
@@ -420,3 +421,32 @@ def test_fishers_scale_ends_at_the_ceiling(model_is: str) -> None:
     on_scale = difference_of(sides[0], sides[1], *people, chance=0.5)
     assert on_scale.p() < 0.9 * plain.p()
     assert found == (plain if model_is == "above" else on_scale)
+
+
+@pytest.mark.parametrize("chance", [None, 0.0])
+def test_many_studies_at_once_are_as_one_by_one(chance: float | None) -> None:
+    rng = np.random.default_rng(11)
+    design = CellDesign(np.repeat(np.arange(6), 8), np.tile(np.arange(8) // 2, 6))
+    half = CellDesign(design.person[::2], design.item[::2])
+    cells = 0.3 + 0.2 * rng.normal(size=(2, 5, 48))
+    cells[:, 0] = 1.0  # perfect, which has no place on Fisher's scale
+    both, some = np.arange(48), np.arange(0, 48, 2)
+    first = both, design, cells[0]
+    for places, other in ((both, design), (some, half)):
+        second = places, other, cells[1][:, places]
+        many = differences_of(first, second, design.person, design.item, chance=chance)
+        for study, difference in enumerate(many):
+            sides = [(at, of, x[study]) for at, of, x in (first, second)]
+            alone = difference_of(*sides, design.person, design.item, chance=chance)
+            numbers = [(d.value, d.stderr, d.df, d.p(), *d.interval()) for d in (difference, alone)]
+            np.testing.assert_allclose(numbers[0], numbers[1], rtol=1e-12, atol=1e-15)
+    assert len({difference.p() for difference in many}) == 5
+
+
+def test_components_are_those_that_the_cells_were_drawn_with() -> None:
+    rng = np.random.default_rng(12)
+    design = crossed(40, 60)
+    estimated = np.mean(
+        [design.components(drawn(design, rng, 0.5, 0.7)[None])[:, 0, 0] for _ in range(60)], axis=0
+    )
+    np.testing.assert_allclose(estimated, [0.25, 0.49, 1.0], rtol=0.06)
