@@ -1,12 +1,13 @@
 """Losses of sentences written from the left against those of ``bounded``, at equal cost.
 
 Usage: python benchmarks/leftward.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30]
-       [--one-way 1] [--walks N] [--at-most SHARE] [--climb SHARE] [--guide SPEC] [--save FOLDER]
-       [--show N]
+       [--one-way 1] [--walks N] [--at-most SHARE] [--climb SHARE] [--together N] [--part SHARE]
+       [--guide SPEC] [--save FOLDER] [--show N]
 
 The starts are the first sentences of the bundled pool. ``leftward`` walks for all of them, and one
 sentence of the pool is given to each: of as many words as the natural one, the constraints kept on
-scores computed afresh, no two with the same three first or the same three last words. It walks
+scores computed afresh, no two with the same three first or the same three last words, and no word
+in more of them than `MOST_USE` or natural sentences have it (two may always). It walks
 `--walks` times in all, or as long as its multiply-additions, those of scoring the pool included,
 stay below a share of those of ``bounded``, whose sentences are not held to be unlike. Counted is
 all that networks compute (`costly_models`); n-grams cost nothing. A start without a sentence counts
@@ -14,7 +15,10 @@ as a loss of 0. The interval of the ratio of mean losses is that of 10,000 draws
 
 With ``--climb`` walks take so large a share of the cost, and the rest goes into a last climb by
 ``bounded`` from each sentence of the pool that is given; a climb that ends like another's sentence,
-or begins so, is not kept.
+or begins so, is not kept; it is not held to the limit on words.
+
+With ``--together`` so many starts share their walks, and other ones do not: what that many alone
+would be given, for the cost of ``bounded`` from them.
 
 Both ways round, one thread. With ``--save`` the searches by ``bounded`` are written to the folder
 once they are done, and read from there; empty it when the code has changed.
@@ -45,6 +49,7 @@ from contstim.search.pool import ALIKE_WORDS, Place, SentencePool, given_sentenc
 from contstim.search.sweeps import Search
 from contstim.search.targets import Sides
 from contstim.text import Sentence
+from contstim.text.diversity import MOST_USE
 
 SEED = 1
 
@@ -78,6 +83,18 @@ class Found:
     seconds: float
     n_walks: int
     n_pool: int
+
+    @classmethod
+    def joined(cls, parts: Sequence[Found]) -> Found:
+        """Return what several sets of starts were given, as one."""
+        return cls(
+            np.concatenate([part.losses for part in parts]),
+            [sentence for part in parts for sentence in part.sentences],
+            sum(part.spent for part in parts),
+            sum(part.seconds for part in parts),
+            sum(part.n_walks for part in parts),
+            sum(part.n_pool for part in parts),
+        )
 
 
 def written(
@@ -114,7 +131,8 @@ def written(
     resolution = {model.spec: model.resolution for model in models}
     there = OwnLength(tuple(sentences), scores, resolution)
     sides = Sides((models[0].spec,), (models[1].spec,))
-    given = given_sentences(there, [Place(start, sides) for start in starts], most_alike=1)
+    places = [Place(start, sides) for start in starts]
+    given = given_sentences(there, places, most_alike=1, most_use=MOST_USE)
     rejected = scores[models[0].spec]
     losses = [
         0.0 if sentence is None else rejected[sentence] - rejected[start]
@@ -203,6 +221,8 @@ def main() -> None:
     parser.add_argument("--walks", type=int, default=60, help="walks in all, at most")
     parser.add_argument("--at-most", type=float, default=1.0, help="share of bounded's cost")
     parser.add_argument("--climb", type=float, help="share of the cost after which to climb")
+    parser.add_argument("--together", type=int, help="starts that share their walks (default: all)")
+    parser.add_argument("--part", type=float, default=Leftward().part, help="words of each walk")
     parser.add_argument("--guide", help="stands in for what does not score from left to right")
     parser.add_argument("--save", type=Path, help="folder of searches by bounded")
     parser.add_argument("--show", type=int, default=3, help="sentences to print")
@@ -225,11 +245,17 @@ def main() -> None:
         runs = climbed(pair, proposal, starts, meter, args.save)
         base = np.array([run["loss"] for run in runs])
         cost, seconds = (sum(run[key] for run in runs) for key in ("spent", "seconds"))
-        by = Leftward(guide=args.guide)
+        by, parts = Leftward(part=args.part, guide=args.guide), []
         share = args.at_most if args.climb is None else args.climb
-        found = written(pair, proposal, starts, by, meter, args.walks, share * cost)
-        if args.climb is not None:
-            found = improved(found, pair, proposal, starts, meter, args.at_most * cost)
+        size = args.together or len(starts)
+        for first in range(0, len(starts), size):
+            of = slice(first, first + size)
+            spent = sum(run["spent"] for run in runs[of])
+            part = written(pair, proposal, starts[of], by, meter, args.walks, share * spent)
+            if args.climb is not None:
+                part = improved(part, pair, proposal, starts[of], meter, args.at_most * spent)
+            parts.append(part)
+        found = Found.joined(parts)
         low, high = interval(found.losses, base)
         print(
             f"| {pair[0].spec} / {pair[1].spec} | {len(starts)} | {base.mean():.1f} | "

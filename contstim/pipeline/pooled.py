@@ -153,7 +153,8 @@ class PooledSyntheses(Syntheses):
         if self._made is None:
             options, made = self.options, dict[tuple[Goal, str], Sequence[Row]]()
             name, seed = options.strategy or "", self.run.plan.study.seed
-            by_place = iter(syntheses(self.pool, self.places, seed, name))
+            made_of = syntheses(self.pool, self.places, seed, name, most_use=options.most_use)
+            by_place = iter(made_of)
             for goal, sentence in self.pieces:
                 every = [self.named(sides) for sides in options.sides_of(goal)]
                 results = [[next(by_place) for _ in every] for _ in range(options.per_sentence)]

@@ -7,7 +7,8 @@ one of lowest loss, in sum, is taken.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ import scipy  # which loads `optimize` at its first use
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.results import Synthesis
 from contstim.search.targets import Sides
+from contstim.text.diversity import ALWAYS, words_of
 
 #: Words at the beginning and at the end by which sentences are alike, and how many may be.
 ALIKE_WORDS, MOST_ALIKE = 3, 2
@@ -88,7 +90,10 @@ class SentencePool:
 
 
 def given_sentences(
-    pool: SentencePool, places: Sequence[Place], most_alike: int = MOST_ALIKE
+    pool: SentencePool,
+    places: Sequence[Place],
+    most_alike: int = MOST_ALIKE,
+    most_use: float = 1.0,
 ) -> list[str | None]:
     """Return the sentence of each place, or None where there is none for it.
 
@@ -100,18 +105,22 @@ def given_sentences(
         Where they may go.
     most_alike
         How many of those that are used may have the same first words or the same last words.
+    most_use
+        In what share of the places of the same models a word may be, at most: in two where that is
+        more, and in as many as natural sentences have it at these places. 1: no limit.
 
     Notes
     -----
-    Without the limit on likeness the assignment is optimal (`scipy.optimize`'s
-    ``linear_sum_assignment``). Of sentences that are too many of a kind, those of least use are
-    left out, and the others are assigned anew.
+    Without the limits the assignment is optimal (`scipy.optimize`'s ``linear_sum_assignment``). Of
+    sentences that are too many of a kind, those of least use are left out, and the others are
+    assigned anew.
     """
     gains = np.array([-pool.losses(place) for place in places]).reshape(len(places), -1)
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
+    limits = _Limits(places, most_alike, most_use)
     while True:
         chosen = _optimal(gains, usable)
-        crowded = set(_crowded(pool.sentences, chosen, gains, most_alike))
+        crowded = set(limits.crowded(pool.sentences, chosen, gains))
         if not crowded:
             break
         usable = np.array([i for i in usable.tolist() if i not in crowded], dtype=np.int64)
@@ -130,19 +139,41 @@ def _optimal(gains: FloatArray, usable: IntArray) -> IntArray:
     return chosen
 
 
-def _crowded(
-    sentences: Sequence[str], chosen: IntArray, gains: FloatArray, most: int
-) -> Iterator[int]:
-    """Yield the chosen sentences of least use that are too many of a kind."""
-    kinds = defaultdict[tuple[bool, tuple[str, ...]], list[tuple[float, int]]](list)
-    for place, i in enumerate(chosen.tolist()):
-        if i >= 0:
-            words = [word.strip(".,;:?!").casefold() for word in sentences[i].split()]
-            for last, part in ((False, words[:ALIKE_WORDS]), (True, words[-ALIKE_WORDS:])):
-                kinds[last, tuple(part)].append((float(gains[place, i]), i))
-    for members in kinds.values():
-        for _, i in sorted(members)[: max(0, len(members) - most)]:
-            yield i
+class _Limits:
+    """How many of the sentences that are used may be of one kind, as `given_sentences` says."""
+
+    def __init__(self, places: Sequence[Place], most_alike: int, most_use: float) -> None:
+        self._groups = [frozenset(place.sides.models) for place in places]
+        self._alike, self._limited = most_alike, most_use < 1
+        self._usual = Counter(
+            (group, word)
+            for group, place in zip(self._groups, places, strict=True)
+            for word in {*words_of(place.natural)}
+        )
+        sizes = Counter(self._groups)
+        self._most = {g: max(ALWAYS, math.floor(most_use * n + 1e-9)) for g, n in sizes.items()}
+
+    def crowded(
+        self, sentences: Sequence[str], chosen: IntArray, gains: FloatArray
+    ) -> Iterator[int]:
+        """Yield the chosen sentences of least use that are too many of a kind."""
+        alike = defaultdict[tuple[bool, tuple[str, ...]], list[tuple[float, int]]](list)
+        having = defaultdict[tuple[frozenset[str], str], list[tuple[float, int]]](list)
+        for place, i in enumerate(chosen.tolist()):
+            if i < 0:
+                continue
+            words, use = words_of(sentences[i]), (float(gains[place, i]), i)
+            alike[False, tuple(words[:ALIKE_WORDS])].append(use)
+            alike[True, tuple(words[-ALIKE_WORDS:])].append(use)
+            for word in {*words} if self._limited else ():
+                having[self._groups[place], word].append(use)
+        most = {kind: max(self._most[kind[0]], self._usual[kind]) for kind in having}
+        for members, n in (
+            *((members, self._alike) for members in alike.values()),
+            *((members, most[kind]) for kind, members in having.items()),
+        ):
+            for _, i in sorted(members)[: max(0, len(members) - n)]:
+                yield i
 
 
 def syntheses(
@@ -151,10 +182,11 @@ def syntheses(
     seed: int,
     strategy: str = "fluent",
     most_alike: int = MOST_ALIKE,
+    most_use: float = 1.0,
 ) -> list[Synthesis]:
     """Return the assignment as syntheses, one a place; the natural sentence where there is none."""
-    made = []
-    for place, sentence in zip(places, given_sentences(pool, places, most_alike), strict=True):
+    made, given = [], given_sentences(pool, places, most_alike, most_use)
+    for place, sentence in zip(places, given, strict=True):
         models = place.sides.models
         natural = {name: pool.scores[name][place.natural] for name in models}
         text = place.natural if sentence is None else sentence

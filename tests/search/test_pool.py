@@ -71,6 +71,45 @@ def test_few_begin_or_end_alike() -> None:
             assert max(map(kinds.count, kinds)) <= most
 
 
+def test_no_word_is_in_more_than_may_have_it() -> None:
+    rng = np.random.default_rng(4)
+    # Sentences of words of their own, with or without "of" and "sh".
+    marked = ["of sh", "of it", "sh it", "it so"]
+    written = [f"a{i} {marked[rng.integers(4)]} b{i}." for i in range(400)]
+    pool = _pool(1, 0)
+    scores = {
+        model: {**by_sentence, **dict.fromkeys(NATURAL, -9.0)}
+        | {text: float(rng.normal(-9, 4)) for text in written}
+        for model, by_sentence in pool.scores.items()
+    }
+    # Natural sentences of which four have "of", at 40 places of either of two sets of models.
+    natural = [f"{'of' if i < 4 else 'to'} n{i} it so." for i in range(20)]
+    scores = {m: {**own, **dict.fromkeys(natural, -9.0)} for m, own in scores.items()}
+    pool = SentencePool(tuple(dict.fromkeys(written)), scores, {})
+    places = [
+        Place(text, Sides((one,), (two,)))
+        for pair in (("a", "b"), ("b", "f"))
+        for text in natural
+        for one, two in (pair, pair[::-1])
+    ]
+
+    def most(share: float) -> dict[str, int]:
+        given = given_sentences(pool, places, most_alike=100, most_use=share)
+        assert sum(text is not None for text in given) > 50
+        return {
+            word: max(
+                sum(word in (text or "").split() for text in own)
+                for own in (given[:40], given[40:])
+            )
+            for word in ("of", "sh")
+        }
+
+    without, limited, tenth = most(1.0), most(0.02), most(0.1)
+    assert min(without.values()) > 8
+    assert limited == {"of": 8, "sh": 2}
+    assert tenth == {"of": 8, "sh": 4}
+
+
 def test_syntheses_say_what_the_scores_are() -> None:
     pool, places = _pool(2, 30), _places()
     made = syntheses(pool, places, seed=5)
