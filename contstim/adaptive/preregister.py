@@ -8,6 +8,7 @@ import pandas as pd
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.posterior import Link
 from contstim.adaptive.standing import NOT_COUNTED
+from contstim.adaptive.verdicts import Stopping
 
 _OVER = {
     "asked": "the trials asked of the people asked",
@@ -37,7 +38,7 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
         "Trials": _trials_said(plan),
         "Link and priors": _link_said(plan.link),
         "Stopping rule": _stopping_said(plan),
-        "Looks": f"Results are looked at {plan.looks}." + _CLOSES * plan.closes,
+        "Looks": f"Results are looked at {_looked_at(plan)}." + _CLOSES * plan.closes,
         "What is reported": (
             "The posterior weights of the models by the first answer to each pair; log e-values "
             "against each model with this link, by universal inference, the alternatives being the "
@@ -79,31 +80,69 @@ def _link_said(link: Link) -> str:
     )
 
 
+def _looked_at(plan: AdaptivePlan) -> str:
+    looks = [str(n) for n in plan.stopping.looks]
+    if not looks:
+        return plan.looks
+    listed = f"{', '.join(looks[:-1])} and {looks[-1]}" if len(looks) > 1 else looks[0]
+    return f"after {listed} participants"
+
+
 def _stopping_said(plan: AdaptivePlan) -> str:
     stop = plan.stopping
-    rule = (
-        "betting confidence sequences (Waudby-Smith and Ramdas 2024)"
-        if stop.constant
-        else "empirical Bernstein confidence sequences for running means (Howard et al. 2021)"
-    )
     measure = {
         "accuracy": "accuracy (share of choices as the model prefers, ties counting half)",
         "log-score": "mean log-probability of the answers, predicted by the link as it stands "
         "below, a tenth of it a coin",
     }[stop.measure]
-    return (
-        f"Models are compared by {measure}, over {_OVER[stop.over]}. Participants are the "
-        "units, in the order in which they entered, up to the first who has not finished (who "
-        f"has not when {plan.together} more have entered is taken to have left); chosen trials "
-        f"count, anchors and catch trials do not. For each two of M models, {rule} of their "
-        f"difference fail on either side with probability {stop.alpha:g} / M. The study stops "
+    shown = (
+        f"Models are compared by {measure}, over {_OVER[stop.over]}. Participants count in the "
+        "order in which they entered, up to the first who has not finished (who has not when "
+        f"{plan.together} more have entered is taken to have left); chosen trials count, anchors "
+        "and catch trials do not."
+    )
+    stops = (
         "when one model's differences from all others are above 0 (best), when all differences "
         f"among the models that may still be best are within ±{stop.margin:g} (equivalent), or "
-        f"when neither is to be expected within {stop.participants} participants even if "
+    )
+    never = (
+        f"The probability that a model is ever called best that is not is at most {stop.alpha:g}"
+    )
+    if stop.rule == "looks":
+        return (
+            f"{shown} {_looks_said(stop)} The study stops {stops}at a look at which it is futile "
+            f"to go on, and at {stop.participants} participants. {never}."
+        )
+    rule = "empirical Bernstein confidence sequences for running means (Howard et al. 2021)"
+    supposed = "provided that the model that is truly best stays the same"
+    if stop.constant:
+        rule = "betting confidence sequences (Waudby-Smith and Ramdas 2024)"
+    if stop.rule == "asymptotic":
+        rule = (
+            "asymptotic confidence sequences (Waudby-Smith et al. 2024, with Student's quantiles) "
+            f"from {stop.start} participants on"
+        )
+        supposed += " and that the means of so many participants are about normal"
+    return (
+        f"{shown} Participants are the units. For each two of M models, {rule} of their "
+        f"difference fail on either side with probability {stop.alpha:g} / M. The study stops "
+        f"{stops}when neither is to be expected within {stop.participants} participants even if "
         "differences are from then on at the most favourable ends of their sequences (futile), "
-        f"and at {stop.participants} participants. The probability that a model is ever called "
-        f"best that is not is at most {stop.alpha:g}, however often one looks, provided that the "
-        "model that is truly best stays the same."
+        f"and at {stop.participants} participants. {never}, however often one looks, {supposed}."
+    )
+
+
+def _looks_said(stop: Stopping) -> str:
+    kind = {"obrien-fleming": "O'Brien-Fleming", "pocock": "Pocock"}[stop.spending]
+    return (
+        "Participants and items are both samples (crossed test, Student's distribution). For each "
+        f"two of M models an error of {stop.alpha:g} / M on either side is spent on the looks in "
+        f"the manner of {kind} (Lan and DeMets 1983) by the share of the {stop.participants} "
+        "participants; how alike the looks are is estimated from the share of the variance that is "
+        "due to items. It is futile to go on at a look (which binds nobody) where the best model "
+        "is so near to its nearest rival that a difference that all looks together find with "
+        f"probability {stop.power:g} would by then have been given up with probability "
+        f"{(1 - stop.power) / 2:g} at most."
     )
 
 

@@ -1,7 +1,9 @@
 """Confidence sequences and e-values: what may be looked at after every answer.
 
 A confidence sequence covers at all times at once with probability 1 - alpha (Ville 1939), so that
-a study may be stopped whenever it says enough. Nothing here needs a model or a server.
+a study may be stopped whenever it says enough. The exact ones suppose nothing but bounds;
+`asymptotic_sequence` is much narrower and supposes what a t-test does. Nothing here needs a model
+or a server.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc, gammaln, logsumexp
+from scipy.special import gammainc, gammaln, logsumexp, ndtr, ndtri, stdtr, stdtrit
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
@@ -18,6 +20,7 @@ _TRUNCATION = 0.75  # of bets, a share of the largest that could not be lost who
 _N_MEANS = 2001
 _STEPS = 60
 _BEST_AT = 30.0  # units at which intervals are narrow
+START = 10  #: Units from which on the asymptotic sequence speaks, see `asymptotic_sequence`.
 _VARIANCE = 0.01  # of a unit's values, in units of the range squared, for which ends are tuned
 
 
@@ -157,6 +160,55 @@ def _bets(variances: FloatArray, units: FloatArray | IntArray, alpha: float) -> 
     return np.asarray(np.sqrt(2 * np.log(2 / alpha) / (variances * units * np.log1p(units))))
 
 
+def asymptotic_sequence(
+    values: FloatArray,
+    alpha: float,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    start: int = START,
+) -> tuple[FloatArray, FloatArray]:
+    """Return an asymptotic confidence sequence for running means.
+
+    It supposes what a t-test over units does: that there are enough of them, and none so far out,
+    that their mean is about normal. `experiments/adaptive/stops.py` says from which `start` on it
+    errs as rarely as alpha says.
+
+    Parameters
+    ----------
+    values, alpha, bounds
+        As in `mean_sequence`.
+    start
+        Before so many units it says nothing; it is narrow about then, and valid later.
+
+    Returns
+    -------
+    tuple
+        Lower and upper ends after each unit, each of shape (..., P).
+
+    Notes
+    -----
+    The two-sided boundary of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), doi
+    10.1214/24-AOS2408, rho being such that it is narrow after `start` units. The normal quantile is
+    replaced by Student's with the degrees of freedom of the variance, which comes close to it
+    as units grow in number.
+    """
+    scaled = _scaled(values, alpha, bounds)
+    units = np.arange(1, scaled.shape[-1] + 1)
+    mean = scaled.cumsum(axis=-1) / units
+    squares = (scaled**2).cumsum(axis=-1) - units * mean**2
+    free = np.maximum(units - 1, 1)
+    stderr = np.sqrt(np.maximum(squares, 0.0) / free / units)
+    tilt = units * _rho(alpha, start) ** 2
+    normal = np.sqrt(2 * (tilt + 1) / tilt * (np.log1p(tilt) / 2 - np.log(alpha)))
+    beyond = np.where(units < start, 1.0, -stdtrit(free, ndtr(-normal)) * stderr)
+    return _within(bounds, np.maximum(mean - beyond, 0.0), np.minimum(mean + beyond, 1.0))
+
+
+def _rho(alpha: float, start: int) -> float:
+    """Return the parameter of the normal mixture with which it is narrow after `start` units."""
+    cost = -2 * np.log(alpha)
+    return float(np.sqrt((cost + np.log(cost + 1)) / start))
+
+
 @dataclass(frozen=True, eq=False)
 class Outlook:
     """What is supposed of participants who are still to come, to foresee a confidence sequence.
@@ -243,6 +295,32 @@ def betting_ahead(
     ahead = before[:, -1:] + (gains * np.diff(further, prepend=0)).cumsum(axis=1)
     highest = np.maximum.accumulate(ahead, axis=1)
     return np.asarray(np.maximum(highest, before.max(axis=1, keepdims=True)))
+
+
+def asymptotic_ahead(
+    values: FloatArray,
+    outlook: Outlook,
+    alpha: float,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    than: float = 0.0,
+    start: int = START,
+) -> FloatArray:
+    """Return log e-values as `mean_ahead` does, those by which `asymptotic_sequence` goes."""
+    scaled = _scaled(values, alpha, bounds)
+    low, high = bounds
+    mean, variance = outlook.scaled(bounds)
+    n, units = scaled.shape[-1], outlook.units
+    further, before = units - n, scaled.mean(axis=1, keepdims=True)
+    squares = ((scaled - before) ** 2).sum(axis=1, keepdims=True) + further * variance
+    squares = squares + n * further / units * (before - mean) ** 2
+    free = np.maximum(units - 1, 1)
+    above = (n * before + further * mean) / units - (than - low) / (high - low)
+    with np.errstate(divide="ignore"):
+        normal = -ndtri(stdtr(free, -above / np.sqrt(squares / free / units)))
+    tilt = units * _rho(alpha, start) ** 2
+    # Of both sides together, so that either has half of it.
+    log_e = np.log(2) + tilt * normal**2 / (2 * (tilt + 1)) - np.log1p(tilt) / 2
+    return np.where((above > 0) & (units >= start), log_e, -np.inf)
 
 
 def fit_e_value(

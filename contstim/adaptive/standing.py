@@ -101,6 +101,7 @@ class _Trials:
     person: IntArray
     names: list[str]
     pair: IntArray
+    item: IntArray
     sign: FloatArray  # -1 where the pool's sentence 2 stood on the left, or was called sentence 1
     rating: FloatArray  # as the trial's row has it
     pool: Pool
@@ -166,11 +167,20 @@ def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) 
         np.asarray(person, dtype=np.int64),
         [str(name) for name in names],
         np.asarray(pair, dtype=np.int64),
+        _items(table, pair),
         sign,
         rating,
         Pool.of(pairs, log_probs, Nodes(plan.link, 1)),
         rows,
     )
+
+
+def _items(table: pd.DataFrame, pair: IntArray) -> IntArray:
+    """Return the code of each trial's item, its pair where the table names none."""
+    own = pd.Series([("pair", number) for number in pair.tolist()], index=table.index)
+    if "item" in table:
+        own = own.where(table["item"].isna(), [("item", name) for name in table["item"]])
+    return np.asarray(pd.factorize(own)[0], dtype=np.int64)
 
 
 def study_standing(
@@ -184,9 +194,10 @@ def study_standing(
         One row per trial and participant: ``participant``, ``sentence_1``, ``sentence_2`` and
         ``rating``; where there are such ``condition`` (trials of `NOT_COUNTED` are left out),
         ``expected`` (those that have it, catch trials, are left out too),
-        ``block`` (the order of issue, failing which rows are in order), ``side_1`` (where sentence
-        1 stood, failing which leanings are taken to be to sentence 2), and, to speak of the pool,
-        ``propensity``, ``available`` and ``pool`` (how many pairs could be drawn at first, anchors
+        ``item`` (the same for pairs that were made of one another), ``block`` (the order of issue,
+        failing which rows are in order), ``side_1`` (where sentence 1 stood, failing which leanings
+        are taken to be to sentence 2), and, to speak of the pool, ``propensity``,
+        ``available`` and ``pool`` (how many pairs could be drawn at first, anchors
         left out).
     log_probs
         Shape (S, M), as for `Pool.of`.
@@ -225,7 +236,8 @@ def study_standing(
     reached: list[Verdict] = []
     if counted.any():
         person, stopping = trials.person[counted], plan.stopping
-        reached = verdicts(person, scores[counted], models, stopping, bounds, every)
+        items = trials.item[counted]
+        reached = verdicts(person, scores[counted], models, stopping, bounds, every, items)
     table = pd.DataFrame({"model": models, "posterior": weights, "log_e_against": e_values})
     table["accuracy"] = trials.accuracy.mean(axis=0)
     return Standing(table, reached, len(answers), len(new), len(trials.names))

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
+from scipy.special import ndtr
 
+from contstim.adaptive.looks import (
+    SPENDING,
+    futile_limits,
+    information,
+    limits,
+    next_limit,
+    spent_by,
+)
 from contstim.adaptive.sequences import (
+    START,
     Outlook,
+    asymptotic_ahead,
+    asymptotic_sequence,
     betting_ahead,
     betting_sequence,
     mean_ahead,
@@ -19,7 +32,8 @@ from contstim.adaptive.sequences import (
 )
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.settings import Count, one_of, settings
+from contstim.sampling import CellDesign, SampledMean
+from contstim.settings import Count, Several, one_of, settings
 
 #: What models are compared by.
 COMPARED_BY = ("accuracy", "log-score")
@@ -28,13 +42,8 @@ ESTIMANDS = ("asked", "pool")
 
 _FARTHEST = 1000  # times as many participants: what is further off is not foreseen
 _STEPS = 300  # up to there
-#: Confidence sequences and their foresight, by `Stopping.constant`.
-_SEQUENCES: dict[
-    bool, tuple[Callable[..., tuple[FloatArray, FloatArray]], Callable[..., FloatArray]]
-] = {
-    False: (mean_sequence, mean_ahead),
-    True: (betting_sequence, betting_ahead),
-}
+#: When there may be a verdict, and by what.
+RULES = ("exact", "asymptotic", "looks")
 
 
 @settings
@@ -57,8 +66,23 @@ class Stopping:
         The most there can be.
     constant
         Whether all participants answer comparable trials (a fixed set, random pairs, or `over` the
-        pool), which makes intervals narrower; with trials that are chosen by answers it must
+        pool), which makes exact intervals narrower; with trials that are chosen by answers it must
         be false.
+    rule
+        ``exact``: confidence sequences that hold for any answers and at any time. ``asymptotic``:
+        those that suppose about normal means, from `start` participants on. ``looks``: the
+        crossed test, people and items being samples, after the numbers of participants `looks`.
+    start
+        Of the asymptotic sequences: fewer participants decide nothing.
+    looks
+        Numbers of participants, ascending, the last being `participants`; empty unless the rule is
+        ``looks``.
+    spending
+        At which looks the error is spent: ``obrien-fleming``, most of it late; ``pocock``, about
+        alike at all.
+    power
+        With which probability looks find the difference that `participants` are meant to find; half
+        of what is missing to 1 may be given up before the last.
     """
 
     measure: Annotated[str, one_of(COMPARED_BY)] = "accuracy"
@@ -67,6 +91,36 @@ class Stopping:
     margin: Annotated[float, Field(gt=0, le=10)] = 0.05
     participants: Count = 100
     constant: bool = False
+    rule: Annotated[str, one_of(RULES)] = "exact"
+    start: Annotated[int, Field(ge=START)] = START
+    looks: Several[Count] = ()
+    spending: Annotated[str, one_of(SPENDING)] = "obrien-fleming"
+    power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
+
+    def __post_init__(self) -> None:
+        if (self.rule == "looks") != bool(self.looks):
+            advice = "give both or neither" if self.looks else "announce some, as looks = [10, 20]"
+            raise InputError(
+                f"stopping.rule is {self.rule!r} with {len(self.looks)} looks; {advice}"
+            )
+        if self.looks and (sorted(set(self.looks)), self.looks[-1]) != (
+            list(self.looks),
+            self.participants,
+        ):
+            raise InputError(
+                f"stopping.looks are {', '.join(map(str, self.looks))} of {self.participants} "
+                "participants; give numbers that rise to stopping.participants"
+            )
+
+    @property
+    def sequences(
+        self,
+    ) -> tuple[Callable[..., tuple[FloatArray, FloatArray]], Callable[..., FloatArray]]:
+        """The confidence sequence and its foresight."""
+        if self.rule == "asymptotic":
+            starting = {"start": self.start}
+            return partial(asymptotic_sequence, **starting), partial(asymptotic_ahead, **starting)
+        return (betting_sequence, betting_ahead) if self.constant else (mean_sequence, mean_ahead)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +178,7 @@ def verdicts(
     stopping: Stopping,
     bounds: tuple[float, float] = (-1.0, 1.0),
     every: bool = True,
+    item: IntArray | None = None,
 ) -> list[Verdict]:
     """Return the verdict after each participant.
 
@@ -139,6 +194,9 @@ def verdicts(
         Of differences of two models' scores.
     every
         Whether after each participant, or only after the last.
+    item
+        Number of each trial's item, shape (T,), by which looks tell what people share; None if
+        no item was asked twice.
 
     Raises
     ------
@@ -166,7 +224,11 @@ def verdicts(
     first, second = np.triu_indices(len(models), 1)
     differences = (means[:, first] - means[:, second]).T
     of_trials = scores[:, first] - scores[:, second]
-    sequence, _ = _SEQUENCES[stopping.constant]
+    if stopping.rule == "looks":
+        item = np.arange(len(person)) if item is None else item
+        reached = _at_looks(person, item, differences, of_trials, stopping, models, bounds)
+        return reached if every else reached[-1:]
+    sequence, _ = stopping.sequences
     low, high = sequence(differences, _level(stopping, len(models)), bounds)
     reached = []
     for look in range(1, len(means) + 1) if every else [len(means)]:
@@ -190,6 +252,23 @@ def _within(person: IntArray, differences: FloatArray) -> tuple[FloatArray, floa
     centred = differences - person_means(person, differences)[person]
     within = (centred**2).sum(axis=0) / max(1, len(person) - len(counts))
     return np.asarray(within), float(counts.mean())
+
+
+def _table(
+    models: list[str], difference: FloatArray, low: FloatArray, high: FloatArray
+) -> pd.DataFrame:
+    """Return `Verdict.pairs`."""
+    first, second = np.triu_indices(len(models), 1)
+    return pd.DataFrame(
+        {
+            "model_1": [models[i] for i in first],
+            "model_2": [models[j] for j in second],
+            "difference": difference,
+            "low": low,
+            "high": high,
+            "apart": (low > 0) | (high < 0),
+        }
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,19 +297,10 @@ class _Look:
 
     def verdict(self, low: FloatArray, high: FloatArray) -> Verdict:
         """Return the verdict from the ends of the confidence sequences by now."""
-        models, n, most_people = self.models, self.differences.shape[1], self.stopping.participants
+        models, n = self.models, self.differences.shape[1]
         first, second = np.triu_indices(len(models), 1)
         apart = (low > 0) | (high < 0)
-        pairs = pd.DataFrame(
-            {
-                "model_1": [models[i] for i in first],
-                "model_2": [models[j] for j in second],
-                "difference": self.differences.mean(axis=1),
-                "low": low,
-                "high": high,
-                "apart": apart,
-            }
-        )
+        pairs = _table(models, self.differences.mean(axis=1), low, high)
         worse = np.union1d(second[low > 0], first[high < 0])
         left = np.setdiff1d(np.arange(len(models)), worse)
         refuted = bool((low > high).any()) or not len(left)  # only running intersections can be
@@ -255,6 +325,14 @@ class _Look:
         leader = left[self._means[left].argmax()]
         leaders = (first == leader) | (second == leader)
         unsettled = np.flatnonzero(~apart & leaders & (among | (len(left) == 1)))
+        return reached(*self._open(low, high, left, unsettled))
+
+    def _open(
+        self, low: FloatArray, high: FloatArray, left: IntArray, unsettled: IntArray
+    ) -> tuple[str, str]:
+        """Return kind and text of a verdict where none is best and not all are equivalent."""
+        models, n, most_people = self.models, self.differences.shape[1], self.stopping.participants
+        first, second = np.triu_indices(len(models), 1)
         needed = self._people_needed(unsettled)
         hardest, people = unsettled[needed.argmax()], needed.max()
         more = "more participants than can be foreseen"
@@ -263,14 +341,14 @@ class _Look:
             more = f"about {missing} more participant{'s' * (missing != 1)}"
         wanted = f"{models[first[hardest]]} and {models[second[hardest]]} need {more}"
         if people <= most_people:
-            return reached("go on", f"go on: {wanted}")
+            return "go on", f"go on: {wanted}"
         if trials := self._trials_needed(hardest):
             either = f"{wanted}, more than the {most_people} there can be"
             trials_more = f"{trials} more trial{'s' * (trials != 1)} a participant"
-            return reached("go on", f"go on: {either}; or about {trials_more}")
+            return "go on", f"go on: {either}; or about {trials_more}"
         if self._may_settle(low, high, left):
-            return reached("go on", f"go on: {wanted}, fewer if they differ more than so far")
-        return reached("futile", f"futile within {most_people} participants: {wanted}")
+            return "go on", f"go on: {wanted}, fewer if they differ more than so far"
+        return "futile", f"futile within {most_people} participants: {wanted}"
 
     @property
     def _means(self) -> FloatArray:
@@ -309,7 +387,7 @@ class _Look:
         tuple
             Each of shape (R, K).
         """
-        _, ahead = _SEQUENCES[self.stopping.constant]
+        _, ahead = self.stopping.sequences
         level = _level(self.stopping, len(self.models))
 
         def above(sign: int, than: float) -> BoolArray:
@@ -369,3 +447,100 @@ class _Look:
 def _units(seen: int, most: int) -> IntArray:
     """Return numbers of participants from those seen to the most, ever further apart."""
     return np.unique(np.geomspace(seen + 1, most, _STEPS).round()).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _AnnouncedLook(_Look):
+    """What is known at one of the looks that were announced.
+
+    Attributes
+    ----------
+    number
+        Of the look, from 0.
+    means
+        Every two models' difference with its crossed standard error.
+    """
+
+    number: int
+    means: list[SampledMean]
+
+    def _open(
+        self, low: FloatArray, high: FloatArray, left: IntArray, unsettled: IntArray
+    ) -> tuple[str, str]:
+        looks = self.stopping.looks
+        first, second = np.triu_indices(len(self.models), 1)
+        p_values = np.nan_to_num([self.means[k].p() for k in unsettled], nan=0.0)
+        hardest = unsettled[p_values.argmax()]
+        two = f"{self.models[first[hardest]]} and {self.models[second[hardest]]}"
+        people = f"{looks[self.number]} participants"
+        if self.number == len(looks) - 1:
+            return "futile", f"futile: {two} are not apart at the last look, after {people}"
+        level, stopping = _level(self.stopping, len(self.models)), self.stopping
+        items = _share_of_items(self.means[hardest])
+        near = _futile_at(looks, level, stopping.spending, stopping.power, items, self.number)
+        if p_values.max() > 2 * ndtr(-near):
+            return "futile", f"futile: {two} are too near to one another after {people}"
+        return "go on", f"go on: the next look is after {looks[self.number + 1]} participants"
+
+
+def _at_looks(
+    person: IntArray,
+    item: IntArray,
+    differences: FloatArray,
+    of_trials: FloatArray,
+    stopping: Stopping,
+    models: list[str],
+    bounds: tuple[float, float],
+) -> list[Verdict]:
+    """Return the verdict after each participant, which is that of the last look before.
+
+    That a model is best, or some are equivalent, stands from the look on that says so. Who goes on
+    after a look that says that it is futile gets the verdict of the next.
+    """
+    n_pairs, n_people = differences.shape
+    spent = spent_by(stopping.looks, _level(stopping, len(models)), stopping.spending)
+    earlier: list[tuple[float, ...]] = [()] * n_pairs
+    low, high = (np.full(n_pairs, end) for end in bounds)
+    text = f"go on: the first look is after {stopping.looks[0]} participants"
+    unseen = _table(models, differences[:, : stopping.looks[0]].mean(axis=1), low, high)
+    reached = [Verdict("go on", tuple(models), text, 0, unseen)]
+    for k, look in enumerate(stopping.looks):
+        if look > n_people or reached[-1].kind in ("best", "equivalent"):
+            break
+        reached += [replace(reached[-1], n_participants=n) for n in range(len(reached), look)]
+        seen = person < look
+        design, low, high = CellDesign(person[seen], item[seen]), low.copy(), high.copy()
+        means = [design.mean(values) for values in of_trials[seen].T]
+        for row, mean in enumerate(means):
+            shares = information(stopping.looks[: k + 1], _share_of_items(mean))
+            far = next_limit(shares, earlier[row], float(spent[k]))
+            earlier[row] = (*earlier[row], far)
+            ends = mean.interval(1 - 2 * float(ndtr(-far))) if np.isfinite(far) else bounds
+            low[row], high[row] = np.clip(np.where(np.isnan(ends), bounds, ends), *bounds)
+        data = _AnnouncedLook(
+            *(differences[:, :look], np.zeros(n_pairs), 0.0, stopping, models, bounds, k, means)
+        )
+        reached.append(data.verdict(low, high))
+    reached += [replace(reached[-1], n_participants=n) for n in range(len(reached), n_people + 1)]
+    return reached[1:]
+
+
+def _share_of_items(mean: SampledMean) -> float:
+    """Return the share of the variance that more participants leave, in whole per cent."""
+    return float(np.clip(np.nan_to_num(mean.shares[1]), 0.0, 0.99).round(2))
+
+
+@lru_cache(maxsize=256)
+def _futile_at(
+    looks: tuple[int, ...], level: float, spending: str, power: float, items: float, number: int
+) -> float:
+    """Return how near to 0, in standard errors, an estimate is too near at a look.
+
+    `items` is their share of the variance at that look, `number`.
+    """
+    rest = (1 - items) * looks[number] / looks[-1]
+    shares = information(looks, items / (items + rest))
+    upper = limits(shares, spent_by(looks, level, spending))
+    lost = spent_by(looks, 1 - power, "obrien-fleming") / 2
+    lost[-1] = 1 - power
+    return float(futile_limits(shares, upper, lost)[0][number])

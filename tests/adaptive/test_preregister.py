@@ -82,3 +82,14 @@ def test_departures_are_listed_a_sentence_each():
         "epsilon 0.1.",
     ]
     assert "the choices have no propensities" in plan_departures(table, plan)[-1]
+
+
+def test_the_rule_is_named_with_what_it_supposes():
+    looks = Stopping(rule="looks", looks=(10, 20, 30), participants=30, spending="pocock")
+    text = preregistration(AdaptivePlan(stopping=looks))
+    assert "spent on the looks in the manner of Pocock (Lan and DeMets 1983)" in text
+    assert "Results are looked at after 10, 20 and 30 participants." in text
+    assert "given up with probability 0.1 at most" in text
+    text = preregistration(AdaptivePlan(stopping=Stopping(rule="asymptotic")))
+    assert "from 10 participants on of their difference" in text
+    assert "about normal" in text

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, stats
 
 from contstim.adaptive.sequences import (
     Outlook,
+    asymptotic_ahead,
+    asymptotic_sequence,
     betting_ahead,
     betting_sequence,
     fit_e_value,
@@ -160,3 +162,23 @@ def test_what_is_foreseen_comes_to_pass_if_those_to_come_are_as_supposed():
         first = int(np.argmax(lower >= than - 0.001)) + 1  # ends lie on the next candidate outside
         ahead = betting_ahead(values[None], every, 0.05, than=than)[0]
         assert every.units[ahead >= np.log(40)][0] == pytest.approx(first, abs=3)
+
+
+def test_the_asymptotic_sequence_ends_where_its_e_value_rejects_and_is_narrower():
+    values = RNG.normal(0.1, 0.25, (3, 80)).clip(-1, 1)
+    lower, upper = asymptotic_sequence(values, 0.05, start=12)
+    assert (lower[:, :11] == -1).all()
+    assert (upper[:, :11] == 1).all()
+    exact = mean_sequence(values, 0.05)
+    assert (upper - lower < exact[1] - exact[0])[:, 11:].all()
+    # Those to come are none, so that what is foreseen is what there is.
+    mean, variance = values[:, :60].mean(axis=1), values[:, :60].var(axis=1)
+    now = Outlook(mean, variance, np.array([60]))
+    for than in lower[:, 59]:
+        ahead = asymptotic_ahead(values[:, :60], now, 0.05, than=than, start=12)[:, 0]
+        assert np.array_equal(ahead >= np.log(40) - 1e-9, lower[:, 59] >= than - 1e-12)
+    rho = np.sqrt((-2 * np.log(0.05) + np.log(1 - 2 * np.log(0.05))) / 12)
+    z = np.sqrt(2 * (60 * rho**2 + 1) / (60 * rho**2) * np.log(np.sqrt(60 * rho**2 + 1) / 0.05))
+    level = 2 * stats.norm.sf(z)
+    reach = stats.t.isf(level / 2, 59) * values[0, :60].std(ddof=1) / np.sqrt(60)
+    assert lower[0, 59] == pytest.approx(values[0, :60].mean() - reach, abs=1e-12)

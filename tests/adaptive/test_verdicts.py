@@ -121,3 +121,58 @@ def test_constant_intervals_that_contradict_one_another_are_said_and_name_nobody
         "go on: models' differences change from participant to participant, so intervals "
         "contradict one another; give stopping.constant = false"
     )
+
+
+def test_looks_decide_at_the_numbers_that_were_announced_and_stand():
+    person, scores = answers((0.8, 0.5, 0.3), 40, 20, np.random.default_rng(5))
+    plan = Stopping(rule="looks", looks=(10, 20, 40), participants=40)
+    found = verdicts(person, scores, ["a", "b", "c"], plan)
+    kinds = [verdict.kind for verdict in found]
+    assert kinds[:9] == ["go on"] * 9
+    assert found[0].text == "go on: the first look is after 10 participants"
+    first = kinds.index("best") + 1
+    assert first in (10, 20)
+    assert kinds[first - 1 :] == ["best"] * (41 - first)
+    assert found[-1].text == f"a is best, apart from all others, after {first} participants"
+    assert found[-1].n_participants == 40
+
+
+def test_a_pair_that_all_see_is_no_news_from_each_of_them():
+    rng = np.random.default_rng(6)
+    person, item = np.repeat(np.arange(30), 8), np.tile(np.arange(8), 30)
+    right = rng.random(240) < np.where(item < 5, 0.95, 0.05)
+    scores = np.stack([right, ~right], axis=1).astype(float)
+    plan = Stopping(rule="looks", looks=(15, 30), participants=30)
+    alone, crossed = (
+        verdicts(person, scores, ["a", "b"], plan, item=which)[-1] for which in (None, item)
+    )
+    assert alone.kind == "best"
+    assert crossed.kind == "futile"
+    assert crossed.text.startswith("futile: a and b are ")
+
+
+def test_models_that_are_alike_are_given_up_and_asymptotic_ends_decide_sooner():
+    person, scores = answers((0.6, 0.6), 60, 20, np.random.default_rng(8))
+    plan = Stopping(rule="looks", looks=(20, 40, 60), participants=60, margin=0.01)
+    assert "futile" in {v.kind for v in verdicts(person, scores, ["a", "b"], plan)}
+    person, scores = answers((0.7, 0.5), 60, 20, np.random.default_rng(9))
+    exact, asymptotic = (
+        [v.kind for v in verdicts(person, scores, ["a", "b"], Stopping(rule=rule))].index("best")
+        for rule in ("exact", "asymptotic")
+    )
+    assert 9 <= asymptotic < exact / 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rule": "looks"}, "stopping.rule is 'looks' with 0 looks; announce some"),
+        ({"looks": (10, 100)}, "stopping.rule is 'exact' with 2 looks; give both or neither"),
+        ({"rule": "looks", "looks": (20, 10, 100)}, "looks are 20, 10, 100 of 100 participants;"),
+        ({"rule": "looks", "looks": (10, 20)}, "give numbers that rise to stopping.participants"),
+        ({"rule": "asymptotic", "start": 3}, "start is 3"),
+    ],
+)
+def test_a_rule_that_cannot_be_followed_is_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        Stopping(**given)

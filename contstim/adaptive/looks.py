@@ -1,0 +1,215 @@
+"""Looks that were announced: by how much results must differ at each to stop, and yet err rarely.
+
+A study that is looked at after n_1 < ... < n_K participants errs more often than one that is looked
+at once, unless the error is spent on all of them (Lan and DeMets 1983, doi
+10.1093/biomet/70.3.659). Its estimates at looks are jointly normal, the covariance of two being the
+variance of the later one: running means over participants are, and so are those that share an error
+that does not fall with participants, that of the items that all of them see. Nothing here
+needs data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from contstim.arrays import FloatArray
+
+_FARTHEST = 12.0  # standard errors: what lies further off does not happen
+_NEAREST = (
+    1e-3  # the least growth of information from look to look, a share, that is told from none
+)
+_FINE = 6.0  # nodes a standard deviation of the increments
+_MOST_NODES = 1500
+
+
+def _obrien_fleming(alpha: float, share: FloatArray) -> FloatArray:
+    return np.asarray(2 * ndtr(ndtri(alpha / 2) / np.sqrt(share)))
+
+
+def _pocock(alpha: float, share: FloatArray) -> FloatArray:
+    return np.asarray(alpha * np.log1p((np.e - 1) * share))
+
+
+#: How much of a side's error is spent when so large a share of the participants is there: late, or
+#: about alike at each look.
+SPENDING: dict[str, Callable[[float, FloatArray], FloatArray]] = {
+    "obrien-fleming": _obrien_fleming,
+    "pocock": _pocock,
+}
+
+
+def information(looks: Sequence[int], items: float = 0.0) -> FloatArray:
+    """Return the information at each look over that at the last, shape (K,).
+
+    Parameters
+    ----------
+    looks
+        Numbers of participants, ascending.
+    items
+        The share of the variance after the last look that is due to the items, which are the same
+        at all looks: it does not fall with participants, so that information grows more slowly
+        than they do, and two looks are the more alike.
+    """
+    people = np.asarray(looks, dtype=np.float64)
+    return np.asarray(1.0 / (items + (1.0 - items) * people[-1] / people))
+
+
+@dataclass(frozen=True, eq=False)
+class _Continuing:
+    """The distribution of Z sqrt(I) of the studies that have not stopped: weighed points."""
+
+    points: FloatArray
+    weights: FloatArray
+
+    def beyond(self, growth: float, drift: float, limit: float) -> tuple[float, float]:
+        """Return how probable it is to be below -limit, and above it, when information grew so."""
+        ahead, spread = self.points + drift * growth, np.sqrt(growth)
+        below, above = ndtr((-limit - ahead) / spread), ndtr((ahead - limit) / spread)
+        return float(self.weights @ below), float(self.weights @ above)
+
+    def grown(self, growth: float, drift: float, regions: list[tuple[float, float]]) -> _Continuing:
+        """Return the distribution after a look at which only studies in the regions continue.
+
+        The recursion of Armitage, McPherson and Rowe (1969), doi 10.2307/2343787.
+        """
+        spread = np.sqrt(growth)
+        parts = []
+        for low, high in regions:
+            wanted = _FINE * (high - low) / spread
+            nodes, weights = np.polynomial.legendre.leggauss(int(np.clip(wanted, 24, _MOST_NODES)))
+            parts.append((low + (high - low) * (nodes + 1) / 2, weights * (high - low) / 2))
+        points = np.concatenate([part[0] for part in parts])
+        weights = np.concatenate([part[1] for part in parts])
+        gaps = (points[:, None] - self.points - drift * growth) / spread
+        density = np.exp(-(gaps**2) / 2) @ self.weights / (spread * np.sqrt(2 * np.pi))
+        return _Continuing(points, weights * density)
+
+
+_START = _Continuing(np.zeros(1), np.ones(1))
+
+
+def _growths(amounts: FloatArray) -> FloatArray:
+    """Return by how much information grew up to each look, never quite nothing."""
+    return np.asarray(np.maximum(np.diff(amounts, prepend=0.0), _NEAREST * amounts))
+
+
+def _limit(continuing: _Continuing, growth: float, root: float, left: float) -> float:
+    """Return the Z beyond which, on both sides together, so probable a share `left` lies."""
+
+    def short(z: float) -> float:
+        return sum(continuing.beyond(growth, 0.0, z * root)) - left
+
+    if short(_FARTHEST) >= 0 or left <= 0:
+        return float(np.inf)
+    return float(brentq(short, 0.0, _FARTHEST, xtol=1e-10)) if short(0.0) > 0 else 0.0
+
+
+def next_limit(amounts: FloatArray, earlier: Sequence[float], spent: float) -> float:
+    """Return how far from 0 the estimate at the last of K looks must be to stop.
+
+    Parameters
+    ----------
+    amounts
+        Information at the looks, in any unit, ascending, shape (K,).
+    earlier
+        The limits at the K - 1 looks before.
+    spent
+        How probable it is to be by now, where there is no difference, to have been beyond one.
+
+    Returns
+    -------
+    float
+        In standard errors; infinite where all of that is used up.
+    """
+    continuing, used = _START, 0.0
+    growths, roots = _growths(amounts), np.sqrt(amounts)
+    for growth, root, z in zip(growths[:-1], roots[:-1], earlier, strict=True):
+        limit = min(z, _FARTHEST) * float(root)
+        used += sum(continuing.beyond(growth, 0.0, limit))
+        continuing = continuing.grown(growth, 0.0, [(-limit, limit)])
+    return _limit(continuing, float(growths[-1]), float(roots[-1]), spent - used)
+
+
+def spent_by(looks: Sequence[int], alpha: float, spending: str) -> FloatArray:
+    """Return how much of the error, both sides together, is spent by each look, shape (K,)."""
+    people = np.asarray(looks, dtype=np.float64)
+    return 2 * SPENDING[spending](alpha / 2, people / people[-1])
+
+
+def limits(amounts: FloatArray, spent: FloatArray) -> FloatArray:
+    """Return how far from 0 estimates must be to stop, in standard errors, shape (K,).
+
+    Parameters
+    ----------
+    amounts
+        Information at the looks, shape (K,).
+    spent
+        Of the error, both sides together, by each look, shape (K,): `spent_by`.
+
+    Examples
+    --------
+    >>> looks = [1, 2, 3, 4, 5]
+    >>> limits(information(looks), spent_by(looks, 0.05, "obrien-fleming")).round(4)
+    array([4.8769, 3.3569, 2.6803, 2.2898, 2.031 ])
+    """
+    found: list[float] = []
+    for k, so_far in enumerate(spent):
+        found.append(next_limit(amounts[: k + 1], found, float(so_far)))
+    return np.array(found)
+
+
+def futile_limits(
+    amounts: FloatArray, upper: FloatArray, lost: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return how near to 0 estimates must be to give up, and the difference that is then given up.
+
+    It is not binding: who goes on all the same errs no more often, since `limits` know
+    nothing of it.
+
+    Parameters
+    ----------
+    amounts
+        Information at the looks, the last 1, shape (K,).
+    upper
+        `limits` at them.
+    lost
+        How probable it may be by each look to have given up where the difference is the one that
+        the study was planned for, shape (K,); by the last, how probable it may be not to find it.
+
+    Returns
+    -------
+    tuple
+        In standard errors, 0 where nothing can be lost, shape (K,), the last being that of `upper`;
+        and the difference that is found with probability 1 - lost, in standard errors after the
+        last look.
+    """
+    growths, roots = _growths(amounts), np.sqrt(amounts)
+
+    def of(drift: float) -> tuple[list[float], float]:
+        continuing, inner, used = _START, [], 0.0
+        for k in range(len(amounts) - 1):
+            growth, root, high = float(growths[k]), float(roots[k]), float(min(upper[k], _FARTHEST))
+
+            def within(z: float) -> float:
+                below, above = continuing.beyond(growth, drift, z * root)  # noqa: B023
+                return float(continuing.weights.sum()) - below - above  # noqa: B023
+
+            left, most = float(lost[k]) - used, (1 - _NEAREST) * high
+            z = most if left > 0 else 0.0
+            if left > 0 and within(most) > left:
+                z = float(brentq(lambda z: within(z) - left, 0.0, most))  # noqa: B023
+            used += within(z)
+            inner.append(z)
+            sides = [(-high * root, -z * root), (z * root, high * root)]
+            continuing = continuing.grown(growth, drift, sides)
+        last = float(upper[-1] * roots[-1])
+        below, above = continuing.beyond(float(growths[-1]), drift, last)
+        return inner, used + float(continuing.weights.sum()) - below - above
+
+    drift = float(brentq(lambda d: of(d)[1] - lost[-1], 0.5, _FARTHEST, xtol=1e-6))
+    return np.array([*of(drift)[0], upper[-1]]), drift
