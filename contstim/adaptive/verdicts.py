@@ -118,8 +118,8 @@ class Stopping:
     ) -> tuple[Callable[..., tuple[FloatArray, FloatArray]], Callable[..., FloatArray]]:
         """The confidence sequence and its foresight."""
         if self.rule == "asymptotic":
-            starting = {"start": self.start}
-            return partial(asymptotic_sequence, **starting), partial(asymptotic_ahead, **starting)
+            start = self.start
+            return partial(asymptotic_sequence, start=start), partial(asymptotic_ahead, start=start)
         return (betting_sequence, betting_ahead) if self.constant else (mean_sequence, mean_ahead)
 
 
