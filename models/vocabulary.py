@@ -16,6 +16,8 @@ Written are ``contstim/data/offensive.csv``, the words of the two lists of offen
 - it is frequent today: its Zipf frequency in wordfreq is at least ``--zipf``;
 - SCOWL lists it up to ``--size``, in any of its spellings; names and abbreviations have lists of
   their own there, which are not used;
+- it has a vowel ("sh" has none) and is no piece of a contraction ("haven" of "haven't"): language
+  models that write words from the left like such fragments;
 - it is no offensive word of level 1 or 2;
 - it is not among the words below, found by reading the list.
 
@@ -157,6 +159,7 @@ def main() -> None:
             word.islower()
             and word in common
             and word not in unfit
+            and re.search("[aeiouy]", word)
             and zipf_frequency(word, "en") >= args.zipf
             and word not in severe
         )

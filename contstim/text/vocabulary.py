@@ -36,8 +36,14 @@ ENGLISH_REPEATABLE = frozenset(
 #: English words that keep their capital inside a sentence without being names.
 ENGLISH_CAPITALS = frozenset({"I", "I'm", "I'll", "I've", "I'd", "I’m", "I’ll", "I’ve", "I’d"})
 
-#: Single letters that are no English words.
-ENGLISH_LETTERS = frozenset("bcdefghjklmnopqrstuvwxyz")
+#: What is no English word alone: single letters, and pieces of contractions that were cut in two.
+ENGLISH_FRAGMENTS = frozenset(
+    """
+    b c d e f g h j k l m n o p q r s t u v w x y z ll re ve
+    ain aren couldn daren didn doesn don hadn hasn haven isn mayn mightn mustn needn oughtn shan
+    shouldn wasn weren wouldn
+    """.split()  # noqa: SIM905 - as a list literal this is 47 lines
+)
 
 #: Which characters a word may be made of, see `WordRules`.
 CHARACTERS = ("letters", "marks", "any")
@@ -73,7 +79,7 @@ class WordRules:
     derive_first: bool = False
     names: bool = False
     capitals: frozenset[str] = ENGLISH_CAPITALS
-    exclude: frozenset[str] = ENGLISH_LETTERS
+    exclude: frozenset[str] = ENGLISH_FRAGMENTS
     repeatable: frozenset[str] = ENGLISH_REPEATABLE
 
     def __post_init__(self) -> None:
@@ -589,7 +595,7 @@ def bundled_vocabulary() -> Vocabulary:
     Examples
     --------
     >>> bundled_vocabulary()
-    <Vocabulary 1671 words first, 12315 elsewhere, 55 repeatable>
+    <Vocabulary 1670 words first, 12313 elsewhere, 55 repeatable>
     """
     with as_file(files("contstim") / "data" / "vocabulary.csv") as path:
         return Vocabulary.read(path)

@@ -229,6 +229,11 @@ class TestFromWordfreq:
         assert frequencies == sorted(frequencies, reverse=True)
         assert vocabulary.frequencies["The"] == vocabulary.frequencies["the"] > 0.04
 
+    def test_pieces_of_contractions_are_no_words(self):
+        vocabulary = Vocabulary.from_wordfreq("en", size=8000)
+        assert not {"don", "haven", "ll", "ve"} & {*vocabulary.elsewhere}
+        assert {"won", "can", "shall", "we"} <= {*vocabulary.elsewhere}
+
     def test_threshold(self):
         vocabulary = Vocabulary.from_wordfreq("fr", per_million=1000)
         assert 20 < len(vocabulary.elsewhere) < 400
