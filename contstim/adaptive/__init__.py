@@ -4,6 +4,7 @@ from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
 from contstim.adaptive.policies import POLICIES, Choosing, Policy, Pool, View, choose_block
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
 from contstim.adaptive.sequences import betting_sequence, fit_e_value, log_e_above, mean_sequence
+from contstim.adaptive.simulation import simulate
 from contstim.adaptive.verdicts import Stopping, Verdict, verdicts
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "fit_e_value",
     "log_e_above",
     "mean_sequence",
+    "simulate",
     "verdicts",
 ]

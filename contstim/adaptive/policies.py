@@ -61,13 +61,20 @@ class Pool:
         Raises
         ------
         InputError
-            If a column or a finite score is missing, or a pair is there twice.
+            If a column or a finite score is missing, or a pair or an item is there twice.
         """
         for column in ("sentence_1", "sentence_2"):
             if column not in pairs:
                 raise InputError(f"the pool has no column {column!r}; give pairs of sentences")
         if not len(pairs):
             raise InputError("the pool has no pairs; give some")
+        if "item" in pairs:
+            items = pairs["item"].replace("", None).dropna()
+            if items.duplicated().any():
+                raise InputError(
+                    f"the pool has several pairs of item {items[items.duplicated()].iloc[0]!r}, "
+                    "and families are not modelled in adaptive choice; keep one pair of each item"
+                )
         labels = pd.Index([str(label) for label in log_probs.index])
         values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
         sides = []

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
@@ -401,7 +401,9 @@ class ModelPosterior:
     @property
     def log_evidence(self) -> FloatArray:
         """Log p(answers | model), shape (M,)."""
-        return np.asarray(logsumexp(self.log_likelihood + self.nodes.log_prior, axis=1))
+        joint = self.log_likelihood + self.nodes.log_prior
+        most = joint.max(axis=1)  # by hand: SciPy's function takes ten times as long on so few
+        return np.asarray(most + np.log(np.exp(joint - most[:, None]).sum(axis=1)))
 
     @property
     def weights(self) -> FloatArray:

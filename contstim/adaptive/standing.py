@@ -70,6 +70,8 @@ class Standing:
         last = self.verdicts[-1].text if self.verdicts else "go on: nobody has finished"
         return [
             f"posterior: {shown} (by the first answers to {self.n_counted} pairs)",
+            "the posterior supposes that one of the models is right; where two are tied, it comes "
+            "to favour either by chance, and only the verdict tells a tie from a difference",
             f"fit: log e-values against each model with this link: {fits}",
             f"verdict: {last}",
         ]
@@ -95,7 +97,7 @@ class Standing:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trials:
+class Trials:
     """Chosen trials in the order of issue: T rows and the pool of their pairs."""
 
     person: IntArray
@@ -142,7 +144,7 @@ def _chosen(choices: pd.DataFrame) -> BoolArray:
     return np.asarray(counted)
 
 
-def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) -> _Trials:
+def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) -> Trials:
     rows = np.flatnonzero(_chosen(choices))
     if not len(rows):
         raise NoDataError("there are no answers to chosen trials yet; wait for some")
@@ -163,7 +165,7 @@ def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) 
         left = (table["side_1"] == "right").to_numpy()
         sign, rating = np.where(left, -sign, sign), np.where(left, -rating, rating)
     person, names = pd.factorize(table["participant"].astype(str))
-    return _Trials(
+    return Trials(
         np.asarray(person, dtype=np.int64),
         [str(name) for name in names],
         np.asarray(pair, dtype=np.int64),
@@ -217,6 +219,13 @@ def study_standing(
     finished, unless so many entered since that they must have left (`AdaptivePlan.together`).
     """
     trials = _trials(choices, log_probs, plan)
+    return standing_of(trials, choices.iloc[trials.rows], plan, every)
+
+
+def standing_of(
+    trials: Trials, table: pd.DataFrame, plan: AdaptivePlan, every: bool = True
+) -> Standing:
+    """Say how a study stands by its chosen trials, whose `table` tells how each was drawn."""
     models = list(trials.pool.models)
     answers = np.array([plan.link.answer_of(r) for r in trials.rating.tolist()])
     g = trials.preferences
@@ -231,7 +240,7 @@ def study_standing(
     e_values = [fit_e_value(evidence, even, model) for model in posterior.log_likelihood[:-1]]
     scores, bounds = _scores(trials, answers, plan)
     if plan.stopping.over == "pool":
-        scores, bounds = _over_pool(choices.iloc[trials.rows], scores, bounds, plan)
+        scores, bounds = _over_pool(table, scores, bounds, plan)
     counted = _counted(trials.person, plan)
     reached: list[Verdict] = []
     if counted.any():
@@ -244,7 +253,7 @@ def study_standing(
 
 
 def _scores(
-    trials: _Trials, answers: IntArray, plan: AdaptivePlan
+    trials: Trials, answers: IntArray, plan: AdaptivePlan
 ) -> tuple[FloatArray, tuple[float, float]]:
     """Return the models' scores of the answers, shape (T, M), and bounds of their differences."""
     if plan.stopping.measure == "accuracy":

@@ -6,12 +6,15 @@ are each participant's own. simulate: lets simulated people, who follow one mode
 answer the trials, so that the whole analysis can be run before there are data. plan: the smallest
 p-value that a number of groups can give (of participants, where groups are fewer than six), and
 what the correction for many comparisons then asks. power: how often an experiment of each size
-would tell two models apart (--compare), or name the right one of many (--scores), by simulation.
+would tell two models apart (--compare), or name the right one of many (--scores), by simulation;
+and what the plan of an adaptive study decides, how often wrongly, and after how many people
+(--plan, with its pool of pairs and --scores), also where people are not as it states.
 
 Examples:
   contstim design plan --groups 10 --comparisons 36
   contstim design power trials.csv --compare contstim:trigram contstim:lstm --groups 5 10
   contstim design power set.csv pairs.csv --scores scores.csv --random 360 --figure power.svg
+  contstim design power pairs.csv --scores scores.csv --plan plan.toml --figure plan.svg
   contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
   contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
 """
@@ -22,7 +25,7 @@ import argparse
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +129,11 @@ def _add_power(parser: CommandParser) -> None:
     parser.add("--target SHARE", "of studies (default: 0.95)", number(0, 1), to=many)
     parser.add("--model-pairs CSV", "how well each two models are told apart", output_file, to=many)
     parser.add("--figure FILE", "curves and matrices, .svg, .pdf or .png", new_file, to=many)
+    planned = parser.add_argument_group("with --plan and --scores, of an adaptive study")
+    what = "the plan, with a table [adaptive]; the CSV is the pool of pairs"
+    parser.add("--plan TOML", what, to=planned)
+    what = "of a trial, for the minutes that people take (default: 8)"
+    parser.add("--seconds S", what, number(above=0), to=planned)
     add_people(parser, "slope", "slope_sd", "side_sd", "item_sd")
     parser.add_out()
     parser.add_seed()
@@ -166,12 +174,57 @@ _PEOPLE = ("slope", "slope_sd", "side_sd", "item_sd")
 
 
 def _power(args: argparse.Namespace) -> int:
+    if args.plan is not None:
+        return _power_of_plan(args)
+    if args.seconds is not None:
+        raise InputError("--seconds belongs to --plan; leave it out")
     way, other = ("--scores", _OF_TWO) if args.scores else ("--compare", (*_OF_MANY, *_PEOPLE))
     for name in other:
         if getattr(args, name) not in (None, []):
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option} has no effect with {way}; leave it out")
     return _power_of_many(args) if args.scores else _power_of_two(args)
+
+
+def _power_of_plan(args: argparse.Namespace) -> int:
+    from contstim.adaptive import Pool
+    from contstim.adaptive.posterior import Nodes
+    from contstim.adaptive.simulation import simulated_decisions
+    from contstim.evaluation.options import read_adaptive_plan
+    from contstim.people import People
+    from contstim.report.pair_figures import decisions_figure
+    from contstim.report.style import save_figure, sheet
+    from contstim.selection import read_scores
+
+    figureless = [name for name in _OF_MANY if name != "figure"]
+    for name in (*_OF_TWO, *figureless, "participants", "trials_each", "compare"):
+        if getattr(args, name) not in (None, []):
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option} has no effect with --plan; leave it out")
+    if len(args.trials) > 1:
+        raise InputError("--plan takes one table of pairs, the pool; give one")
+    plan = read_adaptive_plan(args.plan)
+    nodes = Nodes(plan.link, plan.trials)
+    pool = Pool.of(read_table(args.trials[0], cells="text"), read_scores(args.scores), nodes)
+    chosen = {"n_studies": args.simulations, "seconds": args.seconds}
+    table = simulated_decisions(
+        plan,
+        pool,
+        replace(plan.link.people, **given(args, People)),
+        seed=args.seed,
+        **{name: value for name, value in chosen.items() if value is not None},
+    )
+    write_rows(table, args.out, [args.plan, args.scores, *args.trials])
+    if args.figure is not None:
+        save_figure(decisions_figure(table, sheet(2))[0], args.figure)
+    for row in table.to_dict("records"):
+        tell(
+            f"{row['people']}: right model best in {row['best']:.0%} of studies, a wrong one in "
+            f"{row['false_winner']:.1%} ({row['false_low']:.1%} to {row['false_high']:.1%}); "
+            f"{row['participants']:.0f} participants until the end; the posterior is above .95 "
+            f"for some model in {row['above_95']:.0%}"
+        )
+    return 0
 
 
 def _power_of_many(args: argparse.Namespace) -> int:

@@ -187,6 +187,48 @@ def matrix_figure(
     return ax
 
 
+_DECISIONS = {
+    "best": "the right model",
+    "false_winner": "a wrong one",
+    "equivalent": "equivalent",
+    "futile": "futile",
+    "go_on": "none in the end",
+}
+
+
+def decisions_figure(table: pd.DataFrame, axes: Sequence[Axes] | None = None) -> list[Axes]:
+    """Draw what simulated adaptive studies decide, and after how many people.
+
+    Parameters
+    ----------
+    table
+        As `contstim.adaptive.simulation.simulated_decisions` returns it.
+    axes
+        Two to draw on; new ones if not given.
+
+    Returns
+    -------
+    list of Axes
+        Those drawn on: shares of the verdicts, a bar a condition; and the median and quartiles of
+        participants until the verdict.
+    """
+    shares, people = drawing_axes(axes, 6.4, 0.8 + 0.35 * len(table), [3.6, 2.8])
+    rows, left = np.arange(len(table))[::-1], np.zeros(len(table))
+    for number, (column, label) in enumerate(_DECISIONS.items()):
+        shares.barh(rows, table[column], left=left, color=colour(number), label=label)
+        left = left + table[column].to_numpy()
+    shares.set_yticks(rows, table["people"], fontsize=7)
+    shares.xaxis.set_major_formatter(PercentFormatter(1.0))
+    shares.set_xlabel("studies, by their verdict")
+    legend_below(shares, ncols=3)
+    middle = table["participants"]
+    ends = [middle - table["participants_low"], table["participants_high"] - middle]
+    people.errorbar(middle, rows, xerr=ends, fmt="o", color="black", markersize=4)
+    people.set_yticks([])
+    people.set(xlim=(0, None), xlabel="participants until the verdict")
+    return [shares, people]
+
+
 def recovery_figure(
     curve: pd.DataFrame,
     pairs: pd.DataFrame,

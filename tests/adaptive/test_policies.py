@@ -15,7 +15,7 @@ from contstim.adaptive.policies import (
     choose_block,
     places_of,
 )
-from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
+from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, Nodes
 from contstim.errors import InputError
 
 
@@ -167,3 +167,14 @@ def test_a_pool_that_cannot_be_used_is_refused():
 def test_only_information_is_said_to_value_a_block_as_a_whole():
     joint = {name: "together" in POLICIES[name].stated(Choosing(name)) for name in POLICIES}
     assert joint == {"information": True, "disagreement": False, "random": False, "fixed": False}
+
+
+def test_a_pool_with_two_pairs_of_a_family_is_refused():
+    names = [f"sentence {k}" for k in range(8)]
+    scores = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 2)), names, ["a", "b"])
+    pairs = pd.DataFrame({"sentence_1": names[:4], "sentence_2": names[4:]})
+    nodes = Nodes(Link(), 4)
+    for items in ([1, 2, 3, 4], ["", "", "x", None]):
+        assert len(Pool.of(pairs.assign(item=items), scores, nodes).pairs) == 4
+    with pytest.raises(InputError, match="several pairs of item 'x', and families are not"):
+        Pool.of(pairs.assign(item=["x", "y", "x", "z"]), scores, nodes)

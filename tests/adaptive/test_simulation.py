@@ -1,0 +1,91 @@
+"""Studies on paper: what a plan decides, by the conductor and the verdicts that a server has."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from pools import PLAN, make_pool
+
+from contstim.adaptive import Stopping, simulate
+from contstim.adaptive.posterior import SIX_POINT
+from contstim.cli import main
+from contstim.errors import InputError, UnknownNameError
+from contstim.people import People
+
+SURE = People(slope=50, slope_sd=0, side_sd=0, item_sd=0, lapse=0)
+SHORT = replace(PLAN, trials=4, stopping=Stopping(participants=12, margin=0.01))
+
+
+def test_sure_people_name_their_model_and_the_verdict_comes_before_the_last() -> None:
+    pool = make_pool()
+    found = simulate(SHORT, pool, None, SURE, n_studies=6)
+    assert found["truth"].tolist() == list("abcabc")
+    assert found["recovered"].all()
+    assert found["likeliest"].tolist() == found["truth"].tolist()
+    assert not found["false_winner"].any()
+    assert (found["participants"] <= 12).all()
+    # Each trial asked, and five anchors a person, takes eight seconds.
+    assert found["minutes"].tolist() == (found["participants"] * 9 * 8 / 60).round(9).tolist()
+    pd.testing.assert_frame_equal(found, simulate(SHORT, pool, None, SURE, n_studies=6))
+
+
+def test_a_best_model_that_people_do_not_follow_is_a_false_winner() -> None:
+    pool = make_pool(150)
+    opposite = replace(pool, preferences=pool.preferences[:, [0, 0, 0]] * [1, -1, -1])
+    far = replace(PLAN, trials=6, stopping=Stopping(participants=24, margin=0.01))
+    told = simulate(far, opposite, "a", SURE, n_studies=1)
+    # People who lean to one side, and follow nobody, name nobody.
+    none = simulate(far, opposite, (), replace(SURE, side_sd=3.0), n_studies=1)
+    assert told["model"].item() == "a"
+    assert not told["false_winner"].item()
+    assert (none["kind"] != "best").all()
+    assert none["truth"].item() == ""
+    assert not none["recovered"].any()
+
+
+def test_people_of_tied_models_lean_to_neither_where_these_differ() -> None:
+    pool = make_pool()
+    differ = np.sign(pool.preferences[:, 0]) != np.sign(pool.preferences[:, 1])
+    only = replace(pool, pairs=pool.pairs[differ].reset_index(drop=True))
+    only = replace(only, ratios=pool.ratios[differ], preferences=pool.preferences[differ])
+    found = simulate(replace(SHORT, trials=1), only, ("a", "b"), SURE, n_studies=20)
+    assert found["truth"].unique().tolist() == ["a = b"]
+    # With preferences of 0 sure people toss a coin.
+    named = (found["likeliest"] == "a").mean()
+    assert 0.15 < named < 0.85
+    assert not found["recovered"].any()
+
+
+def test_ratings_are_simulated_where_the_link_has_thresholds() -> None:
+    plan = replace(SHORT, link=replace(SHORT.link, thresholds=SIX_POINT))
+    assert simulate(plan, make_pool(), "b", SURE, n_studies=1)["recovered"].all()
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="'d'"):
+        simulate(SHORT, make_pool(), "d")
+    with pytest.raises(InputError, match="a trial takes 0 seconds"):
+        simulate(SHORT, make_pool(), seconds=0)
+
+
+def test_the_table_and_the_command(tmp_path, capsys) -> None:
+    rng = np.random.default_rng(0)
+    names = [f"sentence number {k}" for k in range(120)]
+    scores = pd.DataFrame(rng.normal(-40, 8, (120, 2)), names, ["a", "b"])
+    scores.to_csv(tmp_path / "scores.csv", index_label="sentence")
+    pairs = pd.DataFrame({"sentence_1": names[:60], "sentence_2": names[60:]})
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    plan = tmp_path / "plan.toml"
+    plan.write_text("[adaptive]\ntrials = 3\nanchors = 2\n[adaptive.stopping]\nparticipants = 4\n")
+    command = ["design", "power", str(tmp_path / "pairs.csv"), "--plan", str(plan)]
+    command += ["--scores", str(tmp_path / "scores.csv"), "--simulations", "1"]
+    out, figure = tmp_path / "out.csv", tmp_path / "plan.svg"
+    assert main([*command, "--out", str(out), "--figure", str(figure)]) == 0
+    assert "a and b tied: right model best in" in capsys.readouterr().err
+    assert figure.exists()
+    table = pd.read_csv(out)
+    verdicts = table[["best", "false_winner", "equivalent", "futile", "go_on"]]
+    assert verdicts.sum(axis=1).tolist() == [1.0] * len(table) == [1.0] * 6
+    assert main([*command, "--groups", "3"]) == 2
+    assert "--groups has no effect with --plan; leave it out" in capsys.readouterr().err
