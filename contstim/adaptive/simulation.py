@@ -210,7 +210,14 @@ def _study(
 def _standing(log: Sequence[tuple[float, ...]], conductor: Conductor) -> Standing:
     person, pair, sign, rating, block, propensity, available = map(np.array, zip(*log, strict=True))
     trials = Trials(
-        person, [str(k) for k in range(person[-1] + 1)], pair, sign, rating, conductor.pool, block
+        person,
+        [str(k) for k in range(person[-1] + 1)],
+        pair,
+        pair,
+        sign,
+        rating,
+        conductor.pool,
+        block,
     )
     size = len(conductor.pool.pairs) - conductor.plan.anchors
     table = pd.DataFrame(
