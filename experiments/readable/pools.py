@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--words", default="7-9", help="numbers of words")
     parser.add_argument("--writer", default="contstim:smollm2?dtype=bfloat16")
+    parser.add_argument("--also", nargs="*", type=Path, default=[], help="further pools")
     args = parser.parse_args()
     torch.set_num_threads(1)
     name = "-".join(re.sub("[^a-z0-9]+", "-", s.removeprefix("contstim:")) for s in args.pair)
@@ -93,6 +94,8 @@ def main() -> None:
     how = Fluent(writer=args.writer, begun=args.begun, lengths=args.words)
     batches = list(_batches(args.pair, how, args.seed, folder))
     seconds = sum(batch["seconds"] for batch in batches)
+    for other in args.also:
+        batches += [json.loads(file.read_text("utf-8")) for file in sorted(other.glob("*-?.json"))]
     sentences = list(dict.fromkeys(s for batch in batches for s in batch["sentences"]))
     natural = pool()[:STARTS]
     judging = readable(args.writer).model
