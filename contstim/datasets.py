@@ -31,7 +31,7 @@ def natural_scores() -> pd.DataFrame:
 
 
 def written_triplets() -> pd.DataFrame:
-    """Return 35 triplets written for two pairs of bundled models.
+    """Return 35 readable triplets for two pairs of bundled models, written by SmolLM2.
 
     Returns
     -------

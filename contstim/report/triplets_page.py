@@ -113,7 +113,7 @@ def demonstration_page(
     figure: Axes | None,
     further: Mapping[str, Sequence[str]],
 ) -> str:
-    """Return the page of the demonstration: pairs, triplets with their scatter, verdict, commands.
+    """Return the page of the demonstration: pairs, verdict, triplets with their scatter, commands.
 
     Parameters
     ----------

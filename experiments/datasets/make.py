@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 import contstim
-from contstim.cli.demo import PAIRS, write_triplets
+from contstim.cli.demo import PAIRS
 from contstim.datasets import FOLLOWED
 from contstim.evaluation import Simulation, simulate_choices
 from contstim.report import save_figure
@@ -23,7 +23,26 @@ BUNDLED = ("bigram", "trigram", "rnn", "lstm", "gpt")
 #: Models that other packages hold; see the README of the repository.
 REAL = ("smollm2", "distilbert", "pocketsphinx-trigram?unknown=unk")
 NATURAL, TRIPLETS, CHOICES = "natural_scores.csv", "triplets.csv", "choices.csv"
-GROUPS, PEOPLE, PER_PAIR = 6, 5, 18
+GROUPS, PEOPLE = 6, 5
+#: Triplets from pools that a language model wrote, by pair, and which are taken: no natural
+#: sentence for both pairs.
+WRITTEN = Path(__file__).parents[1] / "readable" / "triplets"
+FILES = ("bigram-trigram-3.4.csv", "gpt-trigram-3.4.csv")
+READABLE = {pair: WRITTEN / file for pair, file in zip(PAIRS, FILES, strict=True)}
+TAKEN = (slice(0, 18), slice(18, 35))
+#: Columns of a triplet with its models the other way round.
+OTHER_WAY = {
+    "model_1": "model_2",
+    "model_2": "model_1",
+    "synthetic_1": "synthetic_2",
+    "synthetic_2": "synthetic_1",
+    "natural_lp_1": "natural_lp_2",
+    "natural_lp_2": "natural_lp_1",
+    "synthetic_1_lp_1": "synthetic_2_lp_2",
+    "synthetic_2_lp_2": "synthetic_1_lp_1",
+    "synthetic_1_lp_2": "synthetic_2_lp_1",
+    "synthetic_2_lp_1": "synthetic_1_lp_2",
+}
 
 
 def make_scores(folder: Path) -> None:
@@ -38,11 +57,14 @@ def make_scores(folder: Path) -> None:
 
 
 def make_triplets(folder: Path) -> None:
-    """Write triplets for the demonstration's pairs of models, of three common words at most."""
-    scores = pd.read_csv(folder / NATURAL, index_col="sentence")
-    wanted = [(pair, PER_PAIR, None, 1.0) for pair in PAIRS]
-    rows = [triplet.row() for triplet, _ in write_triplets(scores, wanted, seed=1)]
-    pd.DataFrame(rows).round(4).to_csv(folder / TRIPLETS, index=False, lineterminator="\n")
+    """Take readable triplets of the demonstration's pairs of models."""
+    tables = []
+    for (one, two), taken in zip(PAIRS, TAKEN, strict=True):
+        table = pd.read_csv(READABLE[one, two])
+        if table["model_1"][0] != one:
+            table = table.rename(columns=OTHER_WAY)[table.columns]
+        tables.append(table.iloc[taken])
+    pd.concat(tables).round(4).to_csv(folder / TRIPLETS, index=False, lineterminator="\n")
 
 
 def make_choices(folder: Path) -> None:
@@ -59,7 +81,7 @@ def make_choices(folder: Path) -> None:
     shown = pd.unique(trials[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     models = {spec: contstim.load_model(spec) for spec in specs}
     table = pd.DataFrame({spec: m.score(shown) for spec, m in models.items()}, index=shown)
-    people = Simulation.of(FOLLOWED, noise=1.2)
+    people = Simulation.of(FOLLOWED, noise=0.8)
     choices = simulate_choices(trials, table, people, seed=1)
     choices.to_csv(folder / CHOICES, index=False, lineterminator="\n")
 
