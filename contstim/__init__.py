@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.measures.check import check_measure
+    from contstim.evaluation.planning import plan_design
     from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
     from contstim.evaluation.simulate import Simulation, simulate_choices
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     )
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family, score_sentences
-    from contstim.people import plan_design
     from contstim.search import synthesize
     from contstim.search.check import check_strategy
     from contstim.search.problem import (
@@ -122,7 +122,7 @@ _PLACES = {
     "evaluate": "evaluation.evaluate",
     "load_model": "models.registry",
     "one_against_all": "search.targets",
-    "plan_design": "people",
+    "plan_design": "evaluation.planning",
     "pool": "text",
     "problem_of": "search.targets",
     "read_choices": "evaluation.importers",

@@ -83,10 +83,14 @@ COMMANDS = {
     "design simulate": ("trials.csv", "--follow contstim:bigram?unknown=unk --out new.csv"),
     "design power": (
         "trials.csv",
-        "--compare ngram:2.arpa?unknown=unk ngram:3.arpa?unknown=unk --groups 2 --participants 2 "
+        "--compare ngram:2.arpa?unknown=unk ngram:3.arpa?unknown=unk --participants 2 4 "
         "--simulations 5 --out new.csv",
     ),
-    "design plan": ("", "--groups 10 --comparisons 36"),
+    "design recovery": (
+        "pairs.csv",
+        "--scores scores.csv --participants 2 --simulations 5 --out new.csv",
+    ),
+    "design plan": ("", "--participants 5 --trials-each 6 --comparisons 36"),
     "experiment new": ("new", "--trials trials.csv"),
     "experiment check": ("study", ""),
     "experiment serve": ("study", "--port 0"),

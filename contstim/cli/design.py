@@ -3,18 +3,21 @@
 trials: allocates selected pairs and triplets to groups of participants, so that every group sees
 every condition of every model pair equally often and nobody sees a sentence twice; order and sides
 are each participant's own. simulate: lets simulated people, who follow one model or a mixture,
-answer the trials, so that the whole analysis can be run before there are data. plan: the smallest
-p-value that a number of groups can give (of participants, where groups are fewer than six), and
-what the correction for many comparisons then asks. power: how often an experiment of each size
-would tell two models apart (--compare), or name the right one of many (--scores), by simulation;
-and what the plan of an adaptive study decides, how often wrongly, and after how many people
-(--plan, with its pool of pairs and --scores), also where people are not as it states.
+answer the trials, so that the whole analysis can be run before there are data. power: how often
+`contstim evaluate` finds that models differ, or how many people it takes, by its default test on
+simulated studies: of trials and models (--compare), of a stated difference of accuracy
+(--difference), or of studies like one at hand (--pilot). plan: the smallest difference that a
+design finds in 80 % of studies. recovery: how often the right one of many models comes out best.
+power --plan: what the plan of an adaptive study decides, how often wrongly, and after how many
+people (its pool of pairs is the CSV), also where people are not as it states.
 
 Examples:
-  contstim design plan --groups 10 --comparisons 36
-  contstim design power trials.csv --compare contstim:trigram contstim:lstm --groups 5 10
-  contstim design power set.csv pairs.csv --scores scores.csv --random 360 --figure power.svg
-  contstim design power pairs.csv --scores scores.csv --plan plan.toml --figure plan.svg
+  contstim design plan --participants 50 --trials-each 36 --comparisons 36
+  contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
+  contstim design power trials.csv --compare contstim:trigram contstim:lstm --participants 10 20
+  contstim design power --pilot choices.csv --scores scores.csv --trials-each 40
+  contstim design power pairs.csv --plan plan.toml --scores scores.csv --figure plan.svg
+  contstim design recovery set.csv pairs.csv --scores scores.csv --random 360 --figure curves.svg
   contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
   contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
 """
@@ -24,9 +27,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +60,10 @@ from contstim.tables import read_table
 from contstim.text import pool, read_sentences
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from contstim.evaluation.simulate import Simulation
+    from contstim.evaluation.studies import Studies
     from contstim.models.base import SentenceModel
 
 
@@ -70,12 +76,16 @@ def configure(parser: CommandParser) -> None:
     _add_people(simulate, "none, all is noise")
     simulate.add_out()
     simulate.add_seed()
-    _add_power(actions.add_parser("power", help="say how often models would be told apart"))
+    _add_power(actions.add_parser("power", help="say how often a difference would be found"))
+    _add_recovery(actions.add_parser("recovery", help="say how often the right model is best"))
     plan = actions.add_parser("plan", help="say what a design can show at best")
-    plan.add("--groups N", "groups of participants", positive, required=True)
-    plan.add("--participants N", "in each group (for fewer than 6 groups)", positive)
-    plan.add("--comparisons N", "of models", positive, required=True)
+    plan.add("--participants N", "in each group", positive, required=True)
+    plan.add("--trials-each N", "pairs that each of them judges", positive, required=True)
+    plan.add("--groups N", "of participants, with pairs of their own", positive, default=1)
+    plan.add("--comparisons N", "of models", positive, default=1)
+    plan.add("--per-item N", "pairs of one item", positive, default=1)
     plan.add("--alpha RATE", "", number(above=0, most=1), default=0.05)
+    plan.add_seed()
 
 
 def _add_trials(parser: CommandParser) -> None:
@@ -97,44 +107,64 @@ def _add_trials(parser: CommandParser) -> None:
 def _add_power(parser: CommandParser) -> None:
     parser.add_argument(
         "trials",
+        nargs="?",
+        metavar="CSV",
+        help="with --compare and --plan: from `contstim design trials` or `contstim select`, or "
+        "any pairs of sentences",
+    )
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument(
+        "--compare", nargs="+", metavar="SPEC", help="models that are told apart on the trials"
+    )
+    what = "of accuracy between two models, on pairs on which they disagree"
+    parser.add("--difference NUMBER", what, number(0, 1), to=asked)
+    what = "choices of a study like those planned; with --scores"
+    parser.add("--pilot CSV", what, to=asked)
+    what = "of an adaptive study, with a table [adaptive]; the CSV is the pool of pairs"
+    parser.add("--plan TOML", what, to=asked)
+    parser.add("--scores SCORES", "of the models, for --pilot and --plan")
+    what = "of a trial, for the minutes that people take, with --plan (default: 8)"
+    parser.add("--seconds S", what, number(above=0))
+    _add_people(parser, "the first compared")
+    what = "groups of participants (default: as many as the trials have, or 1)"
+    parser.add("--groups N ...", what, positive)
+    what = "participants a group (default: as many as --target takes)"
+    parser.add("--participants N ...", what, positive)
+    what = "pairs that each judges (default: all that a group has, or 40)"
+    parser.add("--trials-each N ...", what, positive)
+    parser.add("--per-item N", "pairs of one item, with --difference (default: 1)", positive)
+    what = "of studies in which a difference is to be found (default: 0.8)"
+    parser.add("--target SHARE", what, number(0, 1))
+    parser.add("--simulations N", "studies simulated (default: 1000)", simulations)
+    parser.add("--figure FILE", "power over people, .svg, .pdf or .png", new_file)
+    add_people(parser, "slope", "side_sd")
+    parser.add_out()
+    parser.add_seed()
+
+
+def _add_recovery(parser: CommandParser) -> None:
+    parser.add_argument(
+        "trials",
         nargs="+",
         metavar="[NAME=]CSV",
         help="from `contstim design trials` or `contstim select`, or any pairs of sentences; "
-        "several, side by side, with --scores",
+        "several are put side by side",
     )
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--compare", nargs=2, metavar="SPEC", help="tell these two apart")
-    parser.add(
-        "--scores SCORES",
-        "name the right one of these models: log-probabilities of natural sentences and those of "
-        "the designs, as for `contstim select`",
-        to=asked,
-    )
-    _add_people(parser, "the first compared")
-    parser.add("--groups N ...", "groups of participants (default: 10)", positive)
-    what = "participants a group (default: 10); with --scores the most of all (default: 100)"
-    parser.add("--participants N ...", what, positive)
-    what = "trials a group (default: all the pairs that a group has); with --scores (default: 20)"
-    parser.add("--trials-each N ...", what, positive)
-    what = "experiments that are simulated (default: 500; with --scores 2000)"
-    parser.add("--simulations N", what, simulations)
-    many = parser.add_argument_group("with --scores")
-    parser.add("--random N", "a design of N random pairs beside the others", positive, to=many)
+    what = "log-probabilities of natural sentences and those of the designs, as for select"
+    parser.add("--scores SCORES", what, required=True)
+    parser.add("--participants N", "the most that are tried (default: 100)", positive)
+    parser.add("--trials-each N", "trials of each (default: 20)", positive)
+    parser.add("--simulations N", "studies simulated (default: 2000)", simulations)
+    parser.add("--random N", "a design of N random pairs beside the others", positive)
     parser.add(
         "--decision",
         "how the best model is identified (default: log-score)",
         choices=("log-score", "accuracy"),
-        to=many,
     )
-    parser.add("--target SHARE", "of studies (default: 0.95)", number(0, 1), to=many)
-    parser.add("--model-pairs CSV", "how well each two models are told apart", output_file, to=many)
-    parser.add("--figure FILE", "curves and matrices, .svg, .pdf or .png", new_file, to=many)
-    planned = parser.add_argument_group("with --plan and --scores, of an adaptive study")
-    what = "the plan, with a table [adaptive]; the CSV is the pool of pairs"
-    parser.add("--plan TOML", what, to=planned)
-    what = "of a trial, for the minutes that people take (default: 8)"
-    parser.add("--seconds S", what, number(above=0), to=planned)
-    add_people(parser, "slope", "slope_sd", "side_sd", "item_sd")
+    parser.add("--target SHARE", "of studies (default: 0.95)", number(0, 1))
+    parser.add("--model-pairs CSV", "how well each two models are told apart", output_file)
+    parser.add("--figure FILE", "curves and matrices, .svg, .pdf or .png", new_file)
+    add_people(parser, "slope", "slope_sd", "side_sd", "item_sd", "lapse")
     parser.add_out()
     parser.add_seed()
 
@@ -145,16 +175,34 @@ def _add_people(parser: CommandParser, nobody: str) -> None:
     what = "of the answers, against a preference of 1 (default: 1)"
     parser.add("--noise SD", what, number(0, 1e6))
     parser.add("--lapse SHARE", "answers at random (default: 0.02)", number(0, 1))
+    what = "of the logarithm of how strongly people follow (default: 0)"
+    parser.add("--slope-sd SD", what, number(0, 2))
+    what = "of what everybody sees in a pair and no model does, as the noise (default: 0)"
+    parser.add("--item-sd SD", what, number(0, 100))
+    what = "of the variance of that, common to the pairs of an item (default: 0.5)"
+    parser.add("--shared SHARE", what, number(0, 1))
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    from contstim.selection import plan_design
+    actions = {"simulate": _simulate, "power": _power, "recovery": _recovery, "plan": _plan}
+    return {**actions, "trials": _trials}[args.action](args)
 
-    if args.action == "plan":
-        print(plan_design(args.groups, args.comparisons, args.alpha, args.participants))
-        return 0
-    return {"simulate": _simulate, "power": _power, "trials": _trials}[args.action](args)
+
+def _plan(args: argparse.Namespace) -> int:
+    from contstim.evaluation.planning import plan_design
+
+    plan = plan_design(
+        args.participants,
+        args.trials_each,
+        args.comparisons,
+        groups=args.groups,
+        kin=args.per_item,
+        alpha=args.alpha,
+        seed=args.seed,
+    )
+    print(plan)
+    return 0
 
 
 def _simulate(args: argparse.Namespace) -> int:
@@ -167,25 +215,6 @@ def _simulate(args: argparse.Namespace) -> int:
     return 0
 
 
-#: Options of `design power` that only comparing two models, and only naming one of many, has.
-_OF_TWO = ("follow", "groups", "noise")
-_OF_MANY = ("random", "decision", "target", "model_pairs", "figure")
-_PEOPLE = ("slope", "slope_sd", "side_sd", "item_sd")
-
-
-def _power(args: argparse.Namespace) -> int:
-    if args.plan is not None:
-        return _power_of_plan(args)
-    if args.seconds is not None:
-        raise InputError("--seconds belongs to --plan; leave it out")
-    way, other = ("--scores", _OF_TWO) if args.scores else ("--compare", (*_OF_MANY, *_PEOPLE))
-    for name in other:
-        if getattr(args, name) not in (None, []):
-            option = "--" + name.replace("_", "-")
-            raise InputError(f"{option} has no effect with {way}; leave it out")
-    return _power_of_many(args) if args.scores else _power_of_two(args)
-
-
 def _power_of_plan(args: argparse.Namespace) -> int:
     from contstim.adaptive import Pool
     from contstim.adaptive.posterior import Nodes
@@ -196,16 +225,15 @@ def _power_of_plan(args: argparse.Namespace) -> int:
     from contstim.report.style import save_figure, sheet
     from contstim.selection import read_scores
 
-    figureless = [name for name in _OF_MANY if name != "figure"]
-    for name in (*_OF_TWO, *figureless, "participants", "trials_each", "compare"):
-        if getattr(args, name) not in (None, []):
-            option = "--" + name.replace("_", "-")
-            raise InputError(f"{option} has no effect with --plan; leave it out")
-    if len(args.trials) > 1:
-        raise InputError("--plan takes one table of pairs, the pool; give one")
+    for name in ("groups", "participants", "trials_each", "target"):
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} has no effect with --plan; leave it out")
+    for name, option in (("trials", "a table of pairs, the pool"), ("scores", "--scores")):
+        if getattr(args, name) is None:
+            raise InputError(f"--plan needs {option}; give one")
     plan = read_adaptive_plan(args.plan)
     nodes = Nodes(plan.link, plan.trials)
-    pool = Pool.of(read_table(args.trials[0], cells="text"), read_scores(args.scores), nodes)
+    pool = Pool.of(read_table(args.trials, cells="text"), read_scores(args.scores), nodes)
     chosen = {"n_studies": args.simulations, "seconds": args.seconds}
     table = simulated_decisions(
         plan,
@@ -214,7 +242,7 @@ def _power_of_plan(args: argparse.Namespace) -> int:
         seed=args.seed,
         **{name: value for name, value in chosen.items() if value is not None},
     )
-    write_rows(table, args.out, [args.plan, args.scores, *args.trials])
+    write_rows(table, args.out, [args.plan, args.scores, args.trials])
     if args.figure is not None:
         save_figure(decisions_figure(table, sheet(2))[0], args.figure)
     for row in table.to_dict("records"):
@@ -227,7 +255,7 @@ def _power_of_plan(args: argparse.Namespace) -> int:
     return 0
 
 
-def _power_of_many(args: argparse.Namespace) -> int:
+def _recovery(args: argparse.Namespace) -> int:
     from contstim.evaluation.recovery import recovery
     from contstim.report.pair_figures import recovery_figure
     from contstim.report.style import save_figure, sheet
@@ -244,17 +272,10 @@ def _power_of_many(args: argparse.Namespace) -> int:
         designs[name] = read_table(path, cells="text")
     if args.random:
         designs["random"] = args.random
-    if args.figure is not None and args.figure.suffix not in (".svg", ".pdf", ".png"):
-        raise InputError(
-            f"--figure {args.figure} does not end in .svg, .pdf or .png; choose one of these"
-        )
-    for option in ("participants", "trials_each"):
-        if len(getattr(args, option) or [1]) > 1:
-            name = option.replace("_", "-")
-            raise InputError(f"--{name} takes one number with --scores, the most that are tried")
+    _check_figure(args)
     chosen = {
-        "n_participants": args.participants and args.participants[0],
-        "trials_each": args.trials_each and args.trials_each[0],
+        "n_participants": args.participants,
+        "trials_each": args.trials_each,
         "n_studies": args.simulations,
         "decision": args.decision,
         "target": args.target,
@@ -275,36 +296,122 @@ def _power_of_many(args: argparse.Namespace) -> int:
     return 0
 
 
-def _power_of_two(args: argparse.Namespace) -> int:
-    from contstim.evaluation.scores import unscored_catch
-    from contstim.evaluation.simulate import power, require_pairs
+def _check_figure(args: argparse.Namespace) -> None:
+    if args.figure is not None and args.figure.suffix not in (".svg", ".pdf", ".png"):
+        raise InputError(
+            f"--figure {args.figure} does not end in .svg, .pdf or .png; choose one of these"
+        )
+
+
+#: Options of `design power` that only some of its sources of studies have.
+_OF_SOURCE = {
+    "compare": (*("trials", "follow", "noise", "lapse", "slope_sd", "item_sd", "shared"),),
+    "difference": ("lapse", "slope_sd", "item_sd", "shared", "per_item"),
+    "pilot": ("scores",),
+    "plan": (
+        *("trials", "scores", "seconds", "lapse"),
+        *("slope", "slope_sd", "side_sd", "item_sd"),
+    ),
+}
+
+
+def _power(args: argparse.Namespace) -> int:
+    import pandas as pd
+
+    from contstim.evaluation.planning import people_needed, power
+    from contstim.report.pair_figures import power_figure
+    from contstim.report.style import save_figure, sheet
+
+    (source,) = (name for name in _OF_SOURCE if getattr(args, name) is not None)
+    for name in {name for names in _OF_SOURCE.values() for name in names}:
+        if name not in _OF_SOURCE[source] and getattr(args, name) not in (None, []):
+            option = "the table of trials" if name == "trials" else "--" + name.replace("_", "-")
+            raise InputError(f"{option} has no effect with --{source}; leave it out")
+    _check_figure(args)
+    if source == "plan":
+        return _power_of_plan(args)
+    studies, groups, trials = _studies(args, source)
+    ask = {"n_simulations": args.simulations or 1000, "seed": args.seed}
+    target = args.target or 0.8
+    if args.participants:
+        table = power(studies, args.participants, trials, groups, **ask)
+    else:
+        parts = []
+        for n_groups, n_trials in product(groups, trials):
+            needed, tried = people_needed(studies, n_trials, n_groups, target, **ask)
+            parts.append(tried)
+            for row in needed.to_dict("records"):
+                tell(_needed_sentence(row, n_groups, n_trials, target, tried))
+        table = pd.concat(parts, ignore_index=True)
+    write_rows(table, args.out, [args.trials, args.pilot, args.scores])
+    if args.figure is not None:
+        axes = sheet(table["measure"].nunique())
+        power_figure(table, target, axes)
+        save_figure(axes[0], args.figure)
+    return 0
+
+
+def _needed_sentence(
+    row: dict[Hashable, Any], groups: int, trials: int, target: float, tried: pd.DataFrame
+) -> str:
+    """Say how many people a difference takes."""
+    import pandas as pd
+
+    what = f"{row['model_1']} and {row['model_2']} by {row['measure']}"
+    if row["analysis"] != "all":
+        what += f" ({row['analysis']})"
+    size = f"{trials} trials each" + f", {groups} groups" * (groups > 1)
+    if not pd.isna(row["n_participants"]):
+        each = " a group" * (groups > 1)
+        high = "more than tried" if pd.isna(row["high"]) else row["high"]
+        return (
+            f"{what}: found in {target:.0%} of studies from {row['n_participants']} participants"
+            f"{each} on ({row['low']} to {high} by the error of simulation); {size}"
+        )
+    keys = ["analysis", "measure", "model_1", "model_2"]
+    here = tried[(tried[keys] == [row[key] for key in keys]).all(axis=1)]
+    return (
+        f"{what}: found in no more than {here['power'].max():.0%} of studies, with up to "
+        f"{here['n_participants'].max()} participants; it takes more pairs, or more different "
+        f"ones; {size}"
+    )
+
+
+def _studies(args: argparse.Namespace, source: str) -> tuple[Studies, list[int], list[int]]:
+    """Return where simulated studies come from, and the numbers of groups and of pairs."""
+    from contstim.evaluation.evaluate import evaluate_file
+    from contstim.evaluation.simulate import Simulation, require_pairs
+    from contstim.evaluation.studies import FITTED, PilotStudies, StatedStudies, TrialStudies
     from contstim.models.registry import load_model
 
-    if len(args.trials) > 1:
-        raise InputError(f"--compare takes one design, not {len(args.trials)}; give one")
-    (trials,) = args.trials
+    groups, trials = args.groups or [1], args.trials_each or [40]
+    if source == "difference":
+        people = replace(FITTED, **given(args, Simulation))
+        return StatedStudies(args.difference, people, args.per_item or 1), groups, trials
+    if source == "pilot":
+        if args.scores is None:
+            raise InputError("--pilot needs the scores of the models; give --scores")
+        pilot = evaluate_file(args.pilot, scores=args.scores)
+        for row in pilot.comparisons.query("analysis == 'all'").itertuples():
+            tell(
+                f"pilot: {row.model_1} less {row.model_2} by {row.measure} {row.difference:.3f} "
+                f"({row.ci_low:.3f} to {row.ci_high:.3f}); what follows takes the middle"
+            )
+        return PilotStudies.of(pilot.data), groups, trials
+    if args.trials is None:
+        raise InputError("--compare needs a table of trials or pairs; give one")
     models, simulation = _people(args, args.follow or args.compare[:1])
     compared = [load_model(spec) for spec in args.compare]
-    if compared[0].spec == compared[1].spec:
-        raise InputError(f"--compare names {compared[0].spec!r} twice; give two models")
-    models |= {model.spec: model for model in compared}
-    design = read_table(trials, cells="text")
-    require_pairs(design, str(trials))
-    design = design[~unscored_catch(design, models)]
-    columns = [c for c in ("sentence_1", "sentence_2", "group") if c in design]
-    table = power(
-        design[columns].drop_duplicates(),
-        models,
-        (compared[0].spec, compared[1].spec),
-        simulation,
-        args.groups or [10],
-        args.participants or [10],
-        args.trials_each or [],
-        n_simulations=args.simulations or 500,
-        seed=args.seed,
-    )
-    write_rows(table, args.out, [trials])
-    return 0
+    names = [model.spec for model in compared]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--compare names {name!r} twice; give different models")
+    models |= dict(zip(names, compared, strict=True))
+    design = read_table(args.trials, cells="text")
+    require_pairs(design, args.trials)
+    laid_out = TrialStudies.of(design, models, names, simulation)
+    groups = args.groups or [len(laid_out.members)]
+    return laid_out, groups, args.trials_each or [min(map(laid_out.most_pairs, groups))]
 
 
 def _people(
@@ -335,7 +442,8 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _trials(args: argparse.Namespace) -> int:
-    from contstim.selection import LAYOUTS, Layout, design_trials, plan_design, read_triplets
+    from contstim.evaluation.planning import plan_design
+    from contstim.selection import LAYOUTS, Layout, design_trials, read_triplets
 
     numbers = given(args, Layout)
     if args.layout is not None and numbers:
@@ -367,6 +475,16 @@ def _trials(args: argparse.Namespace) -> int:
         )
     if len(models) > 1:
         comparisons = len(list(combinations(models, 2)))
-        plan = plan_design(resolved.groups, comparisons, participants=resolved.participants)
+        compared = trials[trials["model_1"].notna()]
+        shown = compared[["group", "sentence_1", "sentence_2", "item"]].drop_duplicates()
+        pairs = min(len(rows) for _, rows in shown.groupby("group"))
+        items = int(shown.groupby("group")["item"].nunique().min())
+        plan = plan_design(
+            resolved.participants,
+            pairs,
+            comparisons,
+            groups=resolved.groups,
+            kin=-(-pairs // items),
+        )
         tell(plan)
     return 0

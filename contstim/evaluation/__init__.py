@@ -29,7 +29,8 @@ from contstim.evaluation.trials import Analysis
 if TYPE_CHECKING:
     from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
     from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
-    from contstim.evaluation.simulate import Simulation, power, simulate_choices
+    from contstim.evaluation.planning import power
+    from contstim.evaluation.simulate import Simulation, simulate_choices
     from contstim.evaluation.suites import LIAdger, blimp_accuracy, read_blimp, run_blimp, run_cola
     from contstim.evaluation.syntaxgym import run_syntaxgym
     from contstim.text.features import sentence_features
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "evaluation.inference.wilcoxon": ("wilcoxon_signed_rank",),
     "evaluation.mixed": ("BradleyTerry", "fit_bradley_terry"),
-    "evaluation.simulate": ("Simulation", "power", "simulate_choices"),
+    "evaluation.planning": ("power",),
+    "evaluation.simulate": ("Simulation", "simulate_choices"),
     "evaluation.suites": ("LIAdger", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"),
     "evaluation.syntaxgym": ("run_syntaxgym",),
     "text.features": ("sentence_features",),

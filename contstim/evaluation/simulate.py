@@ -1,10 +1,8 @@
-"""Simulated participants, and how often a design would tell two models apart by them."""
+"""Simulated participants: how they answer a design's trials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Mapping
 from typing import Annotated
 
 import numpy as np
@@ -13,22 +11,12 @@ from pydantic import Field
 from scipy.stats import beta
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, require_known
+from contstim.errors import InputError
 from contstim.evaluation.choices import align_choices, check_choices, missing_text, name_rows
-from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
-from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.options import UNITS
+from contstim.evaluation.items import item_codes
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
-from contstim.evaluation.subset import Subset
-from contstim.evaluation.trials import TrialData
-from contstim.people import MIN_GROUPS, unit_of_tests
-from contstim.progress import track
 from contstim.settings import Several, settings
 from contstim.tables import require_columns
-
-_MOST_ANSWERS = 10**7
-# What an experiment costs beside its answers, in answers.
-_COST = 2000
 
 
 @settings
@@ -46,6 +34,13 @@ class Simulation:
         mean square.
     lapse
         Share of trials answered at random, each rating as likely as any other.
+    slope_sd
+        Standard deviation, over people, of the logarithm of how strongly they follow the mixture.
+    item_sd
+        Standard deviation of the effects of pairs, in the same units as the noise: what everybody
+        sees in a pair and no model does.
+    shared
+        How much of the variance of these effects the pairs of an item have in common.
     confident, very_confident
         Size of the noisy preference, in the same units, from which people are confident and very
         confident.
@@ -54,6 +49,9 @@ class Simulation:
     weights: Several[tuple[str, float]] = ()
     noise: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     lapse: Annotated[float, Field(ge=0, le=1)] = 0.02
+    slope_sd: Annotated[float, Field(ge=0, le=2)] = 0.0
+    item_sd: Annotated[float, Field(ge=0, le=100)] = 0.0
+    shared: Annotated[float, Field(ge=0, le=1)] = 0.5
     confident: float = 0.7
     very_confident: float = 1.4
 
@@ -163,7 +161,20 @@ def simulate_choices(
         sure = np.select([expected == 1, expected == 2], [-np.inf, np.inf], 0.0)
         latent = np.where(unscored, sure, latent)
     rng = np.random.default_rng(seed)
-    rows = rows.assign(rating=answers(latent, simulation, rng))
+    # A pair is the same whichever of its sentences stands first.
+    both = zip(rows["sentence_1"], rows["sentence_2"], strict=True)
+    pair = pd.factorize(pd.Series([tuple(sorted(pair)) for pair in both]))[0]
+    first = rows[~pd.Series(pair).duplicated()]
+    turned = rows["sentence_1"].to_numpy() != first["sentence_1"].to_numpy()[pair]
+    felt = felt_by_people(
+        np.where(turned, -latent, latent),
+        rows["participant"].factorize()[0],
+        pair,
+        item_codes(first)[pair],
+        simulation,
+        rng,
+    )
+    rows = rows.assign(rating=answers(np.where(turned, -felt, felt), simulation, rng))
     return align_choices(check_choices(rows))
 
 
@@ -190,6 +201,39 @@ def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
         raise InputError(f"{what} lacks a sentence ({name_rows(missing)}); fill it in")
 
 
+def felt_by_people(
+    latent: FloatArray,
+    person: IntArray,
+    pair: IntArray,
+    item: IntArray,
+    simulation: Simulation,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return preferences with the effects of persons, pairs and items.
+
+    Parameters
+    ----------
+    latent
+        The mixture's preference on each trial, any shape.
+    person, pair, item
+        Codes of the participant, the pair and its item on each trial, broadcast to its shape.
+    simulation
+        How large the effects are.
+    rng
+        From which they are drawn.
+    """
+    felt = latent
+    if simulation.slope_sd > 0:
+        felt = felt * np.exp(simulation.slope_sd * rng.normal(size=int(person.max()) + 1))[person]
+    if simulation.item_sd > 0:
+        of_pair, of_item = (
+            np.sqrt(share) * rng.normal(size=int(codes.max()) + 1)[codes]
+            for share, codes in ((1 - simulation.shared, pair), (simulation.shared, item))
+        )
+        felt = felt + simulation.item_sd * (of_pair + of_item)
+    return felt
+
+
 def answers(latent: FloatArray, simulation: Simulation, rng: np.random.Generator) -> FloatArray:
     """Return a rating for each latent preference."""
     felt = latent + simulation.noise * rng.normal(size=latent.shape)
@@ -203,192 +247,6 @@ def answers(latent: FloatArray, simulation: Simulation, rng: np.random.Generator
 
 def _groups(design: pd.DataFrame) -> pd.Series:
     return design["group"].astype("str") if "group" in design else pd.Series("1", design.index)
-
-
-def power(
-    design: pd.DataFrame,
-    scores: ScoreSource,
-    models: tuple[str, str],
-    simulation: Simulation,
-    n_groups: Sequence[int] = (10,),
-    n_participants: Sequence[int] = (10,),
-    n_trials: Sequence[int] = (),
-    measure: str = "accuracy",
-    unit: str = "auto",
-    min_groups: int = MIN_GROUPS,
-    alpha: float = 0.05,
-    n_simulations: int = 500,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Return the share of simulated experiments in which two models differ significantly.
-
-    Each experiment draws, without replacement, `n_trials` of the design's pairs for each group (a
-    design with groups gives each of its groups its own pairs), lets participants answer them, and
-    compares the two models by a two-sided signed-rank test across groups or participants, as
-    `evaluate` does. Across participants who share their pairs the test holds for those pairs: two
-    models that are equally good on average differ on any one set, and many participants will
-    show it. Across groups with pairs of their own it holds for pairs in general.
-
-    Parameters
-    ----------
-    design
-        One row per pair: `sentence_1`, `sentence_2`, and `group` if groups have their own pairs.
-    scores
-        As in `evaluate`.
-    models
-        The two models compared.
-    simulation
-        How people answer; without weights nobody follows a model, and the share is the false
-        alarm rate.
-    n_groups, n_participants, n_trials
-        The numbers tried, each with each: groups, participants a group, trials a group (empty for
-        all the pairs that a group has).
-    measure, unit, min_groups
-        As in `evaluate`.
-    alpha
-        Significance level.
-    n_simulations
-        Experiments simulated for each combination.
-
-    Returns
-    -------
-    DataFrame
-        One row a combination: `n_groups`, `n_participants` (a group), `n_trials`, `power` with its
-        exact 95 % interval `low`, `high` (Clopper and Pearson), `first_better` (share of
-        experiments with a significant difference in favour of the first model), `unit`,
-        `n_units`, `n_simulations`.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be met by the design, a model has no scores, or the measure or unit is
-        not offered.
-    """
-    require_known("measure", measure, MEASURES)
-    require_known("unit", unit, UNITS)
-    if n_simulations < 1:
-        raise InputError(f"at least one simulation is needed, not {n_simulations}")
-    require_pairs(design)
-    pairs = design[~unscored_catch(design, scores)].reset_index(drop=True)
-    wide = score_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
-    for model in models:
-        require_known("model", model, [str(c) for c in wide.columns])
-    rng = np.random.default_rng(seed)
-    pool = _Pairs.of(pairs, wide, models, simulation)
-    sizes = [
-        (groups, people, trials)
-        for groups, people in product(n_groups, n_participants)
-        for trials in n_trials or (pool.smallest(groups),)
-    ]
-    for groups, people, trials in sizes:
-        pool.check(groups, people, trials)
-    significant = np.zeros((len(sizes), 2), dtype=np.int64)  # any way, for the first model
-    units = [unit_of_tests(size[0], min_groups) if unit == "auto" else unit for size in sizes]
-    numbers = np.repeat(np.arange(len(sizes)), n_simulations)
-    weights = np.repeat([_COST + int(np.prod(size)) for size in sizes], n_simulations).tolist()
-    for number in track(numbers, len(numbers), "simulating experiments", weights=weights):
-        difference = pool.experiment(*sizes[number], measure, rng)
-        if units[number] == "group":
-            difference = difference.reshape(sizes[number][:2]).mean(axis=1)
-        test = wilcoxon_signed_rank(difference)
-        significant[number] += (test.p < alpha, test.p < alpha and test.effect > 0)
-    table = pd.DataFrame(sizes, columns=["n_groups", "n_participants", "n_trials"])
-    hits, better = significant.T
-    ends = [exact_interval(n, n_simulations) for n in hits.tolist()]
-    everybody = table["n_groups"] * table["n_participants"]
-    return table.assign(
-        power=hits / n_simulations,
-        low=[low for low, _ in ends],
-        high=[high for _, high in ends],
-        first_better=better / n_simulations,
-        unit=units,
-        n_units=np.where(np.array(units) == "group", table["n_groups"], everybody),
-        n_simulations=n_simulations,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """The design's pairs, by group, and what people and the two models prefer on them."""
-
-    members: list[IntArray]
-    ratios: FloatArray
-    latent: FloatArray
-    simulation: Simulation
-    models: tuple[str, str]
-
-    @classmethod
-    def of(
-        cls,
-        pairs: pd.DataFrame,
-        wide: pd.DataFrame,
-        models: tuple[str, str],
-        simulation: Simulation,
-    ) -> _Pairs:
-        ratios, names = log_ratios(wide, pairs), [str(c) for c in wide.columns]
-        group = _groups(pairs)
-        return cls(
-            members=[np.flatnonzero(group == g) for g in dict.fromkeys(group)],
-            ratios=ratios[:, [names.index(m) for m in models]],
-            latent=latent_preferences(ratios, names, simulation),
-            simulation=simulation,
-            models=models,
-        )
-
-    def smallest(self, n_groups: int) -> int:
-        """Return how many trials each of so many groups can have."""
-        return min(len(own) for own in self._of_groups(n_groups))
-
-    def _of_groups(self, n_groups: int) -> list[IntArray]:
-        """Return the pairs of each group, or those of all in a design without groups."""
-        if n_groups < 1:
-            raise InputError(f"an experiment needs at least one group, not {n_groups}")
-        if len(self.members) == 1:
-            return self.members
-        if n_groups > len(self.members):
-            raise InputError(f"{n_groups} groups are asked for, the design has {len(self.members)}")
-        return self.members[:n_groups]
-
-    def check(self, n_groups: int, people: int, n_trials: int) -> None:
-        """Refuse an experiment that the design cannot give, or that would never end."""
-        if n_groups * people * n_trials > _MOST_ANSWERS:
-            raise InputError(
-                f"{n_groups} groups of {people} participants with {n_trials} trials each are "
-                f"more than {_MOST_ANSWERS} answers an experiment; ask for fewer"
-            )
-        if people < 1 or n_trials < 1:
-            raise InputError(f"{people} participants with {n_trials} trials are no experiment")
-        if n_trials > (most := self.smallest(n_groups)):
-            raise InputError(
-                f"{n_trials} trials a group are asked for and a group has {most} pairs; "
-                "ask for fewer"
-            )
-
-    def experiment(
-        self, n_groups: int, people: int, n_trials: int, measure: str, rng: np.random.Generator
-    ) -> FloatArray:
-        """Return each participant's difference between the models, group by group."""
-        members = self._of_groups(n_groups)
-        pools = (members[g % len(members)] for g in range(n_groups))
-        chosen = [rng.choice(pairs, n_trials, replace=False) for pairs in pools]
-        rows = np.repeat(np.stack(chosen), people, axis=0)  # participants by trials
-        rating = answers(self.latent[rows], self.simulation, rng)
-        n_people = n_groups * people
-        order = np.argsort(rows, axis=1)
-        data = TrialData(
-            participants=pd.RangeIndex(n_people),
-            groups=pd.RangeIndex(n_groups),
-            group_of=np.repeat(np.arange(n_groups), people),
-            participant=np.repeat(np.arange(n_people), n_trials),
-            pair=np.take_along_axis(rows, order, axis=1).ravel(),
-            rating=np.take_along_axis(rating, order, axis=1).ravel(),
-            pairs=pd.DataFrame(index=range(len(self.latent))),
-            models=self.models,
-            log_ratio=self.ratios,
-        )
-        subset = Subset(data, np.arange(rows.size), np.array([0, 1]))
-        values = np.nan_to_num(MEASURES[measure].values(subset))  # 0 without a preference
-        return np.asarray(values[:, 0] - values[:, 1])
 
 
 def exact_interval(hits: float, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from contstim.report.model_figure import (
 from contstim.report.pair_figures import (
     matrix_figure,
     percentile_figure,
+    power_figure,
     recovery_figure,
     triplet_figure,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "normalisation_figure",
     "order_figure",
     "percentile_figure",
+    "power_figure",
     "recovery_figure",
     "save_figure",
     "triplet_figure",

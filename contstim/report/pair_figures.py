@@ -289,6 +289,46 @@ def recovery_figure(
     return [ax, *matrices]
 
 
+def power_figure(
+    curve: pd.DataFrame, target: float = 0.8, axes: Sequence[Axes] | None = None
+) -> list[Axes]:
+    """Draw power against the number of people.
+
+    Parameters
+    ----------
+    curve
+        As `contstim.evaluation.planning.power` returns it; of its analyses the first is drawn.
+    target
+        Where a line is drawn.
+    axes
+        Where to draw, one a measure; new ones if not given.
+
+    Returns
+    -------
+    list of Axes
+        Those drawn on: a curve with its 95 % interval for each two models and number of pairs.
+    """
+    curve = curve[curve["analysis"] == curve["analysis"].iloc[0]]
+    curve = curve.assign(people=curve["n_groups"] * curve["n_participants"]).sort_values("people")
+    measures = list(dict.fromkeys(curve["measure"]))
+    panels = drawing_axes(axes, 3.6 * len(measures), 3.0, [3.6] * len(measures))
+    keys = ["model_1", "model_2", "n_trials"]
+    for ax, measure in zip(panels, measures, strict=True):
+        lines = curve[curve["measure"] == measure].groupby(keys, sort=False)
+        for number, ((model_1, model_2, trials), line) in enumerate(lines):
+            tint = colour(number)
+            label = f"{short(model_1, 14)} / {short(model_2, 14)}, {trials} pairs"
+            ax.plot(line["people"], line["power"], "o-", markersize=3, color=tint, label=label)
+            band = line["low"], line["high"]
+            ax.fill_between(line["people"], *band, color=tint, alpha=0.2, linewidth=0)
+        ax.axhline(target, color="black", linewidth=0.6, linestyle=":")
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set(ylim=(0, 1), ylabel="studies that find it (q < .05)", xlabel="people")
+        ax.set_title(measure.replace("_", " "), fontsize=8)
+        ax.legend(frameon=False, loc="lower right", fontsize=6)
+    return list(panels)
+
+
 def _grid(
     table: pd.DataFrame, row: str, column: str, value: str, order: Sequence[str], symmetric: bool
 ) -> FloatArray:

@@ -4,7 +4,7 @@ Natural pairs and triplets are chosen exactly; a design allocates them to groups
 Nothing here needs torch.
 """
 
-from contstim.people import DesignPlan, People, plan_design
+from contstim.people import People
 from contstim.selection.constraints import AtMost, Balance, Linear, Recurring, SelectionConstraint
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 from contstim.selection.natural import select_natural_pairs
@@ -23,7 +23,6 @@ __all__ = [
     "LAYOUTS",
     "AtMost",
     "Balance",
-    "DesignPlan",
     "Layout",
     "Linear",
     "People",
@@ -33,7 +32,6 @@ __all__ = [
     "controversiality",
     "design_trials",
     "fractional_ranks",
-    "plan_design",
     "read_scores",
     "read_triplets",
     "repeats_no_word",

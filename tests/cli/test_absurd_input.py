@@ -14,10 +14,11 @@ import pytest
 
 from contstim.cli import main, score
 from contstim.errors import InputError
+from contstim.evaluation.planning import plan_design
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import open_data
 from contstim.models.recurrent import NetworkConfig
-from contstim.selection import Layout, design_trials, plan_design
+from contstim.selection import Layout, design_trials
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import train_recurrent
 
@@ -83,8 +84,8 @@ def fail(capsys: pytest.CaptureFixture[str], place: Path):
         (["experiment", "serve", "s", "--port", "٣"], "'٣' is not a whole number from 0 up"),
         (["demo", "--port", "1_0"], "'1_0' is not a whole number from 0 up"),
         (
-            ["design", "plan", "--groups", "1000001", "--comparisons", "3"],
-            "1000001 groups are more",
+            ["design", "plan", "--groups", "1000001", "--participants", "9", "--trials-each", "3"],
+            "1000001 groups of 9 participants with 3 pairs each are more than",
         ),
         (
             ["design", "simulate", "t.csv", "--noise", "1e308"],
@@ -157,11 +158,11 @@ def test_absurd_sizes_of_designs(fail) -> None:
     )
     with pytest.raises(InputError, match="more than 10000000"):
         design_trials(pool=["A dog ran home."], layout=Layout(1, 10**20, catch=1))
-    with pytest.raises(InputError, match="100000000000000000000 groups are more than the 1000000"):
+    with pytest.raises(InputError, match="are more than 10000000 answers a study; ask for fewer"):
         plan_design(10**20, 3)
     Path("pairs.csv").write_text("sentence_1,sentence_2\nThe door was open.,He saw the house.\n")
     power = ["design", "power", "pairs.csv", "--compare", *BOTH, "--participants", "900000000"]
-    assert "answers an experiment; ask for fewer" in fail(*power)
+    assert "answers a study; ask for fewer" in fail(*power)
 
 
 def test_options_of_training_in_python(place: Path) -> None:

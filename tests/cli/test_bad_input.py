@@ -272,7 +272,7 @@ def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:
     path.write_text("sentence_1,sentence_2\nThe door was open.,He saw the house.\n")
     power = ("design", "power", str(path), "--compare", "contstim:bigram")
     message = fail(*power, "contstim:bigram")
-    assert message == "--compare names 'contstim:bigram' twice; give two models"
+    assert message == "--compare names 'contstim:bigram' twice; give different models"
     message = fail(*power, "contstim:trigram", "--trials-each", "2")
     assert message == "2 trials a group are asked for and a group has 1 pairs; ask for fewer"
     path.write_text("sentence_1\nThe door was open.\n")

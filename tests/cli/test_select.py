@@ -60,7 +60,7 @@ def test_from_scores_and_triplets_to_trials(
     assert main([*design, *numbers, "--out", str(trials)]) == 0
     err = capsys.readouterr().err
     assert "14 trials a participant" in err
-    assert "with 5 groups, across participants. With 10 participants the smallest p" in err
+    assert "With 10 participants in 5 groups with pairs of their own, 12 pairs each, of two" in err
     table = pd.read_csv(trials)
     assert len(table) == 5 * 2 * 14
     for _, own in table.groupby("participant"):
@@ -72,15 +72,17 @@ def test_from_scores_and_triplets_to_trials(
 
 
 def test_planning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["design", "plan", "--groups", "10", "--comparisons", "36"]) == 0
-    assert "no single difference can be significant: at least 2" in capsys.readouterr().out
-    assert main(["design", "plan", "--groups", "100000", "--comparisons", "36"]) == 0
-    assert "signed-rank test is below 1e-300;" in capsys.readouterr().out
-    few = ["design", "plan", "--groups", "5", "--comparisons", "36"]
-    assert main(few) == 2
-    assert "5 groups cannot carry a test" in capsys.readouterr().err
-    assert main([*few, "--participants", "20"]) == 0
-    assert "a single difference can be significant" in capsys.readouterr().out
+    plan = ["design", "plan", "--trials-each", "20", "--comparisons", "3"]
+    assert main([*plan, "--participants", "5"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "With 5 participants, 20 pairs each, of two models that disagree on every pair" in printed
+    )
+    assert "if it is the only one among 3 comparisons (p < 0.0167)." in printed
+    assert main([*plan, "--participants", "3"]) == 0
+    assert "nothing can be significant" in capsys.readouterr().out
+    assert main([*plan, "--participants", "1000000"]) == 2
+    assert "ask for fewer" in capsys.readouterr().err
 
 
 def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,23 +96,71 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pairs.csv"
     design.to_csv(path, index=False)
     argv = ["design", "power", str(path), "--compare", "contstim:bigram", "contstim:trigram"]
-    argv += ["--participants", "4", "40", "--groups", "1", "--simulations", "40"]
-    assert main([*argv, "--noise", "0.3"]) == 0
-    found = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert found["n_participants"].tolist() == [4, 40]
-    assert found["power"].iloc[0] < 0.5 < found["power"].iloc[1]  # more people show more
+    argv += ["--participants", "4", "20", "--simulations", "40", "--noise", "2"]
+    assert main(argv) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    by_accuracy = table[table["measure"] == "accuracy"]
+    assert by_accuracy["n_participants"].tolist() == [4, 20]
+    assert by_accuracy["power"].iloc[0] < by_accuracy["power"].iloc[1]  # more people show more
     # People follow the first model unless told otherwise.
-    assert found["first_better"].iloc[1] == found["power"].iloc[1]
-    assert main([*argv, "--noise", "0.3", "--follow", "contstim:trigram"]) == 0
+    assert table["first_better"].iloc[-1] > 0.9 * table["power"].iloc[-1]
+    assert main([*argv, "--follow", "contstim:trigram"]) == 0
     followed = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert followed["first_better"].iloc[1] == 0 < followed["power"].iloc[1]
+    assert followed["first_better"].iloc[-1] < 0.1 * followed["power"].iloc[-1]
+    answers = tmp_path / "choices.csv"
+    simulate = ["design", "simulate", str(path), "--follow", "contstim:bigram", "--out"]
+    assert main([*simulate, str(answers), "--item-sd", "0.5", "--shared", "1"]) == 0
+    scores = tmp_path / "scores.csv"
+    sentences = pd.unique(design.to_numpy().ravel())
+    values = {spec: load_model(spec).score(sentences) for spec in argv[4:6]}
+    pd.DataFrame({"sentence": sentences, **values}).to_csv(scores, index=False)
+    capsys.readouterr()
+    pilot = ["design", "power", "--pilot", str(answers), "--scores", str(scores)]
+    assert main([*pilot, "--participants", "8", "--simulations", "20"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("pilot: contstim:bigram less contstim:trigram by accuracy")
+    assert pd.read_csv(io.StringIO(captured.out))["n_trials"].tolist() == [40, 40]
+
+
+def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = tmp_path / "power.svg"
+    argv = ["design", "power", "--difference", "0.5", "--simulations", "50", "--trials-each"]
+    assert main([*argv, "4", "60", "--figure", str(figure)]) == 0
+    captured = capsys.readouterr()
+    messages = captured.err.splitlines()
+    assert "first and second by accuracy: found in no more than" in messages[0]
+    assert "it takes more pairs, or more different ones; 4 trials each" in messages[0]
+    assert "found in 80% of studies from" in messages[2]
+    assert "by the error of simulation); 60 trials each" in messages[2]
+    table = pd.read_csv(io.StringIO(captured.out))
+    assert set(table["n_trials"]) == {4, 60}
+    assert "studies that find it" in figure.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--difference", "0.2", "--noise", "2"], "--noise has no effect with --difference; leave"),
+        (["t.csv", "--difference", "0.2"], "the table of trials has no effect with --difference"),
+        (["--pilot", "choices.csv"], "--pilot needs the scores of the models; give --scores"),
+        (["--compare", "contstim:bigram"], "--compare needs a table of trials or pairs; give one"),
+        (["--difference", "0.2", "--figure", "x.gif"], "--figure x.gif does not end in .svg, .pdf"),
+    ],
+)
+def test_options_of_another_power(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["design", "power", *argv]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_subcommand_shows_its_own_example(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["design", "plan", "--help"])
     printed = capsys.readouterr().out
-    assert printed.endswith("Example:\n  contstim design plan --groups 10 --comparisons 36\n")
+    assert printed.endswith(
+        "Example:\n  contstim design plan --participants 50 --trials-each 36 --comparisons 36\n"
+    )
 
 
 @pytest.mark.parametrize(

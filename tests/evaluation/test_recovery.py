@@ -204,7 +204,7 @@ def test_the_command(tmp_path, capsys):
         pairs = pd.DataFrame({"sentence_1": own[:half], "sentence_2": own[half : 2 * half]})
         pairs.to_csv(tmp_path / f"{name}.csv", index=False)
     out, matrix, figure = (tmp_path / name for name in ("curve.csv", "matrix.csv", "figure.svg"))
-    argv = ["design", "power", str(tmp_path / "set.csv"), f"other={tmp_path / 'pairs.csv'}"]
+    argv = ["design", "recovery", str(tmp_path / "set.csv"), f"other={tmp_path / 'pairs.csv'}"]
     many = [*argv, "--scores", str(file)]
     options = ["--random", "50", "--participants", "30", "--simulations", "200", "--out", str(out)]
     options += ["--model-pairs", str(matrix), "--figure", str(figure), "--item-sd", "0.5"]
@@ -218,22 +218,9 @@ def test_the_command(tmp_path, capsys):
     assert len(pd.read_csv(matrix)) == 3 * 6
     assert "trials of all participants together" in figure.read_text("utf-8")
     for options, message in (
-        ([*many, "--groups", "5"], "--groups has no effect with --scores; leave it out"),
-        (
-            [*argv[:3], "--compare", "contstim:bigram", "contstim:trigram", "--random", "5"],
-            "--random has no effect with --compare; leave it out",
-        ),
-        (
-            [*argv, "--compare", "contstim:bigram", "contstim:trigram"],
-            "--compare takes one design, not 2; give one",
-        ),
         (
             [*argv, str(tmp_path / "set.csv"), "--scores", str(file)],
             f"two designs are called 'set'; give one as NAME={tmp_path / 'set.csv'}",
-        ),
-        (
-            [*many, "--participants", "5", "10"],
-            "--participants takes one number with --scores, the most that are tried",
         ),
         (
             [*many, "--figure", "x.gif"],

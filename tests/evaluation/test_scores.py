@@ -53,7 +53,7 @@ def test_people_are_simulated_planned_for_and_evaluated_all_the_same(
     assert set(catch["rating"]) == {-2.5}  # the sentence expected
     assert set(catch["expected"]) == {1}
 
-    few = ["--groups", "1", "--participants", "4", "--simulations", "3"]
+    few = ["--participants", "4", "--simulations", "3"]
     compare = ["design", "power", "trials.csv", "--compare", A, B]
     assert main([*compare, *few, "--trials-each", str(N), "--out", "power.csv"]) == 0
     with_catch = [*compare, *few, "--trials-each", str(N + 1), "--out", "more.csv"]

@@ -2,10 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.exclusion import ExclusionRules, exclude
-from contstim.evaluation.simulate import Simulation, power, simulate_choices
+from contstim.evaluation.simulate import Simulation, simulate_choices
 
 
 def design_and_scores(n_pairs=60, n_groups=1, seed=0, models=("a", "b", "c")):
@@ -99,59 +99,34 @@ def test_a_design_with_participants_is_kept():
     assert len(none) == 12
 
 
-@pytest.mark.parametrize(("unit", "n_groups"), [("participant", 1), ("group", 12)])
-def test_a_null_design_has_the_nominal_false_alarm_rate(unit, n_groups):
-    design, scores = design_and_scores(n_pairs=40)
-    table = power(
-        design,
-        scores,
-        ("a", "b"),
-        Simulation(),
-        n_groups=[n_groups],
-        n_participants=[24 // n_groups],
-        measure="signed_rank_cosine",
-        unit=unit,
-        n_simulations=1000,
-        seed=3,
-    ).iloc[0]
-    assert 0.03 <= table["power"] <= 0.07
-    assert table["low"] <= 0.05 <= table["high"]
-    assert 0.25 < table["first_better"] / table["power"] < 0.75
+def test_effects_of_pairs_are_those_of_all_people_and_turn_with_the_pair():
+    design, scores = design_and_scores(n_pairs=400)
+    half = len(design) // 2
+    turned = design.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
+    rows = [design.assign(participant=f"p{k}") for k in range(6)]
+    rows += [turned.assign(participant=f"q{k}") for k in range(6)]
+    pairs = pd.concat(rows).assign(item=lambda t: t["trial"] // 2)
+    simulation = Simulation.of("a", noise=0.0, lapse=0.0, item_sd=100.0, shared=0.5)
+    choices = simulate_choices(pairs, scores, simulation, seed=5)
+    by_pair = choices.assign(
+        key=choices[["sentence_1", "sentence_2"]].min(axis=1),
+        sign=np.where(choices["sentence_1"].str.startswith("one"), 1, -1) * choices["rating"],
+    ).groupby("key")["sign"]
+    assert by_pair.nunique().eq(1).all()  # everybody follows the pair's effect, either way round
+    first = by_pair.first()
+    signs = np.sign([first[f"one 0 {k}"] for k in range(len(design))]).reshape(half, 2)
+    # Of two normal numbers with correlation 1/2 the signs are alike in 2/3.
+    assert (signs[:, 0] == signs[:, 1]).mean() == pytest.approx(2 / 3, abs=0.1)
 
 
-def test_power_grows_with_people_and_trials():
-    design, scores = design_and_scores(n_pairs=60)
-    simulation = Simulation.of({"a": 0.7, "b": 0.3}, noise=2.5)
-    table = power(
-        design,
-        scores,
-        ("a", "b"),
-        simulation,
-        n_groups=[1],
-        n_participants=[8, 40],
-        n_trials=[15, 60],
-        n_simulations=150,
-    ).set_index(["n_participants", "n_trials"])
-    assert table.loc[(40, 60), "power"] > table.loc[(8, 15), "power"] + 0.2
-    assert table["power"].between(table["low"], table["high"]).all()
-    assert table.loc[(40, 60), "first_better"] > 0.9 * table.loc[(40, 60), "power"]
-
-
-def test_groups_have_their_own_pairs():
-    design, scores = design_and_scores(n_pairs=10, n_groups=7)
-    table = power(design, scores, ("a", "b"), Simulation.of("a"), [7], [3], n_simulations=20)
-    row = table.iloc[0]
-    assert (row["unit"], row["n_units"], row["n_trials"]) == ("group", 7, 10)
-    assert row["power"] > 0.8
-    # Five groups cannot give p below 2 / 2^5.
-    five = power(
-        design, scores, ("a", "b"), Simulation.of("a"), [5], [3], unit="group", n_simulations=20
-    )
-    assert five["power"].tolist() == [0]
-    with pytest.raises(InputError, match="8 groups are asked for, the design has 7"):
-        power(design, scores, ("a", "b"), Simulation.of("a"), [8], [3], n_simulations=1)
-    with pytest.raises(InputError, match="11 trials a group are asked for and a group has 10"):
-        power(design, scores, ("a", "b"), Simulation.of("a"), [2], [3], [11], n_simulations=1)
+def test_people_differ_in_how_strongly_they_follow():
+    design, scores = design_and_scores(n_pairs=100)
+    spread = []
+    for slope_sd in (0.0, 1.5):
+        simulation = Simulation.of("a", noise=1.0, slope_sd=slope_sd)
+        choices = simulate_choices(design, scores, simulation, 60, seed=6)
+        spread.append(choices["rating"].abs().groupby(choices["participant"]).mean().std())
+    assert spread[1] > 3 * spread[0]
 
 
 @pytest.mark.parametrize(
@@ -169,12 +144,10 @@ def test_groups_have_their_own_pairs():
             "the design has no rows; give trials or pairs of sentences",
         ),
         (
-            lambda d, s: power(d.assign(sentence_2=None), s, ("a", "b"), Simulation()),
+            lambda d, s: simulate_choices(d.assign(sentence_2=None), s, Simulation()),
             "the design lacks a sentence (rows 1, 2, 3, 4 and 5); fill it in",
         ),
-        (lambda d, s: power(d, s, ("a", "b"), Simulation(), [0]), "at least one group"),
-        (lambda d, s: power(d, s, ("a", "b"), Simulation(), [1], [0]), "are no experiment"),
-        (lambda d, s: power(d, s, ("a", "b"), Simulation(), n_simulations=0), "at least one sim"),
+        (lambda d, s: Simulation(shared=2), "shared is 2; give at most 1"),
         (lambda d, s: simulate_choices(d, s.assign(a=0.0), Simulation.of("a")), "prefers no"),
         (
             lambda d, s: simulate_choices(d, s.assign(b=-s["a"]), Simulation.of({"a": 1, "b": 1})),
@@ -186,13 +159,3 @@ def test_what_cannot_be_simulated(call, message):
     with pytest.raises(InputError) as caught:
         call(*design_and_scores(n_pairs=5))
     assert message in str(caught.value)
-
-
-def test_unknown_names():
-    design, scores = design_and_scores(n_pairs=5)
-    with pytest.raises(UnknownNameError, match="unknown model 'z'"):
-        power(design, scores, ("a", "z"), Simulation())
-    with pytest.raises(UnknownNameError, match="unknown measure"):
-        power(design, scores, ("a", "b"), Simulation(), measure="r")
-    with pytest.raises(UnknownNameError, match="unknown unit 'groups'"):
-        power(design, scores, ("a", "b"), Simulation(), unit="groups", n_simulations=1)

@@ -1,0 +1,229 @@
+"""Power as `contstim design power` says it, beside the share of simulated studies that find it.
+
+Power is what `contstim.evaluation.planning.power` says of a design. Every study is a table of
+choices from `simulate_choices`, of which the analysis makes its table of comparisons, as in
+`evaluate`, which the first studies of each design go through as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from contstim.evaluation import evaluate
+from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.inference.crossed import CrossedTests
+from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.planning import power
+from contstim.evaluation.simulate import Simulation, exact_interval, simulate_choices
+from contstim.evaluation.studies import (
+    FITTED,
+    PilotStudies,
+    StatedStudies,
+    Studies,
+    StudySize,
+    TrialStudies,
+)
+from contstim.evaluation.tables import result_tables
+from contstim.evaluation.trials import TrialData, default_analyses
+from contstim.evaluation.values import analyse
+
+# Studies of each design that go through `evaluate` as well; and pilots.
+_THROUGH_EVALUATE, _PILOTS = 5, 20
+#: From a seed to the trials, the scores and the people of a study, and how many there are a group.
+Study = Callable[[int], tuple[pd.DataFrame, pd.DataFrame, Simulation, int]]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design, as the command takes it and as studies of it are made.
+
+    Attributes
+    ----------
+    name
+        What it is.
+    studies
+        For `power`: one, or one of each of several pilots.
+    size
+        Participants, trials and groups.
+    study
+        What makes one.
+    """
+
+    name: str
+    studies: Sequence[Studies]
+    size: tuple[int, int, int]
+    study: Study
+
+
+def main() -> int:
+    """Simulate, and print a row for each design as the guide has it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=2000, help="a design (2000)")
+    parser.add_argument("--only", type=int, nargs="+", help="numbers of designs, from 1")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    print("| design | people x pairs | measure | power | found by `evaluate` |")
+    print("| --- | --- | --- | ---: | ---: |")
+    for number, design in enumerate(designs(arguments.seed), 1):
+        if arguments.only and number not in arguments.only:
+            continue
+        print("\n".join(rows(design, arguments.studies, arguments.seed)), flush=True)
+    return 0
+
+
+def rows(design: Design, n: int, seed: int) -> list[str]:
+    """Return a row for each measure, of the first two models over all trials."""
+    people, trials, groups = design.size
+    powers = [
+        power(studies, (people,), (trials,), (groups,), n_simulations=n, seed=seed)
+        for studies in design.studies
+    ]
+    pair = powers[0].iloc[0][["model_1", "model_2"]].tolist()
+    hits: dict[str, list[bool]] = {}
+    for number in range(n):
+        table, scores, simulation, each = design.study(seed + number)
+        choices = simulate_choices(table, scores, simulation, each, seed=seed + number)
+        scores = scores.drop(columns="people", errors="ignore")
+        compared = comparisons(choices, scores)
+        if number < _THROUGH_EVALUATE:
+            whole = evaluate(choices, scores).comparisons
+            np.testing.assert_allclose(compared["q"], whole["q"], rtol=1e-12)
+        for row in of_pair(compared, pair).itertuples():
+            hits.setdefault(str(row.measure), []).append(row.q < ALPHA)
+    size = f"{people} x {trials}" + f", {groups} groups" * (groups > 1)
+    lines = []
+    for measure, finds in hits.items():
+        low, high = exact_interval(sum(finds), n)
+        share = f"{100 * np.mean(finds):.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        by_measure = [of_pair(each, pair).set_index("measure")["power"] for each in powers]
+        values = 100 * np.array([each[measure] for each in by_measure])
+        text = f"{values.mean():.1f}"
+        if len(values) > 1:
+            text += f" ({values.min():.0f} to {values.max():.0f})"
+        lines.append(f"| {design.name} | {size} | {measure} | {text} | {share} |")
+    return lines
+
+
+def of_pair(table: pd.DataFrame, pair: list[str]) -> pd.DataFrame:
+    """Return the rows of two models over all trials."""
+    these = (table[["model_1", "model_2"]] == pair).all(axis=1)
+    return table[these & (table["analysis"] == "all")]
+
+
+def comparisons(choices: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the comparisons that `evaluate` makes by default."""
+    options = EvaluationOptions()
+    data = TrialData.of(choices, scores.set_index("sentence"))
+    outcomes = (
+        outcome
+        for analysis in default_analyses(data.pairs)
+        for outcome in analyse(data, analysis, options)
+    )
+    return result_tables(outcomes, CrossedTests(options.population, options.margin), options)[1]
+
+
+def designs(seed: int) -> list[Design]:
+    """Return the ten, and one more that says what a pilot is worth."""
+    return [
+        stated(0.0, 20, 40),
+        stated(0.5, 5, 20),
+        stated(0.3, 12, 20),
+        stated(0.2, 20, 40),
+        stated(0.25, 30, 48, kin=4),
+        laid_out("three models, one followed", 3, 5, 20),
+        laid_out("a mixture", 2, 20, 30, mixture=(0.7, 0.3)),
+        laid_out("items of three", 2, 10, 36, kin=3, noise=2.0),
+        laid_out("groups with pairs of their own", 2, 4, 10, groups=4, noise=2.0),
+        from_pilots(0.2, 15, 40, seed, known=True),
+        from_pilots(0.2, 15, 40, seed, known=False),
+    ]
+
+
+def stated(difference: float, people: int, pairs: int, kin: int = 1) -> Design:
+    """Return a design of a stated difference of accuracy."""
+    studies = StatedStudies(difference, FITTED, kin)
+
+    def study(seed: int) -> tuple[pd.DataFrame, pd.DataFrame, Simulation, int]:
+        rng = np.random.default_rng([1, seed])
+        ratios = np.abs(rng.normal(size=(pairs, 2))) * [1.0, -1.0]
+        table, scores = tables(ratios, kin)
+        unit = max(studies.strength, 1e-9)  # a mixture's preferences have root mean square 1
+        scores["people"] = [0.0, 1.0] * pairs
+        units = ("noise", "item_sd", "confident", "very_confident")
+        scaled = {name: getattr(FITTED, name) / unit for name in units}
+        if difference == 0:  # nobody prefers anything
+            return table, scores, FITTED, people
+        return table, scores, replace(FITTED, weights=(("people", 1.0),), **scaled), people
+
+    items = f", items of {kin}" * (kin > 1)
+    return Design(
+        f"accuracies differ by {difference:g}{items}", [studies], (people, pairs, 1), study
+    )
+
+
+def laid_out(
+    name: str,
+    n_models: int,
+    people: int,
+    pairs: int,
+    *,
+    mixture: tuple[float, ...] = (1.0,),
+    kin: int = 1,
+    groups: int = 1,
+    noise: float = 1.0,
+) -> Design:
+    """Return a design of trials and models that people follow."""
+    rng = np.random.default_rng([2, n_models, people, pairs, kin, groups])
+    ratios = rng.normal(size=(groups * pairs, n_models))
+    table, scores = tables(ratios, kin)
+    table["group"] = np.arange(groups * pairs) // pairs
+    models = [column for column in scores if column != "sentence"]
+    weights = tuple(zip(models, mixture, strict=False))
+    shared = 1.0 if kin > 1 else 0.5
+    simulation = replace(FITTED, weights=weights, shared=shared, noise=noise)
+    studies = TrialStudies.of(table, scores, models, simulation)
+    return Design(
+        name, [studies], (people, pairs, groups), lambda _: (table, scores, simulation, people)
+    )
+
+
+def from_pilots(difference: float, people: int, pairs: int, seed: int, known: bool) -> Design:
+    """Return a design whose power is told from pilots, but for the difference if that is known."""
+    large, small = stated(difference, 60, 120), stated(difference, people, pairs)
+    pilots: list[PilotStudies] = []
+    for number in range(_PILOTS):
+        table, scores, simulation, each = large.study(seed + number)
+        choices = simulate_choices(table, scores, simulation, each, seed=seed + number)
+        scores = scores.drop(columns="people").set_index("sentence")
+        pilots.append(PilotStudies.of(TrialData.of(choices, scores)))
+    name = f"{_PILOTS} pilots of 60 x 120 (mean and range)"
+    if not known:
+        return Design(name, pilots, small.size, small.study)
+    drawn = large.studies[0].draw(StudySize(1, 60, 120), 50, np.random.default_rng(seed))
+    mean = np.concatenate([cells.mean(axis=(1, 2)) for _, _, cells in drawn.cells])
+    pilots = [replace(pilot, mean=mean) for pilot in pilots]
+    return Design(f"variances of {name}", pilots, small.size, small.study)
+
+
+def tables(ratios: np.ndarray, kin: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return trials and scores of pairs with these log-ratios, (K, M)."""
+    first, second = ([f"{word} {pair}" for pair in range(len(ratios))] for word in ("one", "two"))
+    table = pd.DataFrame({"sentence_1": first, "sentence_2": second})
+    table["item"] = np.arange(len(ratios)) // kin
+    values = np.stack([np.zeros_like(ratios), ratios], axis=1).reshape(-1, ratios.shape[1])
+    names = ["first", "second", "third", "fourth"][: ratios.shape[1]]
+    scores = pd.DataFrame(values, columns=names)
+    scores.insert(
+        0, "sentence", [text for both in zip(first, second, strict=True) for text in both]
+    )
+    return table, scores
+
+
+if __name__ == "__main__":
+    sys.exit(main())
