@@ -1,9 +1,9 @@
 """Draw what share of written sentences read as English against what they are worth.
 
-    python experiments/readable/figure.py --out figure.svg
+    python experiments/readable/figure.py experiments/readable/sheet-2 --out figure.svg
 
 Reads `points.csv` (pair, floor, triplets, nats) and `results.csv` (shares by source, as
-`contstim review --blind` writes them; a source is named pair and floor) of this folder.
+`contstim review --blind` writes them; a source is named pair and floor) of a folder.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
-HERE = Path(__file__).parent
-
 
 def main() -> None:
     """Draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sheet", type=Path, help="folder of a sheet")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    points, shares = pd.read_csv(HERE / "points.csv"), pd.read_csv(HERE / "results.csv")
+    points, shares = pd.read_csv(args.sheet / "points.csv"), pd.read_csv(args.sheet / "results.csv")
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
     titles = {"english": "one sentence", "both_english": "both of a triplet"}
     for panel, (measure, title) in zip(panels, titles.items(), strict=True):
