@@ -106,7 +106,7 @@ _COLUMNS = {
     "position": Column("number of the word or region in its sentence", "integer", least=1),
     "word": Column("the word or region that was uncovered"),
     "assignment": Column(
-        "assignment: the participant of the design whose trials were shown", "integer", least=0
+        "assignment: whose trials of the design were shown, 0 for none", "integer", least=0
     ),
     "stimulus": Column("number of what was shown in the design", "integer", least=1),
     "side_1": Column("side on which sentence 1 stood", levels=("left", "right")),

@@ -341,7 +341,7 @@ def shares_of_variance(n, items, measure, bound, studies=500, p=30):
 def test_the_variance_of_a_ceiling_is_found_where_few_judge_each_other(
     n, items, measure, bound, monkeypatch
 ):
-    monkeypatch.setattr("contstim.sampling._FEWEST_PEOPLE", 3)  # three a pair, as in groups
+    monkeypatch.setattr("contstim.sampling.FEWEST_PEOPLE", 3)  # three a pair, as in groups
     assert 0.84 < shares_of_variance(n, items, measure, bound) < 1.25
 
 

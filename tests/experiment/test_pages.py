@@ -136,7 +136,7 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
     used |= {*re.findall(r"\{(loading|no_script|not_loaded)\}", html), "refused"}
     used |= {f"confidence_{number}" for number in range(1, 5)}
     used |= {f"sentence_{place}" for place in ("left", "right", "upper", "lower")} | {"saving"}
-    ends = "debrief declined screened_out full time_limit failed_checks already_complete"
+    ends = "debrief declined screened_out full over time_limit failed_checks already_complete"
     used |= {"participant_missing_title", "participant_missing_text"}
     titles = "instructions practice practice_done break"
     used |= {f"{name}_{part}" for name in ends.split() for part in ("title", "text")}
