@@ -154,8 +154,8 @@ def limits(amounts: FloatArray, spent: FloatArray) -> FloatArray:
     Examples
     --------
     >>> looks = [1, 2, 3, 4, 5]
-    >>> limits(information(looks), spent_by(looks, 0.05, "obrien-fleming")).round(4)
-    array([4.8769, 3.3569, 2.6803, 2.2898, 2.031 ])
+    >>> limits(information(looks), spent_by(looks, 0.05, "obrien-fleming")).round(3)
+    array([4.877, 3.357, 2.68 , 2.29 , 2.031])
     """
     found: list[float] = []
     for k, so_far in enumerate(spent):
