@@ -146,7 +146,8 @@ def check(study: Study, people: list[Asked]) -> tuple[int, int]:
         assert conductor.again(block) == block, f"block {block.number} would be another"
         conductor.record(block)
         # Their answers, which only blocks of later versions know.
-        conductor.answers |= {k: live.answers[k] for k in block.pairs}
+        whose = [(block.participant, pair) for pair in block.pairs]
+        conductor.answers |= {key: live.answers[key] for key in whose}
     assert conductor.weights.tobytes() == live.weights.tobytes(), "the posterior is another"
     return len(stored), len(live.blocks)
 

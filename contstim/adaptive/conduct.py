@@ -12,7 +12,7 @@ from pydantic import Field
 from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of
 from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.adaptive.verdicts import Stopping
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
 from contstim.settings import Count, Natural, Seed, settings
 
@@ -126,11 +126,12 @@ class Conductor:
         self.plan, self.pool = plan, pool
         self.posterior = ModelPosterior(plan.link, len(pool.models), plan.trials)
         self.blocks: list[Block] = []
-        self.answers: dict[int, int] = {}
+        self.answers: dict[tuple[str, int], int] = {}  # by participant and pair
         self._version = 0  # blocks that are taken in
         self._places = places_of(pool.preferences, self.posterior.nodes)
-        self._available = np.arange(len(pool.pairs)) >= plan.anchors
-        self._asked: set[int] = set()  # pairs of the blocks
+        self._available: dict[str, BoolArray] = {}  # by whom a pair is asked once, see `_open_to`
+        self._asked: set[tuple[str, int]] = set()  # pairs of the blocks, by participant
+        self._learnt: set[int] = set()  # pairs whose first answer the posterior has
         self._of: dict[str, list[Block]] = {}
         self._passed_over: list[int] = []  # since the block that was last recorded
         both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
@@ -189,7 +190,8 @@ class Conductor:
         self._take_in(version, passed_over)
         number = len(self.blocks)
         weights, curves = self.posterior.weights, self.posterior.curves(participant)
-        view = View(self._places, self.pool.preferences, self._available, weights, curves)
+        available = self._open_to(participant)
+        view = View(self._places, self.pool.preferences, available, weights, curves)
         rng = np.random.default_rng([self.plan.seed, number])
         most = min(most, self.plan.trials - self._issued(participant))
         choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
@@ -199,7 +201,7 @@ class Conductor:
             participant,
             tuple(pairs),
             tuple(propensities),
-            int(self._available.sum()),
+            int(available.sum()),
             version,
             tuple((rng.random(len(pairs)) < 0.5).tolist()),
             tuple(passed_over),
@@ -212,6 +214,12 @@ class Conductor:
             return 0
         return self.plan.trials - self._issued(participant)
 
+    def _open_to(self, participant: str) -> BoolArray:
+        """Return which pairs may be asked: nobody was asked them, or, laid out, not this one."""
+        whose = participant if self.plan.choosing.by.laid_out else ""
+        fresh = np.arange(len(self.pool.pairs)) >= self.plan.anchors
+        return self._available.setdefault(whose, fresh)
+
     def _issued(self, participant: str) -> int:
         return sum(len(block.pairs) for block in self._of.get(participant, []))
 
@@ -221,7 +229,7 @@ class Conductor:
         return [block for block in blocks if not self._answered(block)]
 
     def _answered(self, block: Block) -> bool:
-        return all(pair in self.answers for pair in block.pairs)
+        return all((block.participant, pair) in self.answers for pair in block.pairs)
 
     def record(self, block: Block) -> None:
         """Take an issued block in, just made or read from a log.
@@ -233,37 +241,39 @@ class Conductor:
         """
         if block.number != len(self.blocks):
             raise InputError(f"block {block.number} comes where {len(self.blocks)} is due")
+        available = self._open_to(block.participant)
         for pair in block.pairs:
-            if not 0 <= pair < len(self._available) or not self._available[pair]:
+            if not 0 <= pair < len(available) or not available[pair]:
                 raise InputError(f"block {block.number} issues pair {pair}, which is not available")
-        self._available[list(block.pairs)] = False
-        self._asked.update(block.pairs)
+        if block.participant or not self.plan.choosing.by.laid_out:  # "" are all who were deleted
+            available[list(block.pairs)] = False
+        self._asked.update((block.participant, pair) for pair in block.pairs)
         self._of.setdefault(block.participant, []).append(block)
         self.blocks.append(block)
         self._passed_over = []
 
-    def answer(self, pair: int, rating: float) -> None:
-        """Take the answer to an issued pair in; what comes twice counts once.
+    def answer(self, participant: str, pair: int, rating: float) -> None:
+        """Take a participant's answer to an issued pair in; what comes twice counts once.
 
         Raises
         ------
         InputError
-            If the pair was not issued or there is no such rating.
+            If the pair was not issued to the participant or there is no such rating.
         """
-        if pair not in self._asked:
-            raise InputError(f"pair {pair} was not issued")
-        self.answers.setdefault(pair, self.plan.link.answer_of(rating))
+        if (participant, pair) not in self._asked:
+            raise InputError(f"pair {pair} was not issued to participant {participant!r}")
+        self.answers.setdefault((participant, pair), self.plan.link.answer_of(rating))
 
-    def replay(self, blocks: Sequence[Block], answers: dict[int, float]) -> None:
-        """Take a whole log in: blocks in the order of issue, and ratings by pair.
+    def replay(self, blocks: Sequence[Block], answers: dict[tuple[str, int], float]) -> None:
+        """Take a whole log in: blocks in the order of issue, ratings by participant and pair.
 
         The posterior is then what it was when the last block was issued. A block whose answers were
         deleted since is passed over.
         """
         for block in blocks:
             self.record(block)
-        for pair, rating in answers.items():
-            self.answer(pair, rating)
+        for (participant, pair), rating in answers.items():
+            self.answer(participant, pair, rating)
         for block in blocks:
             self._take_in(block.version, block.passed_over)
 
@@ -278,7 +288,11 @@ class Conductor:
             if number in passed_over or not self._answered(block):
                 continue
             for pair, turned in zip(block.pairs, block.turned, strict=True):
-                preferences, answer = self.pool.preferences[pair], self.answers[pair]
+                if pair in self._learnt:  # laid out: others answered it, which is no new pair
+                    continue
+                self._learnt.add(pair)
+                answer = self.answers[block.participant, pair]
+                preferences = self.pool.preferences[pair]
                 if turned:  # as seen on the screen
                     preferences, answer = -preferences, self.plan.link.n_answers - 1 - answer
                 self.posterior.add(block.participant, preferences, answer)

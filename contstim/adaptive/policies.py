@@ -155,11 +155,18 @@ class Policy(ABC):
     alike
         Whether early and late participants are asked comparable trials, so that intervals for one
         mean hold (`Stopping.constant`).
+    design
+        What a study by it is called, an adaptive or a fixed one.
+    laid_out
+        Whether trials are fixed before the study: everybody may be asked the same pairs, each of
+        them once, and nothing is drawn. Otherwise a pair is asked once in all.
     """
 
     reason: ClassVar[str]
     by_answers: ClassVar[bool] = True
     alike: ClassVar[bool] = False
+    design: ClassVar[str] = "adaptive"
+    laid_out: ClassVar[bool] = False
 
     @abstractmethod
     def values(self, view: View) -> FloatArray:
@@ -289,9 +296,11 @@ class AtRandom(_ByDesign):
 
 
 class InOrder(_ByDesign):
-    """The pool's own order."""
+    """The pool's own order, for everybody: a fixed study."""
 
     reason = "in a fixed order"
+    design = "fixed"
+    laid_out = True
 
     def values(self, view: View) -> FloatArray:
         """Return 0 for the first pair, and so much less for each after it that none is a rival."""
@@ -300,6 +309,10 @@ class InOrder(_ByDesign):
     def at_random(self, epsilon: float) -> float:
         """Return 0."""
         return 0.0
+
+    def stated(self, choosing: Choosing) -> str:
+        """Return that nothing is chosen."""
+        return "Which pairs these are was fixed before the study; others may be asked the same."
 
 
 #: Policies by name; packages bring more by the entry-point group ``contstim.policies``.

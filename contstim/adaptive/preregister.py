@@ -7,7 +7,7 @@ import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.posterior import Link
-from contstim.adaptive.standing import NOT_COUNTED
+from contstim.adaptive.standing import is_chosen, ordered_pairs
 from contstim.adaptive.verdicts import Stopping
 
 _OVER = {
@@ -22,8 +22,9 @@ _CLOSES = (
 )
 
 
-def preregistration(plan: AdaptivePlan, title: str = "Adaptive study") -> str:
-    """Return the plan of an adaptive study in whole sentences, Markdown; see `plan_paragraphs`."""
+def preregistration(plan: AdaptivePlan, title: str | None = None) -> str:
+    """Return the plan of a study in whole sentences, Markdown; see `plan_paragraphs`."""
+    title = title or f"{plan.choosing.by.design.capitalize()} study"
     parts = [f"## {name}\n\n{text}" for name, text in plan_paragraphs(plan).items()]
     return "\n\n".join([f"# {title}", *parts]) + "\n"
 
@@ -54,6 +55,12 @@ def _trials_said(plan: AdaptivePlan) -> str:
         "Answers count in the order in which their blocks were issued; a block that lacks answers "
         f"is passed over after {plan.patience} later ones."
     )
+    if choosing.by.laid_out:
+        return (
+            f"Nothing is chosen while the study runs. Each participant is asked {plan.trials} "
+            f"trials, no pair twice, and {plan.anchors} anchors, the same for everybody. "
+            f"{choosing.by.stated(choosing)}"
+        )
     return (
         f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
         f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
@@ -98,8 +105,8 @@ def _stopping_said(plan: AdaptivePlan) -> str:
     shown = (
         f"Models are compared by {measure}, over {_OVER[stop.over]}. Participants count in the "
         "order in which they entered, up to the first who has not finished (who has not when "
-        f"{plan.together} more have entered is taken to have left); chosen trials count, anchors "
-        "and catch trials do not."
+        f"{plan.together} more have entered is taken to have left); anchors and catch trials do "
+        "not count."
     )
     stops = (
         "when one model's differences from all others are above 0 (best), when all differences "
@@ -147,7 +154,7 @@ def _looks_said(stop: Stopping) -> str:
 
 
 def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
-    """Return where choices depart from the plan of an adaptive study, a sentence each.
+    """Return where choices depart from the plan of a study, a sentence each.
 
     Parameters
     ----------
@@ -157,26 +164,31 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         What was planned.
     """
     departures = []
-    condition = choices["condition"] if "condition" in choices else pd.Series("", choices.index)
-    chosen = choices[~condition.isin(NOT_COUNTED)]
-    people = chosen["participant"].nunique()
+    policy, answered = plan.choosing.by, is_chosen(choices)
+    chosen, trials = choices[answered], "trial" if policy.laid_out else "chosen trial"
+    answers = chosen.groupby("participant").size()
+    people = int((answers >= plan.trials).sum())
     if people > plan.stopping.participants:
         departures.append(
-            f"{people} participants answered; the plan has at most {plan.stopping.participants}."
+            f"{people} participants finished; the plan has at most {plan.stopping.participants}."
         )
-    most = int(chosen.groupby("participant").size().max()) if len(chosen) else 0
+    most = int(answers.max()) if len(answers) else 0
     if most > plan.trials:
-        departures.append(
-            f"a participant answered {most} chosen trials; the plan has {plan.trials}."
-        )
-    anchors = choices[condition == "anchor"]
-    n_anchors = len(anchors[["sentence_1", "sentence_2"]].drop_duplicates())
+        departures.append(f"a participant answered {most} {trials}s; the plan has {plan.trials}.")
+    condition = choices["condition"] if "condition" in choices else pd.Series("", choices.index)
+    n_anchors = len(ordered_pairs(choices[condition == "anchor"])[0].drop_duplicates())
     if n_anchors != plan.anchors:
         departures.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
-    twice = int(chosen.duplicated(["sentence_1", "sentence_2"]).sum())
+    pairs, _ = ordered_pairs(chosen)
+    twice = int(
+        (pairs.assign(of=chosen["participant"]) if policy.laid_out else pairs).duplicated().sum()
+    )
     if twice:
-        repeated = "1 chosen trial repeats" if twice == 1 else f"{twice} chosen trials repeat"
-        departures.append(f"{repeated} a pair; the plan asks each pair once.")
+        repeated = f"1 {trials} repeats" if twice == 1 else f"{twice} {trials}s repeat"
+        whom = "asks nobody a pair twice" if policy.laid_out else "asks each pair once"
+        departures.append(f"{repeated} a pair; the plan {whom}.")
+    if policy.laid_out:
+        return departures
     if "propensity" not in chosen:
         departures.append("the choices have no propensities; the plan stores that of every trial.")
     else:

@@ -194,7 +194,7 @@ def _study(
                 if rng.random() < people.lapse:
                     on_screen = int(rng.integers(link.n_answers))
                 rating = on_screen / (link.n_answers - 1) * 5 - 2.5
-                conductor.answer(pair, sign * rating)
+                conductor.answer(str(person), pair, sign * rating)
                 log.append((person, pair, sign, rating, block.number, propensity, block.available))
         if not conductor.blocks[-1].pairs or person + 1 in (look, most):
             look *= 2

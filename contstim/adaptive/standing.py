@@ -127,12 +127,12 @@ class Trials:
 
 def most_trials(choices: pd.DataFrame) -> int:
     """Return the most chosen trials that a participant has answered, 1 if there are none."""
-    own = choices[_chosen(choices)]
+    own = choices[is_chosen(choices)]
     return int(own.groupby("participant").size().max()) if len(own) else 1
 
 
-def _chosen(choices: pd.DataFrame) -> BoolArray:
-    """Return which rows are answers to chosen trials."""
+def is_chosen(choices: pd.DataFrame) -> BoolArray:
+    """Return which rows are answers to chosen trials, or in a fixed study to those of its pairs."""
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
             raise InputError(f"the choices have no column {column!r}; give one row per trial")
@@ -144,8 +144,16 @@ def _chosen(choices: pd.DataFrame) -> BoolArray:
     return np.asarray(counted)
 
 
+def ordered_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
+    """Return each row's two sentences in one order, and in which rows they were exchanged."""
+    given = choices[["sentence_1", "sentence_2"]].astype(str)
+    swapped = np.asarray(given["sentence_1"] > given["sentence_2"])
+    given[swapped] = given.loc[swapped, ["sentence_2", "sentence_1"]].to_numpy()
+    return given, swapped
+
+
 def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) -> Trials:
-    rows = np.flatnonzero(_chosen(choices))
+    rows = np.flatnonzero(is_chosen(choices))
     if not len(rows):
         raise NoDataError("there are no answers to chosen trials yet; wait for some")
     if "block" in choices:
@@ -154,10 +162,8 @@ def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) 
             raise InputError("a chosen trial has no block number; fill in the column block")
         rows = rows[np.argsort(block, kind="stable")]
     table = choices.iloc[rows]
-    given = table[["sentence_1", "sentence_2"]].astype(str).to_numpy(dtype=object)
-    swapped = given[:, 0] > given[:, 1]
-    ordered = np.where(swapped[:, None], given[:, ::-1], given)
-    pair, keys = pd.factorize(pd.MultiIndex.from_arrays([ordered[:, 0], ordered[:, 1]]))
+    ordered, swapped = ordered_pairs(table)
+    pair, keys = pd.factorize(pd.MultiIndex.from_frame(ordered))
     pairs = pd.DataFrame(list(keys), columns=["sentence_1", "sentence_2"])
     sign = np.where(swapped, -1.0, 1.0)
     rating = table["rating"].to_numpy(dtype=np.float64)

@@ -264,8 +264,8 @@ def _describe(study: Study) -> None:
     if study.adaptive is not None:
         plan = study.adaptive
         print(
-            f"adaptive: {plan.trials} of each participant's trials are chosen by the policy "
-            f"{plan.choosing.policy}, {plan.choosing.block} at a time"
+            f"{plan.choosing.by.design}: {plan.trials} of each participant's trials are chosen by "
+            f"the policy {plan.choosing.policy}, {plan.choosing.block} at a time"
         )
     for note in study.notes:
         print(f"note: {note}")

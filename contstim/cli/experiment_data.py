@@ -52,7 +52,7 @@ def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
     parsers["forget"].add("--why TEXT", "kept, with the date", required=True)
     audit = parsers["audit"]
     audit.add("--scores CSV", "log-probabilities, as `contstim score` writes them")
-    audit.add("--model SPEC", "a model to score with", several=True, default=[])
+    audit.add("--model [NAME=]SPEC", "a model to score with", several=True, default=[])
     audit.add("--alpha RATE", "false discovery rate", number(above=0, most=1), default=0.05)
     audit.add_out_folder()
     audit.add_seed()
@@ -204,7 +204,7 @@ def _audit(args: argparse.Namespace) -> int:
 
     from contstim.evaluation.audit import audit
     from contstim.experiment.collected import read_collected
-    from contstim.models.registry import load_model
+    from contstim.models.registry import load_models
     from contstim.selection.scores import read_scores
 
     if bool(args.scores) == bool(args.model):
@@ -220,8 +220,7 @@ def _audit(args: argparse.Namespace) -> int:
     else:
         rows = choices[choices["condition"] != "catch"]
         sentences = pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])).tolist()
-        models = [load_model(spec) for spec in dict.fromkeys(args.model)]
-        columns = {model.spec: model.score(sentences) for model in models}
+        columns = {model.name: model.score(sentences) for model in load_models(args.model)}
         scores = pd.DataFrame(columns, index=sentences)
     report = audit(choices, scores, alpha=args.alpha, seed=args.seed)
     report.write(Path(args.out))

@@ -1,4 +1,4 @@
-"""Write an adaptive study's plan in whole sentences, to be registered before the study.
+"""Write the plan of a study in whole sentences, to be registered before the study.
 
 PLAN.toml is the plan that `contstim evaluate --plan` reads, with a table [adaptive]: choosing,
 link, stopping, trials, anchors and others (docs/adaptive.md); what it leaves out has its default,
@@ -21,7 +21,7 @@ from contstim.errors import InputError
 def configure(parser: CommandParser) -> None:
     """Add the options."""
     parser.add("plan PLAN.toml", "with a table [adaptive]")
-    parser.add("--title TEXT", "", default="Adaptive study")
+    parser.add("--title TEXT", "of the document (default: what kind of study it is)")
     parser.add_out("FILE")
 
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from contstim.evaluation.options import read_adaptive_plan
 
     try:
-        args.title.encode()
+        (args.title or "").encode()
     except UnicodeEncodeError:
         raise InputError(f"--title {args.title!r} is not text; write it anew") from None
     text = preregistration(read_adaptive_plan(args.plan), args.title)

@@ -26,10 +26,10 @@ from contstim.experiment.trials import ANCHOR, CHOSEN, write_record
 from contstim.files import digest_of
 from contstim.selection.design import Layout, design_trials
 from contstim.selection.scores import read_scores
-from contstim.tables import read_table, table_text
+from contstim.tables import TABLES, read_table, table_text
 
 _PAIR = ("sentence_1", "sentence_2")
-_KINDS = (".csv", ".npz", ".parquet")  # of scores
+_KINDS = (*TABLES, ".npz")  # of scores
 _EVERY_S = 30.0  # between looks at how a study stands
 
 
@@ -221,7 +221,7 @@ class Issuing:
             "seed": self._plan.seed,
         }
         self._conductor: Conductor | None = None
-        self._sides: dict[int, tuple[str, str]] = {}  # whose a pair is, and where sentence 1 stood
+        self._sides: dict[tuple[str, int], str] = {}  # where sentence 1 stood, by session and pair
         self._last = 0  # answer that the conductor knows
 
     def check(self, connection: sqlite3.Connection) -> None:
@@ -286,16 +286,16 @@ class Issuing:
             self._last = 0
             made.replay(blocks, self._answers(connection))
             self._conductor = made
-        for pair, rating in self._answers(connection).items():
-            self._conductor.answer(pair, rating)
+        for (session, pair), rating in self._answers(connection).items():
+            self._conductor.answer(session, pair, rating)
         return self._conductor
 
     def _note(self, block: Block) -> None:
         for pair, turned in zip(block.pairs, block.turned, strict=True):
-            self._sides[pair] = block.participant, "right" if turned else "left"
+            self._sides[block.participant, pair] = "right" if turned else "left"
 
-    def _answers(self, connection: sqlite3.Connection) -> dict[int, float]:
-        """Return the ratings of chosen pairs that came since the last call, in order, by pair."""
+    def _answers(self, connection: sqlite3.Connection) -> dict[tuple[str, int], float]:
+        """Return the ratings since the last call, in order, by session and chosen pair."""
         ratings = {}
         rows = connection.execute(
             "SELECT sequence, session, trial, choice FROM answers"
@@ -304,10 +304,10 @@ class Issuing:
         )
         for row in rows:
             self._last = row["sequence"]
-            pair = int(row["trial"][1:]) - 1
-            session, side = self._sides.get(pair, ("", ""))
-            if session == row["session"]:  # else it is an anchor or a catch trial
-                ratings[pair] = self._study.presentation.rating(row["choice"], side)
+            whose = row["session"], int(row["trial"][1:]) - 1
+            if whose in self._sides:  # else it is an anchor or a catch trial
+                shown = self._study.presentation
+                ratings[whose] = shown.rating(row["choice"], self._sides[whose])
         return ratings
 
 

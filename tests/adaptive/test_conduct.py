@@ -25,7 +25,7 @@ def play(conductor, n_blocks, seed=0, slow=()):
         weights.append(conductor.weights)
         if number not in slow:
             for pair in rng.permutation(block.pairs).tolist():
-                conductor.answer(pair, float(rng.choice([-2.5, 2.5])))
+                conductor.answer(block.participant, pair, float(rng.choice([-2.5, 2.5])))
     return weights
 
 
@@ -65,8 +65,10 @@ def test_an_open_block_holds_up_those_after_it_until_it_is_passed_over():
         11,
     ]  # three at a time
     assert [block.passed_over for block in conductor.blocks if block.passed_over] == [(2,)]
-    late = conductor.blocks[2].pairs[0]
-    conductor.answer(late, 2.5)  # counted where verdicts are made, not by the policy
+    late = conductor.blocks[2]
+    conductor.answer(
+        late.participant, late.pairs[0], 2.5
+    )  # counted where verdicts are made, not by the policy
     before = conductor.posterior.n_answers
     conductor.record(conductor.issue("p0"))
     assert conductor.posterior.n_answers == before + 3
@@ -76,7 +78,7 @@ def test_a_replay_gives_the_same_bits_whatever_the_order_of_arrival():
     conductor = Conductor(PLAN, make_pool())
     play(conductor, 15, slow=(1, 7))
     again = Conductor(PLAN, make_pool())
-    ratings = {pair: 2.5 if answer else -2.5 for pair, answer in conductor.answers.items()}
+    ratings = {key: 2.5 if answer else -2.5 for key, answer in conductor.answers.items()}
     again.replay(conductor.blocks, dict(sorted(ratings.items())))
     assert again.weights.tobytes() == conductor.weights.tobytes()
     assert again.issue("p1") == conductor.issue("p1")
@@ -94,8 +96,8 @@ def test_a_block_that_could_not_be_written_down_is_chosen_again():
 def test_what_does_not_belong_is_refused():
     conductor = Conductor(PLAN, make_pool())
     block = conductor.issue("p0")
-    with pytest.raises(InputError, match=r"pair 7 was not issued"):
-        conductor.answer(7, 2.5)
+    with pytest.raises(InputError, match=r"pair 7 was not issued to participant 'p0'"):
+        conductor.answer("p0", 7, 2.5)
     conductor.record(block)
     with pytest.raises(InputError, match=r"block 0 comes where 1 is due"):
         conductor.record(block)
@@ -121,12 +123,31 @@ def test_each_block_is_chosen_again_from_the_log():
         conductor.record(block)
         for pair in block.pairs:
             if turn != 2:  # this one leaves; later blocks pass it over
-                conductor.answer(pair, float(rng.choice([-2.5, 2.5])))
+                conductor.answer(block.participant, pair, float(rng.choice([-2.5, 2.5])))
     again = Conductor(PLAN, pool)
     for block in conductor.blocks:
         assert again.again(block) == block
         again.record(block)
-        for pair in set(block.pairs) & set(conductor.answers):
-            again.answers[pair] = conductor.answers[pair]
+        for key in {(block.participant, pair) for pair in block.pairs} & set(conductor.answers):
+            again.answers[key] = conductor.answers[key]
     assert any(block.passed_over for block in conductor.blocks)
     assert again.weights.tobytes() == conductor.weights.tobytes()
+
+
+def test_a_fixed_study_asks_everybody_the_same_and_its_posterior_counts_a_pair_once():
+    plan = replace(NINE_TRIALS, choosing=Choosing(policy="fixed", block=3))
+    conductor = Conductor(plan, make_pool(14))
+    play(conductor, 12)
+    for name in ("p0", "p1", "p2", "p3"):
+        own = [pair for b in conductor.blocks if b.participant == name for pair in b.pairs]
+        assert own == list(range(5, 14))
+        assert not conductor.left(name)
+    assert {p for block in conductor.blocks for p in block.propensities} == {1.0}
+    conductor.learn(12)
+    assert conductor.posterior.n_answers == 9
+    with pytest.raises(InputError, match=r"block 12 issues pair 5, which is not available"):
+        conductor.record(replace(conductor.blocks[0], number=12))
+    # Of people who were deleted there is no name, and there may be several.
+    again = Conductor(plan, make_pool(14))
+    for number, block in enumerate(conductor.blocks[:2]):
+        again.record(replace(block, number=number, participant=""))

@@ -61,27 +61,63 @@ def test_a_plan_that_cannot_be_used_is_refused(tmp_path, capsys, text, message):
 def test_what_a_policy_does_not_do_is_not_stated():
     plans = {name: AdaptivePlan(choosing=Choosing(name)) for name in ("fixed", "disagreement")}
     texts = {name: preregistration(plan) for name, plan in plans.items()}
-    assert "nobody was asked, in a fixed order. The propensity" in texts["fixed"]
-    assert "With probability" not in texts["fixed"]
+    assert texts["fixed"].startswith("# Fixed study\n")
+    assert "no pair twice, and 24 anchors, the same for everybody. Which pairs" in texts["fixed"]
+    for not_done in ("With probability", "propensity", "chosen trials", "in blocks of"):
+        assert not_done not in texts["fixed"]
+    assert texts["disagreement"].startswith("# Adaptive study\n")
     assert "otherwise by the variance of the models' preferences" in texts["disagreement"]
     for text in texts.values():
         assert "Answers count in the order" not in text
         assert "together" not in text.partition("## Link")[0]
 
 
+def answered(rows):
+    """Return a table of choices from participant, sentences and condition."""
+    names = ["participant", "sentence_1", "sentence_2", "condition"]
+    return pd.DataFrame(rows, columns=names).assign(rating=1.5, available=10)
+
+
 def test_departures_are_listed_a_sentence_each():
     plan = AdaptivePlan(trials=1, anchors=1, stopping=Stopping(participants=1))
-    pairs = {"sentence_1": ["a", "a", "c", "c"], "sentence_2": ["b", "b", "d", "e"]}
-    table = pd.DataFrame({**pairs, "participant": ["p", "q", "q", "q"], "available": 10})
-    table["condition"] = ["adaptive", "adaptive", "adaptive", "anchor"]
-    assert plan_departures(table.assign(propensity=[0.01, 0.009, 0.5, None]), plan) == [
-        "2 participants answered; the plan has at most 1.",
+    table = answered(
+        [
+            ("p", "a", "b", "adaptive"),
+            ("q", "b", "a", "adaptive"),  # the same pair
+            ("q", "c", "d", "adaptive"),
+            ("p", "c", "e", "anchor"),
+            ("q", "e", "c", "anchor"),
+        ]
+    )
+    assert plan_departures(table.assign(propensity=[0.01, 0.009, 0.5, None, None]), plan) == [
+        "2 participants finished; the plan has at most 1.",
         "a participant answered 2 chosen trials; the plan has 1.",
         "1 chosen trial repeats a pair; the plan asks each pair once.",
         "1 trial has a propensity below epsilon / available pairs, or none; the plan has "
         "epsilon 0.1.",
     ]
     assert "the choices have no propensities" in plan_departures(table, plan)[-1]
+
+
+def test_who_left_and_was_replaced_is_no_participant_more():
+    plan = AdaptivePlan(trials=2, anchors=0, stopping=Stopping(participants=2))
+    left, *others = ((who, f"{who}{k}", f"not {who}{k}", "adaptive") for who in "pqr" for k in "12")
+    table = answered([left, *others[1:]]).assign(propensity=0.5)
+    assert plan_departures(table, plan) == []
+    assert plan_departures(answered([left, *others]).assign(propensity=0.5), plan) == [
+        "3 participants finished; the plan has at most 2."
+    ]
+
+
+def test_a_fixed_study_asks_everybody_the_same_pairs_and_nobody_one_twice():
+    choosing = Choosing(policy="fixed")
+    plan = AdaptivePlan(choosing, trials=2, anchors=0, stopping=Stopping(participants=9))
+    rows = [(who, a, b, "natural") for who in "pq" for a, b in ("ab", "cd")]
+    assert plan_departures(answered(rows), plan) == []
+    assert plan_departures(answered([*rows, ("q", "b", "a", "natural")]), plan) == [
+        "a participant answered 3 trials; the plan has 2.",
+        "1 trial repeats a pair; the plan asks nobody a pair twice.",
+    ]
 
 
 def test_the_rule_is_named_with_what_it_supposes():

@@ -178,7 +178,7 @@ def test_evaluate_says_where_the_data_depart_from_the_plan(files, capsys):
     assert "Departures from the analysis plan" in page
     assert "276 chosen trials repeat a pair; the plan asks each pair once." in page
     assert "the choices have no propensities; the plan stores that of every trial." in page
-    assert "The adaptive study: posterior, fit and verdict" in page
+    assert "How the study stands: posterior, fit and verdict" in page
 
 
 def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_path, capsys):

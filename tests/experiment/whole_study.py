@@ -1,0 +1,122 @@
+"""A study from a pilot's data to its report, by the commands that a lab gives."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.cli import main
+from contstim.experiment.collected import read_collected
+from contstim.experiment.study import Study, read_study
+from contstim.text import pool
+
+MODELS = ("contstim:bigram", "contstim:trigram")
+PLAN = """\
+[adaptive]
+trials = {trials}
+anchors = 1
+closes = true
+
+[adaptive.choosing]
+policy = "{policy}"
+block = 3
+
+[adaptive.stopping]
+rule = "looks"
+looks = {looks}
+participants = {people}
+"""
+
+
+def give(*words: object) -> None:
+    """Give a command, which must go through."""
+    assert main([str(word) for word in words]) == 0
+
+
+def plan_study(folder: Path, policy: str, trials: int) -> Study:
+    """Plan a study by what a pilot says, try it on paper, register it and make its page."""
+    at = {name: folder / f"{name}.csv" for name in ("scores", "pairs", "few", "trials", "pilot")}
+    (folder / "natural.txt").write_text("\n".join(pool()) + "\n", "utf-8")
+    specs = [word for model in MODELS for word in ("--model", model)]
+    give("score", folder / "natural.txt", *specs, "--out", at["scores"])
+    give("select", "set", at["scores"], "--n", 120, "--out", at["pairs"])
+    pd.read_csv(at["pairs"]).head(24).to_csv(at["few"], index=False)
+
+    design = ["--groups", 1, "--participants", 8, "--catch", 2]
+    give("design", "trials", "--natural", at["few"], *design, "--out", at["trials"])
+    follow = ["--follow", MODELS[1], "--noise", 0.5]
+    give("design", "simulate", at["trials"], *follow, "--out", at["pilot"])
+    like = ["--pilot", at["pilot"], "--scores", at["scores"], "--trials-each", trials]
+    table = folder / "power.csv"
+    give("design", "power", *like, "--simulations", 100, "--out", table)
+    power = pd.read_csv(table).query("measure == 'accuracy' and power >= 0.8")
+    people = int(power["n_participants"].min())
+
+    looks = [-(-people // 2), people]
+    plan = folder / "plan.toml"
+    words = {"policy": policy, "trials": trials, "looks": looks, "people": people}
+    plan.write_text(PLAN.format(**words), "utf-8")
+    of_plan = ["--scores", at["scores"], "--plan", plan]
+    paper = folder / "paper.csv"
+    give("design", "power", at["pairs"], *of_plan, "--simulations", 2, "--out", paper)
+    assert pd.read_csv(paper)["participants"].between(1, people).all()
+    give("preregister", plan, "--out", folder / "preregistration.md")
+    give("experiment", "new", folder / "study", "--pool", at["pairs"], *of_plan, "--catch", 1)
+    (folder / "study/consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
+    give("experiment", "check", folder / "study")
+    return read_study(folder / "study")
+
+
+def choose(scores: pd.Series, left: str, right: str) -> int:
+    """Return the button, 1 to 6, of who follows a model; shuffled words have no score."""
+    return 6 if scores.get(right, float("-inf")) > scores.get(left, float("-inf")) else 1
+
+
+def scores_of(folder: Path) -> pd.Series:
+    """Return the log-probabilities that people follow, by sentence."""
+    table = pd.read_csv(folder / "scores.csv").query("model == @MODELS[1]")
+    return table.set_index("sentence")["log_prob"]
+
+
+def closing(study: Study) -> list[str]:
+    """Return by which verdicts the study was closed."""
+    moves = read_collected(study).allocations
+    return moves.loc[moves["action"] == "closed", "why"].tolist()
+
+
+def play_until_closed(study: Study, take_part: Callable[[], str]) -> str:
+    """Let people take part, one after the other, till the study is closed; return by which verdict.
+
+    It is not closed before `contstim watch` says that it may stop, and then by itself.
+    """
+    for _ in study.design.trials:
+        assert take_part() != "over"
+        said = io.StringIO()
+        with redirect_stdout(said):
+            give("watch", study.folder, "--blinded")
+        if said.getvalue() == "stop\n":
+            break
+        assert not closing(study)
+    end = time.monotonic() + 120
+    while not closing(study):  # the server looks beside what it does for people
+        assert time.monotonic() < end, "the study is not closed"
+        time.sleep(0.1)
+    assert take_part() == "over"
+    (why,) = closing(study)
+    return why.removeprefix("by its rule: ")
+
+
+def evaluate_study(folder: Path, plan: str = "plan.toml") -> tuple[str, list[str]]:
+    """Export and evaluate; return the page, and the departures that it lists."""
+    give("experiment", "export", folder / "study", "--out", folder / "collected")
+    given = ["--scores", folder / "scores.csv", "--plan", folder / plan]
+    give("evaluate", folder / "collected/choices.csv", *given, "--out", folder / "results")
+    page = (folder / "results/report.html").read_text("utf-8")
+    _, _, after = page.partition("Departures from the analysis plan</h2>")
+    return page, re.findall(r"<li>(.*?)</li>", after.partition("<h2")[0])
