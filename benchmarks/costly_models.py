@@ -88,7 +88,7 @@ def named(text: str) -> Strategy:
     """Return the strategy that e.g. ``bounded:budget=8`` names."""
     name, *options = text.split(":")
     pairs = (option.split("=") for option in options)
-    return strategy_called(name, **{key: int(value) for key, value in pairs})
+    return strategy_called(name, **{key: json.loads(value) for key, value in pairs})
 
 
 def searched(

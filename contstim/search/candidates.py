@@ -8,9 +8,10 @@ bound through to that verification rather than lose one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import compress
 
 import numpy as np
 
@@ -106,12 +107,9 @@ class WordReplacement:
         listing = self._lists.get(key)
         if listing is None:
             source = self.vocabulary.at(position) if listed is None else WordList.of(listed)
-            surfaces = [before + word + after for word in source]
-            is_known = np.ones(len(source), dtype=np.bool_)
-            for model in self.models:
-                is_known &= model.knows(surfaces)
+            is_known = self._known([before + word + after for word in source])
             if not is_known.any():
-                names = " and ".join(model.spec for model in self.models)
+                names = " and ".join(model.name for model in self.models)
                 if listed is not None:
                     raise InfeasibleError(
                         f"none of the {len(source)} words listed for position {position} is known "
@@ -127,6 +125,32 @@ class WordReplacement:
             self._lists[key] = listing
         return listing
 
+    def lists(self, listed: Mapping[int, Iterable[str]]) -> tuple[WordList, WordList]:
+        """Return the words that may come first in a sentence, and later, known to all models.
+
+        Among them are those `listed` for positions. Like words are one object, or are looked up
+        once by models all the same.
+        """
+        place = Sentence(("", ""), ("", ""), ("", ""))
+        first, later = (
+            _longer(self.words(place, position), self._further(position, listed))
+            for position in (0, 1)
+        )
+        return first, later
+
+    def _further(self, position: int, listed: Mapping[int, Iterable[str]]) -> tuple[str, ...]:
+        """Return the known words that are listed for the first or for later positions."""
+        words = (word for p, own in listed.items() if min(p, 1) == position for word in own)
+        distinct = list(dict.fromkeys(words))
+        return tuple(compress(distinct, self._known(distinct))) if distinct else ()
+
+    def _known(self, surfaces: Sequence[str]) -> BoolArray:
+        """Return which words all models know, (V,)."""
+        known = np.ones(len(surfaces), dtype=np.bool_)
+        for model in self.models:
+            known &= model.knows(surfaces)
+        return known
+
     def allowed(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
         """Return which of `words` may stand at `position` beside the other words; shape (V,)."""
         allowed = np.ones(len(words), dtype=np.bool_)
@@ -134,6 +158,19 @@ class WordReplacement:
             if other.casefold() not in self.vocabulary.repeatable:
                 allowed[words.folded.get(other.casefold(), [])] = False
         return allowed
+
+
+@lru_cache(maxsize=4)
+def known_to(proposal: WordReplacement, model: SentenceModel) -> WordReplacement:
+    """Return the words that a further model knows, too; looked up once for many sentences."""
+    return WordReplacement(proposal.vocabulary, (*proposal.models, model))
+
+
+@lru_cache(maxsize=8)
+def _longer(words: WordList, more: tuple[str, ...]) -> WordList:
+    """Return a list with more words; itself where it has them all."""
+    new = tuple(word for word in more if word not in words)
+    return WordList(words.words + new) if new else words
 
 
 @dataclass

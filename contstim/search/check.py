@@ -124,22 +124,22 @@ def _problems() -> dict[str, Problem]:
         reject, accept = (TableModel(_WORDS, 2 * seed + k, exact=e) for k, e in enumerate(kinds))
         problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem.pair(reject, accept)
     first, second, third = (TableModel(_WORDS, seed, exact="bound") for seed in (20, 21, 22))
-    specs = (first.spec, second.spec)
-    accepted = (Accepted(third.spec, margin=1.0),)
+    specs = (first.name, second.name)
+    accepted = (Accepted(third.name, margin=1.0),)
     problems["the mean fall of two models"] = Problem((first, second, third), Fall(specs), accepted)
     problems["the smallest fall of two models"] = Problem(
         (first, second, third), LeastFall(specs), accepted
     )
     problems["two accepting models"] = Problem(
-        (first, second, third), Fall((first.spec,)), (Accepted(second.spec), *accepted)
+        (first, second, third), Fall((first.name,)), (Accepted(second.name), *accepted)
     )
     problems["the least fall, floors and at most two changes"] = Problem(
         (first, second, third),
         LeastFall(specs, (1.0, 2.0)),
-        (*accepted, Floor(second.spec, -1.0, natural=True, per_word=True)),
+        (*accepted, Floor(second.name, -1.0, natural=True, per_word=True)),
         Edits(most=2, fixed=(0,), words=((1, tuple(_WORDS[:8])),)),
     )
-    problems["one model"] = Problem((first,), Fall((first.spec,)))
+    problems["one model"] = Problem((first,), Fall((first.name,)))
     return problems
 
 
@@ -183,7 +183,7 @@ def _check_known_optimum(strategy: Strategy) -> None:
     for kind in ("all", "bound", "none"):
         model = table = TableModel(_WORDS, 30, exact=kind, end=False)
         table.log_probs[:] = table.log_probs[0]
-        problem = Problem((model,), Fall((model.spec,)))
+        problem = Problem((model,), Fall((model.name,)))
         free = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), frozenset(_WORDS))
         result = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
         word = _WORDS[int(table.log_probs[0, : len(_WORDS)].argmin())]

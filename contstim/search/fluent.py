@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from contstim.models.base import SentenceModel
-from contstim.search.candidates import Candidates, WordReplacement
+from contstim.search.candidates import Candidates, WordReplacement, known_to
 from contstim.search.options import FluentOptions
 from contstim.search.problem import Problem
 from contstim.search.sweeps import Search, Strategy, loaded
@@ -29,8 +27,6 @@ class PooledStrategy(Strategy):
 
     pooled: ClassVar[bool] = True
     starts_at_natural: ClassVar[bool] = False
-    #: Whether natural sentences are looked at as examples, the more the better, and not as aims.
-    prompts: ClassVar[bool] = True
 
     @abstractmethod
     def batches(self, n_natural: int) -> int:
@@ -70,17 +66,14 @@ class PooledStrategy(Strategy):
         """Look at no word alone."""
         return False
 
-    def beside(self, search: Search) -> list[str]:
-        """Return the natural sentences to look at where one alone is written for: bundled ones."""
-        return [text for text in pool() if text != str(search.start)]
-
     def run(self, search: Search) -> bool:
         """Write for one natural sentence, and take the best that keeps the constraints."""
         natural = search.start
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
         words = {**dict(search.problem.edits.words), **fixed}
         form = Form(len(natural), len(natural), (natural.after[-1] or ".",), words=words)
-        beside, rng = self.beside(search), search.chance()
+        rng = search.chance()
+        beside = [text for text in pool() if text != str(natural)]
         for number in range(self.batches(1)):
             drafts = self.batch(number, search.problem, search.proposal, form, beside, rng)
             for draft in drafts:
@@ -122,15 +115,9 @@ class Fluent(FluentOptions, PooledStrategy):
     ) -> list[Draft]:
         """Write after a prompt of some natural sentences, which are drawn for it."""
         model, models = loaded(self.writer), problem.by_name
-        words = _known_to(proposal, model)
+        words = known_to(proposal, model)
         tilting = [(c, models[name]) for name, c in tilts(problem).items()]
         writer = SentenceWriter(model, tilting, words, form, self)
         n = min(self.prompt, len(natural))
         chosen = rng.choice(len(natural), size=n, replace=False)
         return writer.write(prompt_of(natural[i] for i in chosen), rng)
-
-
-@lru_cache(maxsize=4)
-def _known_to(proposal: WordReplacement, model: SentenceModel) -> WordReplacement:
-    """Return the words that a further model knows, too; looked up once for many batches."""
-    return WordReplacement(proposal.vocabulary, (*proposal.models, model))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from itertools import chain, combinations, compress
+from functools import reduce
+from itertools import combinations, compress
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import COMMA, Beginnings
 from contstim.search.bounded import Bounded
-from contstim.search.candidates import SLACK
+from contstim.search.candidates import SLACK, known_to
 from contstim.search.options import InfillOptions
 from contstim.search.problem import Edits
 from contstim.search.sweeps import Search, loaded
 from contstim.search.writer import tilts
 from contstim.settings import settings
-from contstim.text import Sentence, WordList
+from contstim.text import Sentence
 
 # By what log-probabilities are multiplied, the proposing model's and those of the problem's
 # models; these in several shares, since how much of it is good differs from place to place.
@@ -86,12 +86,6 @@ class Infill(InfillOptions, Bounded):
         return visits
 
 
-@lru_cache(maxsize=8)
-def _listed(words: tuple[str, ...]) -> WordList:
-    """Return words as a list, the same for the same words: models look lists up once."""
-    return WordList(words)
-
-
 @dataclass(frozen=True, eq=False)
 class _Fillings:
     """R ways to fill the first words of a span.
@@ -130,14 +124,17 @@ class _Filler:
     def __init__(self, search: Search, by: SentenceModel, n: int) -> None:
         self.search, self.n = search, n
         problem, of_problem = search.problem, search.problem.by_name
-        self.by = of_problem.get(by.spec, by)
+        self.by = of_problem.get(by.name, by)
         # What the proposing model computes costs most, as a rule.
         self.models = sorted(
-            of_problem.items(), key=lambda item: (not item[1].at_once, item[0] == by.spec)
+            of_problem.items(), key=lambda item: (not item[1].at_once, item[0] == by.name)
         )
         self.tilts = {} if problem.objective.parts is None else tilts(problem)
         self.open = {p: search.words(p).words for p in search.positions}
-        self.lists = self._known(0, 1), self._known(1, len(search.start))
+        # What stands there may stand beside the words of a span.
+        words = enumerate(search.start.words)
+        by_position = {p: (*self.open.get(p, ()), word) for p, word in words}
+        self.lists = known_to(search.proposal, self.by).lists(by_position)
         self.may = {p: np.isin(self.lists[p > 0].words, words) for p, words in self.open.items()}
         first = self.by.beginnings(*self.lists)
         self.causal = first is not None
@@ -148,16 +145,6 @@ class _Filler:
         self._before: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[Beginnings, ...]] = {
             ((), ()): tuple(there for there in here if there is not None)
         }
-
-    def _known(self, first: int, end: int) -> WordList:
-        """Return the words that may stand at some positions or do, known to whoever reads them."""
-        positions, start = range(first, end), self.search.start.words
-        words = chain(*(self.open.get(p, ()) for p in positions), start[first:end])
-        distinct = tuple(dict.fromkeys(words))
-        known_to_all = np.ones(len(distinct), dtype=np.bool_)
-        for model in (self.by, *(self.search.problem.by_name[name] for name in self.tilts)):
-            known_to_all &= model.knows(distinct)
-        return _listed(tuple(compress(distinct, known_to_all)))
 
     def spans(self, longest: int) -> list[tuple[int, ...]]:
         """Return the spans of up to so many neighbouring words that may change."""
@@ -213,7 +200,7 @@ class _Filler:
         if self.causal and rows:
             # What it says of the other side, too.
             texts = [str(row) for row in rows]
-            likely = scores[self.by.spec] if self.by.spec in scores else self.by.score(texts)
+            likely = scores[self.by.name] if self.by.name in scores else self.by.score(texts)
         worth = _POWER * likely
         for name, c in self.tilts.items():
             worth = worth + _TILT * c * scores[name]

@@ -1,18 +1,17 @@
-"""Whole sentences written from the left without chance, for networks: beams, and a pool of them.
+"""Whole sentences written from the left without chance, for networks: beams, then a climb.
 
 A beam search (Lowerre 1976). Of the beginnings b those are kept that have the least
 
     sum_r w_r log p_r(b) - sum_m lambda_m log p_m(b),
 
-r being the rejecting models and m those whose scores are to be kept. Each walk aims at the scores
-of one natural sentence: at each place lambda is such that about half of the beginnings have no less
-than their part of them.
+r being the rejecting models and m those whose scores are to be kept. At each place lambda is such
+that about half of the beginnings have no less than their part of these scores.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -20,22 +19,18 @@ from typing import ClassVar
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.models.beginnings import Beginnings
+from contstim.models.beginnings import COMMA, Beginnings
 from contstim.search.bounded import Bounded
-from contstim.search.candidates import WordReplacement
-from contstim.search.fluent import PooledStrategy
+from contstim.search.candidates import known_to
 from contstim.search.options import LeftwardOptions
-from contstim.search.pool import ALIKE_WORDS
-from contstim.search.problem import Problem
+from contstim.search.problem import Problem, most_broken
 from contstim.search.sweeps import Search, loaded
-from contstim.search.writer import Draft, Form, tilts
+from contstim.search.writer import tilts
 from contstim.settings import settings
 from contstim.text import Sentence, WordList
+from contstim.text.diversity import ALIKE_WORDS
 
-# Walks for each side, at least.
-_FEWEST = 8
 # Words that a walk writes with, at least.
 _FEW_WORDS = 20
 # Words looked at for each beginning that is kept: as many of those known at once, and of others.
@@ -44,6 +39,8 @@ _LOOKED_AT = 4
 _ENDED = 4
 # Beginnings that are scored as sentences for each that is kept, where models are guides.
 _JUDGED = 4
+# Sentences of a walk that are verified, at most.
+_VERIFIED = 4
 # Nats by which beginnings are to score higher than those of the natural sentence, as sentences.
 _RESERVE = 5.0
 # What mark and end are taken to cost, in words.
@@ -53,100 +50,54 @@ _STEPS = tuple(1.6 / 2**i for i in range(10))
 
 
 @settings
-class Leftward(LeftwardOptions, PooledStrategy):
-    """Write sentences from the left, and keep the beginnings that models disagree on most.
+class Leftward(LeftwardOptions, Bounded):
+    """Write sentences from the left, keep the beginnings that models disagree on most, then climb.
 
-    Each walk aims at one natural sentence, whose scores its sentences are to keep, and writes with
-    a random part of the words, so that walks differ. Of its sentences those are given to the pool
-    that neither begin nor end alike.
+    Each walk writes with a random part of the words, so that walks differ; words of the natural
+    sentence and those that may be repeated are always among them. The best sentence of all walks
+    that keeps the constraints is taken, and its words are then replaced one at a time, as by
+    ``bounded``.
 
     Of models that do not score from left to right, guides propose words: what a masked model says
     with the words to come hidden, or another model that stands in for it. Of what they propose the
-    models' own scores of the beginnings as sentences decide. No writer has a say: what drafts state
-    of it is 0.
+    models' own scores of the beginnings as sentences decide. Where no model proposes, few words
+    may change or the loss has no weights, it is ``bounded`` alone.
     """
 
-    prompts: ClassVar[bool] = False
+    starts_at_natural: ClassVar[bool] = False
 
     @property
     def models(self) -> tuple[str, ...]:
         """The stand-in, if there is one."""
         return () if self.guide is None else (self.guide,)
 
-    def batches(self, n_natural: int) -> int:
-        """Return how many walks there are."""
-        return max(_FEWEST, self.walks * n_natural)
-
-    def form(self, natural: Iterable[str]) -> Form:
-        """Return what sentences look like: as long as natural ones, and with their marks."""
-        parsed = [Sentence.parse(sentence) for sentence in natural]
-        lengths = [len(sentence) for sentence in parsed]
-        marks = dict.fromkeys(sentence.after[-1] or "." for sentence in parsed)
-        return Form(min(lengths), max(lengths), tuple(marks))
-
-    def beside(self, search: Search) -> list[str]:
-        """Return the natural sentence, whose scores are to be kept."""
-        return [str(search.start)]
-
     def run(self, search: Search) -> bool:
-        """Write for one natural sentence, take the best, then search by sweeps as ``bounded``."""
-        super().run(search)
-        return Bounded().run(search)
-
-    def batch(
-        self,
-        number: int,
-        problem: Problem,
-        proposal: WordReplacement,
-        form: Form,
-        natural: Sequence[str],
-        rng: np.random.Generator,
-    ) -> list[Draft]:
-        """Write sentences that keep the scores of one of the natural ones, each in its turn."""
-        aim = Sentence.parse(natural[number % len(natural)])
-        walk, least = Walk.of(problem, proposal, form, self, str(aim))
-        mark = aim.after[-1] or "."
-        written = walk.with_part(self.part, rng).written(len(aim), mark, least, self.width)
-        return [Draft(sentence, 0.0, 0.0, 0.0) for sentence in written.unlike()]
-
-
-@dataclass(frozen=True, eq=False)
-class Ended:
-    """The sentences that a walk came to, S of them, the best first.
-
-    Attributes
-    ----------
-    words, mark
-        Their words, and what ends them.
-    log_probs
-        Their scores, shape (M, S), nats.
-    """
-
-    words: Sequence[tuple[str, ...]]
-    mark: str
-    log_probs: FloatArray
-
-    def sentence(self, number: int) -> str:
-        """Return one of them as text."""
-        return " ".join(self.words[number]) + self.mark
-
-    def unlike(self) -> Iterator[str]:
-        """Yield sentences that neither begin nor end as one before."""
-        seen: set[tuple[bool, tuple[str, ...]]] = set()
-        for number, words in enumerate(self.words):
-            folded = tuple(word.casefold() for word in words)
-            ends = {(False, folded[:ALIKE_WORDS]), (True, folded[-ALIKE_WORDS:])}
-            if not ends & seen:
-                seen |= ends
-                yield self.sentence(number)
+        """Take the best sentence of the walks, then search by sweeps."""
+        may_write = search.problem.edits.most is None and len(search.positions) > 1
+        walk = Walk.of(search, self) if may_write else None
+        if walk is not None:
+            rng = search.chance()
+            for _ in range(self.walks):
+                sentences, _ = walk.with_part(self.part, rng).written(self.width)
+                for sentence in sentences[:_VERIFIED]:
+                    if search.take(sentence):
+                        break
+        problem, n_words = search.problem, len(search.start)
+        broken, _ = most_broken(problem.constraints, search.natural, search.now, n_words)
+        # Where the natural sentence breaks a constraint, only what was written can be gone on with.
+        return broken is not None or super().run(search)
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """What does not change on the way, of M models.
+    """What does not change on the way to sentences beside a natural one, of M models.
 
     Attributes
     ----------
+    natural
+        The natural sentence; its marks are kept.
+    least
+        By model, the score to keep, nats, (M,); -inf where there is none.
     begun
         A beginning without a word under each.
     rests
@@ -154,13 +105,13 @@ class Walk:
     rejecting
         w by model, (M,).
     masks
-        By position, from 0, which words may stand there, where not all may.
+        By position which words may stand there.
+    listed
+        The positions that have words of their own, none of which are left out.
     repeatable
         The words that may stand in a sentence twice.
     alike
         As `Leftward.most_alike`.
-    aim
-        The natural sentence.
     judges
         By the numbers of the models that only guide, those that score what is written so far, with
         the mark, as a sentence.
@@ -168,82 +119,84 @@ class Walk:
         Of first and of later words, which are written with; None: all.
     """
 
+    natural: Sentence
+    least: FloatArray
     begun: Sequence[Beginnings]
     rests: Sequence[tuple[FloatArray, FloatArray]]
     rejecting: FloatArray
-    masks: Mapping[int, BoolArray]
+    masks: Sequence[BoolArray]
+    listed: frozenset[int]
     repeatable: frozenset[str]
     alike: int
-    aim: str
     judges: Mapping[int, SentenceModel] = field(default_factory=dict)
     part: tuple[BoolArray, BoolArray] | None = None
 
     @classmethod
-    def of(
-        cls, problem: Problem, proposal: WordReplacement, form: Form, how: Leftward, aim: str
-    ) -> tuple[Walk, FloatArray]:
-        """Return the walk, and by model the score to keep beside a natural sentence, (M,).
-
-        Raises
-        ------
-        InputError
-            If there is no model that knows what may follow a beginning.
-        """
-        every = _begun(problem, proposal, how.guide)
+    def of(cls, search: Search, how: Leftward) -> Walk | None:
+        """Return what a search's walks share; None where none can be written."""
+        problem, natural = search.problem, search.start
+        if problem.objective.parts is None:
+            return None
+        listed = dict(problem.edits.words)
+        at = {p: search.words(p).words for p in search.positions}
+        special = {p: at.get(p, natural.words[p : p + 1]) for p in range(len(natural))}
+        special = {p: words for p, words in special.items() if p in listed or p not in at}
+        stand_in, proposal = None, search.proposal.whole
+        if how.guide is not None:
+            stand_in = loaded(how.guide)
+            proposal = known_to(proposal, stand_in)
+        lists = proposal.lists(special)
+        every = _begun(problem, lists, stand_in)
         if not every:
-            raise InputError(
-                f"none of {' and '.join(problem.names)} knows what may follow a beginning; give a "
-                "guide, a model that proposes for them"
-            )
-        begun = [prepared.begun for prepared in every.values()]
+            return None
         weights, models = tilts(problem), problem.by_name
-        masks = {
-            position: np.isin(begun[0].lists[min(position, 1)].words, words)
-            for position, words in form.words.items()
-        }
-        walk = cls(
-            begun,
+        return cls(
+            natural,
+            np.array([search.minimum.get(name, -np.inf) for name in every]),
+            [prepared.begun for prepared in every.values()],
             [prepared.rests for prepared in every.values()],
             np.array([max(0.0, -weights.get(name, 0.0)) for name in every]),
-            masks,
+            [_mask(lists[min(p, 1)], {**at, **special}[p]) for p in range(len(natural))],
+            frozenset(special),
             frozenset(proposal.vocabulary.repeatable),
             how.most_alike,
-            aim,
             {m: models[name] for m, (name, p) in enumerate(every.items()) if p.judged},
         )
-        natural = {name: float(model.score([aim])[0]) for name, model in models.items()}
-        minima = problem.minima(natural, len(aim.split()))
-        return walk, np.array([minima.get(name, -np.inf) for name in every])
 
     def with_part(self, part: float, rng: np.random.Generator) -> Walk:
         """Return the walk with a random part of the words, or more of them where there are few."""
-        first, later = (
-            rng.permutation(len(words)) < max(_FEW_WORDS, part * len(words))
-            for words in self.begun[0].lists
-        )
-        return replace(self, part=(first, later))
+        always = {word.casefold() for word in self.natural.words} | self.repeatable
+        parts = []
+        for words in self.begun[0].lists:
+            chosen = rng.permutation(len(words)) < max(_FEW_WORDS, part * len(words))
+            chosen[[i for word in always for i in words.folded.get(word, [])]] = True
+            parts.append(chosen)
+        return replace(self, part=(parts[0], parts[1]))
 
-    def written(self, n_words: int, mark: str, least: FloatArray, width: int) -> Ended:
-        """Return sentences that keep scores, of least loss.
+    def written(self, width: int) -> tuple[list[Sentence], FloatArray]:
+        """Return sentences that keep scores, of least loss, and all others behind them.
 
         Parameters
         ----------
-        n_words, mark
-            What they look like.
-        least
-            By model, the score to keep, nats, (M,); -inf where there is none.
         width
             Beginnings kept at each place.
+
+        Returns
+        -------
+        sentences
+            S of them.
+        log_probs
+            Their scores, shape (M, S), nats.
         """
-        here, words = list(self.begun), [()]
+        here, words, n_words = list(self.begun), [()], len(self.natural)
         totals = np.zeros((len(here), 1))
         log_lambda, bias = np.zeros(len(here)), np.zeros(len(here))
-        paces = self._paces(n_words, mark, least)
+        paces = self._paces()
         for position in range(n_words):
-            now = self._weights(log_lambda, least)
+            now = self._weights(log_lambda, self.least)
             rows, index, log_probs = self._looked_at(here, words, totals, now, position, width)
             if not len(rows):
-                return Ended([], mark, log_probs)
+                return [], log_probs
             log_probs += bias[:, None]
             last = position == n_words - 1
             most = width * (_ENDED if last else 1)
@@ -252,8 +205,8 @@ class Walk:
             if self.judges:
                 log_lambda, few = self._chosen(log_probs, pace, _JUDGED * width, words, rows, index)
                 rows, index, log_probs = rows[few], index[few], log_probs[:, few]
-                longer = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
-                texts = [" ".join(written) + mark for written in longer]
+                pairs = zip(rows, index, strict=True)
+                texts = [str(self._begun_by((*words[row], listed[i]))) for row, i in pairs]
                 for m, judge in self.judges.items():
                     scores = judge.score(texts)
                     bias[m] += np.mean(scores - log_probs[m])
@@ -263,22 +216,33 @@ class Walk:
             words = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
             if not last or len(self.judges) < len(here):
                 here = [beginnings.followed_by(rows, index) for beginnings in here]
+            if not last and self.natural.after[position].startswith(COMMA):
+                where = np.ones(len(rows), dtype=np.bool_)
+                for m, beginnings in enumerate(here):
+                    totals[m] += 0.0 if m in self.judges else beginnings.commas()
+                    here[m] = beginnings.with_commas(where)
         for m, beginnings in enumerate(here):
             if m not in self.judges:
-                totals[m] += beginnings.ends(mark)
-        missed = np.maximum(least[:, None] - totals, 0.0).sum(axis=0)
+                totals[m] += beginnings.ends(self.natural.after[-1])
+        missed = np.maximum(self.least[:, None] - totals, 0.0).sum(axis=0)
         order = np.lexsort([self.rejecting @ totals, missed])[:width]
-        return Ended([words[i] for i in order], mark, totals[:, order])
+        return [self._begun_by(words[i]) for i in order], totals[:, order]
 
-    def _paces(self, n_words: int, mark: str, least: FloatArray) -> FloatArray:
+    def _begun_by(self, words: tuple[str, ...]) -> Sentence:
+        """Return a beginning as a sentence, with the natural one's marks."""
+        n, natural = len(words), self.natural
+        after = (*natural.after[: n - 1], natural.after[-1])
+        return Sentence(words, natural.before[:n], after)
+
+    def _paces(self) -> FloatArray:
         """Return what beginnings of each number of words are to keep, (M, words), nats."""
-        paces = least[:, None] * np.arange(1, n_words + 1) / (n_words + _END)
-        words = self.aim.split()
-        texts = [" ".join(words[:n]).rstrip(mark) + mark for n in range(1, n_words)]
+        n_words, words = len(self.natural), self.natural.words
+        paces = self.least[:, None] * np.arange(1, n_words + 1) / (n_words + _END)
+        texts = [str(self._begun_by(words[:n])) for n in range(1, n_words)]
         for m, judge in self.judges.items():
-            if np.isfinite(least[m]):
+            if np.isfinite(self.least[m]):
                 # The natural sentence's own beginnings, as sentences, and then what is to be kept.
-                paces[m] = [*(judge.score(texts) + _RESERVE), least[m]]
+                paces[m] = [*(judge.score(texts) + _RESERVE), self.least[m]]
         return paces
 
     def _weights(self, log_lambda: FloatArray, least: FloatArray) -> FloatArray:
@@ -337,9 +301,8 @@ class Walk:
     ) -> BoolArray:
         """Return which words may come next, (R, V): not those that are there, but repeatable."""
         allowed = np.ones((len(beginnings), len(words)), dtype=np.bool_)
-        if position in self.masks:
-            allowed &= self.masks[position]
-        elif self.part is not None:
+        allowed &= self.masks[position]
+        if self.part is not None and position not in self.listed:
             allowed &= self.part[min(position, 1)]
         for row, written in enumerate(beginnings):
             for word in written:
@@ -390,26 +353,24 @@ class _Prepared:
     judged: bool
 
 
-def _begun(problem: Problem, proposal: WordReplacement, guide: str | None) -> dict[str, _Prepared]:
+def _mask(words: WordList, some: Sequence[str]) -> BoolArray:
+    """Return which words are among some, (V,)."""
+    mask = np.zeros(len(words), dtype=np.bool_)
+    mask[[words.index[word] for word in some if word in words.index]] = True
+    return mask
+
+
+def _begun(
+    problem: Problem, lists: tuple[WordList, WordList], stand_in: SentenceModel | None
+) -> dict[str, _Prepared]:
     """Return, by the name of each model, what is asked on the way."""
     every: dict[str, _Prepared] = {}
-    stand_in = None if guide is None else loaded(guide)
-    if stand_in is not None:
-        proposal = _known_to(proposal, stand_in)
-    place = Sentence(("", ""), ("", ""), ("", ""))
-    lists = proposal.words(place, 0), proposal.words(place, 1)
     for name, model in problem.by_name.items():
         exact = _prepared(model, lists, judged=False)
         by = exact or _prepared(stand_in or model, lists, judged=True)
         if by is not None:
             every[name] = by
     return every
-
-
-@lru_cache(maxsize=4)
-def _known_to(proposal: WordReplacement, model: SentenceModel) -> WordReplacement:
-    """Return the words that a further model knows, too; looked up once for many walks."""
-    return WordReplacement(proposal.vocabulary, (*proposal.models, model))
 
 
 @lru_cache(maxsize=8)

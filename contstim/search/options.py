@@ -172,13 +172,13 @@ class FluentOptions:
 
 
 @settings
-class LeftwardOptions:
-    """Options of `contstim.search.leftward.Leftward`.
+class LeftwardOptions(BoundedOptions):
+    """Options of `contstim.search.leftward.Leftward`, which has all of `bounded` as well.
 
     Attributes
     ----------
     walks
-        Walks for each natural sentence, on each side of a pair; eight at least in all.
+        Walks for each sentence.
     width
         Beginnings that are kept at each place.
     most_alike
@@ -189,7 +189,7 @@ class LeftwardOptions:
         The spec of a model that proposes in place of those that do not score from left to right.
     """
 
-    walks: Count = option(2, "walks for each natural sentence, on each side of a pair", "N")
+    walks: Count = option(2, "walks for each sentence that is written", "N")
     width: Count = option(24, "beginnings of sentences that are kept at each place", "N")
     most_alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
     part: Annotated[float, Field(gt=0, le=1)] = option(

@@ -18,10 +18,10 @@ import scipy  # which loads `optimize` at its first use
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.results import Synthesis
 from contstim.search.targets import Sides
-from contstim.text.diversity import ALWAYS, words_of
+from contstim.text.diversity import ALWAYS, ends_of, words_of
 
-#: Words at the beginning and at the end by which sentences are alike, and how many may be.
-ALIKE_WORDS, MOST_ALIKE = 3, 2
+#: How many sentences may begin, or end, alike (`ends_of`).
+MOST_ALIKE = 2
 
 # More than any loss can be, so that a place that is filled outweighs them.
 _FILLED = 1e6
@@ -162,10 +162,10 @@ class _Limits:
         for place, i in enumerate(chosen.tolist()):
             if i < 0:
                 continue
-            words, use = words_of(sentences[i]), (float(gains[place, i]), i)
-            alike[False, tuple(words[:ALIKE_WORDS])].append(use)
-            alike[True, tuple(words[-ALIKE_WORDS:])].append(use)
-            for word in {*words} if self._limited else ():
+            use = float(gains[place, i]), i
+            for end in ends_of(sentences[i]):
+                alike[end].append(use)
+            for word in {*words_of(sentences[i])} if self._limited else ():
                 having[self._groups[place], word].append(use)
         most = {kind: max(self._most[kind[0]], self._usual[kind]) for kind in having}
         for members, n in (

@@ -58,7 +58,7 @@ class ModelPair:
         InputError
             If the two are one and the same model.
         """
-        check_different("a pair needs two", (model_1.spec, model_2.spec))
+        check_different("a pair needs two", (model_1.name, model_2.name))
         known = bundled_vocabulary() if words is None else words
         return cls(model_1, model_2, WordReplacement(known, (model_1, model_2)))
 

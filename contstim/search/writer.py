@@ -185,8 +185,7 @@ class SentenceWriter:
     ) -> None:
         self.model, self.form, self.how = model, form, how
         self.repeatable = proposal.vocabulary.repeatable
-        place = Sentence(("", ""), ("", ""), ("", ""))
-        self.lists = (proposal.words(place, 0), proposal.words(place, 1))
+        self.lists = proposal.lists(form.words)
         begun = [(c, model.beginnings(*self.lists)) for c, model in tilting]
         self._tilting = [(c, beginnings) for c, beginnings in begun if beginnings is not None]
         #: Of the first and of later words, those that the writer would go on spelling.

@@ -16,6 +16,9 @@ from contstim.text.vocabulary import Vocabulary
 #: Sentences of a set that may have one word whatever their number.
 ALWAYS = 2
 
+#: Words at the beginning and at the end by which sentences are alike.
+ALIKE_WORDS = 3
+
 # A limit on words leaves at least so many of a vocabulary: first, and elsewhere.
 _LEAST = 20, 200
 
@@ -29,6 +32,12 @@ def words_of(sentence: str) -> list[str]:
     return [core for core in cores if any(c.isalnum() for c in core)]
 
 
+def ends_of(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
+    """Return the words with which a sentence begins, and ends: those by which two are alike."""
+    words = tuple(words_of(sentence))
+    return {(False, words[:ALIKE_WORDS]), (True, words[-ALIKE_WORDS:])}
+
+
 class WordLimit:
     """Which sentences of a set stay, and which are written again, so that no word comes too often.
 
@@ -36,9 +45,10 @@ class WordLimit:
     as it would be in if the set were the natural sentences themselves: "the" need not become rare.
     Sentences are written a few at a time, without the words that have come as often as they may,
     those counted that natural sentences still to come are likely to keep. Sentences that all the
-    same bring a word too often, or have come before, are written again; where in the end a word
-    is in too many, the last that got it are. Where too few words are left to write with, the
-    limit is doubled, and sentences may come twice.
+    same bring a word too often, or begin or end with the same three words as one before, not all
+    of them the natural sentence's, are written again; where in the end a word is in too many, the
+    last that got it are. Where too few words are left to write with, the limit is doubled, and
+    sentences may come twice.
 
     Parameters
     ----------
@@ -130,19 +140,19 @@ class WordLimit:
             Of each natural sentence, what was written; less than was asked for, if need be.
         """
         numbers, without = self._now
-        there = {text for texts, _ in self._kept.values() for text in texts}
+        stay = (text for texts, _ in self._kept.values() for text in texts)
+        there = {end for text in stay for end in ends_of(text)}
         refused, before = set[str](), len(self._kept)
         for number, texts in zip(numbers, written, strict=True):
             got = self._got(number, texts)
             over = {word for word, n in got.items() if n > self._room(word)}
             if self._enough:  # else the same would come again, without end
-                over.update(
-                    w for text in texts if text in there for w in words_of(text) if w in got
-                )
+                alike = {end for text in texts for end in ends_of(text)} & there
+                over.update(w for _, end in alike for w in end if w in got)
             if self._share < 1 and (over := over - without):
                 refused |= over
                 continue
-            there.update(texts)
+            there.update(end for text in texts for end in ends_of(text))
             self._kept[number] = texts, without
             self._count(number, texts)
         # What was refused is tried again once there are other sentences; else none would ever be.

@@ -1,12 +1,12 @@
 """Tests of `contstim.search.leftward`."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from contstim import Problem, SentenceModel, Vocabulary, WordList, load_model, synthesize
-from contstim.errors import InputError
 from contstim.models.recurrent import (
     NetworkConfig,
     RecurrentNetwork,
@@ -16,13 +16,16 @@ from contstim.models.recurrent import (
 from contstim.models.toy import TableModel
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
-from contstim.search.leftward import Ended, Leftward, Walk
+from contstim.search.leftward import Leftward, Walk
+from contstim.search.problem import Edits
+from contstim.search.sweeps import Search
 from contstim.search.targets import problem_of
-from contstim.search.writer import Form
+from contstim.text import Sentence
 
 LATER = [a + b for a in "bdfgk" for b in ("a", "e", "i", "o", "u", "an")]
 FIRST = ["The", "Some", "One"]
 VOCABULARY = Vocabulary(WordList.of(FIRST), WordList.of(LATER))
+LISTED = "unlisted"
 NATURAL = ["The ba de.", "Some ko fu.", "One gi ban."]
 EVERYTHING = 10**6
 
@@ -33,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[SentenceModel, Sen
     folder, made = tmp_path_factory.mktemp("networks"), []
     for seed, cell in enumerate(("lstm", "rnn")):
         config = NetworkConfig(cell, embedding=6, hidden=8)
-        words = TokenVocabulary((*FIRST, *LATER, "."))
+        words = TokenVocabulary((*FIRST, *LATER, LISTED, ",", "."))
         network = RecurrentNetwork.initial(config, words, seed)
         for tensor in network.weights.values():
             tensor.mul_(4.0)
@@ -46,47 +49,43 @@ def _proposal(models: tuple[SentenceModel, ...]) -> WordReplacement:
     return WordReplacement(VOCABULARY, models)
 
 
-def _pool(models: tuple[SentenceModel, SentenceModel], seed: int, **options: float) -> list[str]:
-    by, problem, proposal = Leftward(**options), Problem.pair(*models), _proposal(models)
-    form, rng = by.form(NATURAL), np.random.default_rng(seed)
-    return [
-        draft.sentence
-        for number in range(by.batches(len(NATURAL)))
-        for draft in by.batch(number, problem, proposal, form, NATURAL, rng)
-    ]
+def _walk(problem: Problem, natural: str, **options: object) -> Walk:
+    proposal = WordReplacement(VOCABULARY, tuple(problem.by_name.values()))
+    walk = Walk.of(Search(problem, proposal, Sentence.parse(natural), seed=0), Leftward(**options))
+    assert walk is not None
+    return walk
 
 
+@pytest.mark.parametrize("natural", [*NATURAL, "The ba, de fu.", "One gi"])
 def test_a_beam_of_full_width_finds_what_brute_force_finds(
-    models: tuple[SentenceModel, SentenceModel],
+    models: tuple[SentenceModel, SentenceModel], natural: str
 ) -> None:
-    problem, proposal = Problem.pair(*models), _proposal(models)
-    by = Leftward(most_alike=EVERYTHING)
-    every = [f"{a} {b} {c}." for a, b, c in product(FIRST, LATER, LATER) if b != c]
+    n, (first, *marks) = len(natural.split()), Sentence.parse(natural).after
+    every = [
+        " ".join(word + mark for word, mark in zip(words, (first, *marks), strict=True))
+        for words in product(FIRST, *[LATER] * (n - 1))
+        if len({*words}) == n
+    ]
     reject, accept = (model.score(every) for model in models)
-    for natural in NATURAL:
-        walk, least = Walk.of(problem, proposal, by.form(NATURAL), by, natural)
-        written = walk.written(3, ".", least, EVERYTHING)
-        kept = accept >= least[1]
-        best = int(np.where(kept, reject, np.inf).argmin())
-        assert len(written.words) == len(every)
-        assert written.sentence(0) == every[best]
-        scores = {every[i]: (reject[i], accept[i]) for i in range(len(every))}
-        by_walk = [written.sentence(i) for i in range(len(every))]
-        np.testing.assert_allclose(written.log_probs.T, [scores[s] for s in by_walk], atol=1e-4)
+    walk = _walk(Problem.pair(*models), natural, most_alike=EVERYTHING)
+    sentences, log_probs = walk.written(EVERYTHING)
+    assert len(sentences) == len(every)
+    best = int(np.where(accept >= walk.least[1], reject, np.inf).argmin())
+    assert str(sentences[0]) == every[best]
+    scores = {every[i]: (reject[i], accept[i]) for i in range(len(every))}
+    np.testing.assert_allclose(log_probs.T, [scores[str(s)] for s in sentences], atol=1e-4)
 
 
 def test_the_score_to_keep_is_that_of_the_problem(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
-    problem = problem_of(models[:1], models[1:], margin=2.0)
-    by = Leftward()
-    _, least = Walk.of(problem, _proposal(models), by.form(NATURAL), by, NATURAL[0])
+    walk = _walk(problem_of(models[:1], models[1:], margin=2.0), NATURAL[0])
     natural = float(models[1].score([NATURAL[0]])[0])
-    assert least[0] == -np.inf
-    assert least[1] == pytest.approx(natural - 2.0 + models[1].resolution)
+    assert walk.least[0] == -np.inf
+    assert walk.least[1] == pytest.approx(natural - 2.0 + models[1].resolution)
 
 
-def test_a_sentence_that_is_taken_keeps_the_constraints(
+def test_what_is_written_keeps_the_constraints_and_is_no_worse_than_the_walk(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     for natural in NATURAL:
@@ -96,92 +95,118 @@ def test_a_sentence_that_is_taken_keeps_the_constraints(
         reject, accept = (model.score([found.sentence, natural]) for model in models)
         assert accept[0] >= accept[1]
         assert found.loss == pytest.approx(reject[0] - reject[1], abs=1e-4)
-        assert found.loss <= 0
+        # Of so few words a walk with all of them finds the best sentence.
+        sentences, _ = _walk(Problem.pair(*models), natural).written(EVERYTHING)
+        best = synthesize(
+            natural,
+            reject=models[0],
+            accept=models[1],
+            vocabulary=VOCABULARY,
+            strategy=Leftward(width=EVERYTHING, most_alike=EVERYTHING, part=1.0, walks=1),
+        )
+        assert len(sentences) > 1
+        assert best.loss <= found.loss + 1e-4 < 1e-3
 
 
-def test_the_same_seed_writes_the_same_pool(models: tuple[SentenceModel, SentenceModel]) -> None:
-    assert _pool(models, 3, width=4) == _pool(models, 3, width=4)
-    assert _pool(models, 3, width=4) != _pool(models, 4, width=4)
+def test_the_same_seed_writes_the_same(models: tuple[SentenceModel, SentenceModel]) -> None:
+    longer = "The ba de fu gi ko do."
+    walk = _walk(Problem.pair(*models), longer)
+
+    def written(seed: int) -> list[str]:
+        part = walk.with_part(0.5, np.random.default_rng(seed))
+        return [str(sentence) for sentence in part.written(6)[0]]
+
+    assert written(3) == written(3)
+    assert written(3) != written(4)
 
 
-def test_sentences_of_a_walk_neither_begin_nor_end_alike(
+def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_with(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
-    by, problem, proposal = Leftward(width=20), Problem.pair(*models), _proposal(models)
-    longer = ["The ba de fu gi ko do."]
-    rng = np.random.default_rng(0)
-    drafts = by.batch(0, problem, proposal, by.form(longer), longer, rng)
-    words = [draft.sentence.rstrip(".").split() for draft in drafts]
-    assert len(words) > 1
-    assert all(len(w) == 7 and len(set(w)) == 7 for w in words)
-    for part in (slice(3), slice(-3, None)):
-        assert len({tuple(w[part]) for w in words}) == len(words)
+    vocabulary = Vocabulary(WordList.of(FIRST), WordList.of(LATER), frozenset({"fan"}))
+    search = Search(
+        Problem.pair(*models), WordReplacement(vocabulary, models), Sentence.parse(NATURAL[1]), 0
+    )
+    walk = Walk.of(search, Leftward())
+    assert walk is not None
+    for seed in range(5):
+        part = walk.with_part(0.1, np.random.default_rng(seed)).part
+        assert part is not None
+        later = {word for word, there in zip(LATER, part[1], strict=True) if there}
+        assert part[0][FIRST.index("Some")]
+        assert {"ko", "fu", "fan"} <= later
+        assert 20 <= len(later) <= 23
 
 
 def test_few_beginnings_end_in_one_word_or_begin_with_the_same_three(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
-    by = Leftward(most_alike=2)
-    longer = "The ba de fu gi."
-    walk, least = Walk.of(Problem.pair(*models), _proposal(models), by.form([longer]), by, longer)
-    words = walk.written(5, ".", least, 12).words
+    walk = _walk(Problem.pair(*models), "The ba de fu gi.", most_alike=2)
+    words = [sentence.words for sentence in walk.written(12)[0]]
+    assert len(words) > 2
     for part in (slice(3), slice(-1, None)):
         parts = [w[part] for w in words]
         assert max(map(parts.count, parts)) <= 2
 
 
-def test_words_that_are_to_stay_stay(models: tuple[SentenceModel, SentenceModel]) -> None:
-    form = Form(3, 3, words={1: ("ko", "fu")})
-    by, rng = Leftward(), np.random.default_rng(0)
-    drafts = by.batch(0, Problem.pair(*models), _proposal(models), form, NATURAL, rng)
-    assert drafts
-    assert {draft.sentence.split()[1] for draft in drafts} <= {"ko", "fu"}
-
-
-def test_length_and_mark_are_those_of_the_natural_sentence(
+def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
-    natural = ["The ba de.", "Some ko fu de.", "One gi"]
-    by, rng = Leftward(), np.random.default_rng(0)
-    form = by.form(natural)
-    assert (form.shortest, form.longest, form.marks) == (2, 4, (".",))
-    for number, sentence in enumerate(natural):
-        for draft in by.batch(number, Problem.pair(*models), _proposal(models), form, natural, rng):
-            assert len(draft.sentence.split()) == len(sentence.split())
+    proposal = _proposal(models)
+    few = proposal.without({"ba", "fu", "some"})
+    problem, natural = Problem.pair(*models), Sentence.parse(NATURAL[2])
+    by = Leftward(most_alike=EVERYTHING)
+    walks = [Walk.of(Search(problem, own, natural, 0), by) for own in (proposal, few)]
+    whole, barred = (walk for walk in walks if walk is not None)
+    assert barred.begun[0] is whole.begun[0]
+    written = [sentence.words for sentence in barred.written(EVERYTHING)[0]]
+    assert len(written) == 2 * 28 * 27
+    assert not {word for words in written for word in words} & {"ba", "fu", "Some"}
+
+
+def test_words_that_are_listed_or_stay_are_written_though_the_vocabulary_has_them_not(
+    models: tuple[SentenceModel, SentenceModel],
+) -> None:
+    problem = Problem.pair(*models)
+    edits = Edits(None, (2,), (), ((1, (LISTED, "ko", "unheardof")),))
+    walk = _walk(replace(problem, edits=edits), f"The ba {LISTED} fu.", part=0.1)
+    sentences = walk.with_part(0.1, np.random.default_rng(0)).written(EVERYTHING)[0]
+    # "unlisted" stays at one place, and so may not come at the other.
+    assert {sentence.words[1:3] for sentence in sentences} == {("ko", LISTED)}
+    edits = Edits(None, (), (), ((1, (LISTED, "ko", "unheardof")),))
+    sentences = _walk(replace(problem, edits=edits), "The ba de fu.").written(EVERYTHING)[0]
+    assert {sentence.words[1] for sentence in sentences} == {LISTED, "ko"}
 
 
 def test_guides_propose_and_scores_decide(models: tuple[SentenceModel, SentenceModel]) -> None:
     table = TableModel([*FIRST, *LATER], seed=1)
     assert table.beginnings(VOCABULARY.first, VOCABULARY.elsewhere) is None
-    by = Leftward(guide=models[1].spec, most_alike=EVERYTHING)
-    assert by.models == (models[1].spec,)
-    problem, proposal = Problem.pair(models[0], table), _proposal((models[0], table))
+    options = {"guide": models[1].spec, "most_alike": EVERYTHING}
+    assert Leftward(**options).models == (models[1].spec,)
     for natural in NATURAL:
-        walk, least = Walk.of(problem, proposal, by.form(NATURAL), by, natural)
+        walk = _walk(Problem.pair(models[0], table), natural, **options)
         assert list(walk.judges) == [1]
-        written = walk.written(3, ".", least, EVERYTHING)
-        every = [written.sentence(i) for i in range(len(written.words))]
+        sentences, log_probs = walk.written(EVERYTHING)
+        every = [str(sentence) for sentence in sentences]
         accept = table.score(every)
-        np.testing.assert_allclose(written.log_probs[1], accept)
-        reject = np.where(accept >= least[1], models[0].score(every), np.inf)
+        np.testing.assert_allclose(log_probs[1], accept)
+        reject = np.where(accept >= walk.least[1], models[0].score(every), np.inf)
         assert every[0] == every[int(reject.argmin())]
 
 
-def test_without_a_guide_some_model_must_score_from_left_to_right() -> None:
+@pytest.mark.parametrize("edits", [Edits(), Edits(2)])
+def test_where_nothing_can_be_written_it_is_the_climb_alone(
+    models: tuple[SentenceModel, SentenceModel], edits: Edits
+) -> None:
     tables = TableModel([*FIRST, *LATER], 1), TableModel([*FIRST, *LATER], 2)
-    by, rng = Leftward(), np.random.default_rng(0)
-    with pytest.raises(InputError) as refused:
-        by.batch(0, Problem.pair(*tables), _proposal(tables), by.form(NATURAL), NATURAL, rng)
-    assert str(refused.value) == (
-        "none of table:1?exact=all and table:2?exact=all knows what may follow a beginning; give a "
-        "guide, a model that proposes for them"
-    )
-
-
-def test_unlike_sentences_are_the_best_of_those_that_are_alike() -> None:
-    words = [("A", "b", "c", "d"), ("a", "b", "c", "e"), ("F", "g", "h", "i"), ("J", "g", "h", "i")]
-    written = Ended(words, "!", np.zeros((1, 4)))
-    assert list(written.unlike()) == ["A b c d!", "F g h i!"]
+    # Tables propose nothing; and where few words may change, nothing is written anew.
+    problem = replace(Problem.pair(*(models if edits.most else tables)), edits=edits)
+    for natural in NATURAL:
+        both = [
+            synthesize(natural, problem=problem, vocabulary=VOCABULARY, strategy=strategy)
+            for strategy in ("leftward", "bounded")
+        ]
+        assert both[0].sentence == both[1].sentence
 
 
 def test_an_exhaustive_climb_finds_what_it_did(

@@ -15,9 +15,11 @@ from contstim.models.base import SentenceModel
 from contstim.models.beginnings import Beginnings, ScoredBeginnings
 from contstim.models.toy import TableModel
 from contstim.search import fluent
+from contstim.search.candidates import WordReplacement
 from contstim.search.fluent import Fluent
-from contstim.search.leftward import Leftward
+from contstim.search.leftward import Leftward, Walk
 from contstim.search.problem import Edits
+from contstim.search.sweeps import Search
 from contstim.text import Sentence, WordList
 
 NATURAL = ["The dog saw the cat.", "Big fish ate the man.", "Dog ran."]
@@ -45,7 +47,7 @@ FLUENT = Fluent(begun=24, rows=8, ends=0.0, least=0.0, prompt=0)
 def problems(draw: st.DrawFn) -> Problem:
     """Return a problem of a pair or of sets, with or without floors and edits."""
     one, two, three = (model.spec for model in draw(st.permutations(MODELS)))
-    margin = draw(st.sampled_from([0.0, 0.5]))
+    margin = draw(st.sampled_from([0.0, 0.5, 9.0]))
     rejecting = draw(st.sampled_from([Fall((one,)), LeastFall((one, two), (1.0, 2.0))]))
     accepted = [Accepted(three, margin)]
     if two not in rejecting.models and draw(st.booleans()):
@@ -57,7 +59,8 @@ def problems(draw: st.DrawFn) -> Problem:
     listed = draw(st.lists(st.sampled_from(LOWER), min_size=2, max_size=4, unique=True))
     words = ((1, tuple(listed)),) if 1 not in fixed and draw(st.booleans()) else ()
     changed = (1,) if 1 not in fixed and draw(st.booleans()) else ()
-    edits = Edits(draw(st.sampled_from([None, None, 2])), tuple(fixed), changed, words)
+    most = draw(st.sampled_from([None, max(1, len(changed)), 2]))
+    edits = Edits(most, tuple(fixed), changed, words)
     names = {*rejecting.models, *(constraint.model for constraint in accepted)}
     return Problem(tuple(m for m in MODELS if m.spec in names), rejecting, tuple(accepted), edits)
 
@@ -110,12 +113,12 @@ def test_all_that_is_wanted_is_kept_afresh(strategy: Fluent | Leftward) -> None:
 
 
 def test_scored_later_is_scored_along_the_way() -> None:
-    # A pool written by one side only, then scored under a model that had no part in it.
-    by, form = Leftward(width=6), Leftward().form(NATURAL)
+    # Sentences written by one side only, then scored under a model that had no part in it.
     problem = Problem.pair(MODELS[0], MODELS[1])
-    proposal = fluent.WordReplacement(VOCABULARY, tuple(MODELS))
-    rng = np.random.default_rng(0)
-    drafts = [d.sentence for d in by.batch(0, problem, proposal, form, NATURAL, rng)]
+    proposal = WordReplacement(VOCABULARY, tuple(MODELS))
+    walk = Walk.of(Search(problem, proposal, Sentence.parse(NATURAL[1]), 0), Leftward())
+    assert walk is not None
+    drafts = [str(sentence) for sentence in walk.written(6)[0]]
     assert drafts
     for model in MODELS:
         begun = model.beginnings(*(proposal.words(Sentence.parse("a a"), p) for p in (0, 1)))

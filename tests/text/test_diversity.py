@@ -84,7 +84,7 @@ def test_words_go_to_the_first_and_stay_where_they_were() -> None:
     natural = [f"A {word}" for word in WORDS[-10:]]
     limit = WordLimit(natural, 1, 0.1, VOCABULARY)
     assert limit.next() == ([*range(8)], frozenset())
-    bring = ["A pot", "The pot", "The pot.", "The pot!"]
+    bring = ["A pot", "The pot", "One pot.", "No pot!"]
     limit.take([[text] for text in (*bring, *natural[4:8])])
     # "pot" has come twice; the third sentence to bring it, and the fourth, are to do without.
     assert limit.next() == ([2, 3, 8, 9], {"pot"})
@@ -99,6 +99,17 @@ def test_a_sentence_is_not_written_twice() -> None:
     limit.next()
     limit.take([["x y"], ["x y"], ["x e"]])
     assert limit.next() == ([1], {"x", "y"})
+
+
+def test_sentences_neither_begin_nor_end_with_the_same_three_words() -> None:
+    limit = WordLimit([f"{n} was a very long day" for n in "abcde"], 1, 0.9, VOCABULARY)
+    limit.next()
+    texts = ["A pot of red ink was", "A pot of cat is good", "The man had red, ink was!"]
+    limit.take([[text] for text in (*texts, "d was a very long day", "E was a very old day")])
+    # Of what begins, or ends, as another sentence does the words are barred that did not stay.
+    assert limit.next() == ([1, 2], {"a", "pot", "of", "red", "ink"} - {"a"})
+    limit.take([["My cup of cat is good"], ["The man had blue ink was"]])
+    assert limit.next()[0] == []
 
 
 def test_where_words_are_few_the_limit_is_doubled() -> None:

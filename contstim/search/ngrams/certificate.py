@@ -240,10 +240,10 @@ def check_bounded(models: Iterable[SentenceModel], sentences: Iterable[str] = ()
         table = model.back_off()
         if table is None:
             raise InputError(
-                f"{model.spec!r} has no certificate: its scores are no sums over a file's n-grams; "
+                f"{model.name!r} has no certificate: its scores are no sums over a file's n-grams; "
                 "leave the certificate out"
             )
-        tables[model.spec] = table
+        tables[model.name] = table
     (first, first_table), *others = tables.items()
     for sentence, (name, other) in itertools.product(sentences, others):
         try:
