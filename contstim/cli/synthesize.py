@@ -61,6 +61,9 @@ from contstim.text import pool, read_sentences
 from contstim.text.diversity import diversity_line
 from contstim.text.words import WordOptions
 
+# For how many seconds work is tried that is to say what it costs.
+_TRIED = 10
+
 
 def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
@@ -79,7 +82,7 @@ def configure(parser: CommandParser) -> None:
         f"what is wanted of the models of --model: {summaries}",
         choices=SYNTHESIS_TARGETS,
     )
-    parser.add("--model SPEC", "a compared model, for --target", several=True)
+    parser.add("--model [NAME=]SPEC", "a compared model, for --target", several=True)
     parser.add_fields(SynthesisOptions, "reference", "loss", "margin", "floors", "most_changes")
     parser.add_fields(SynthesisOptions, "fixed", "changed", "certificate")
     what = "the words that may stand at a position"
@@ -95,6 +98,11 @@ def configure(parser: CommandParser) -> None:
         default=1,
     )
     add_executor(parser)
+    parser.add(
+        "--cost",
+        f"work for {_TRIED} seconds, say what all will take, and stop; the same command without "
+        "it goes on",
+    )
     add_vocabulary(parser)
     parser.add_seed()
     parser.add_out()
@@ -133,17 +141,19 @@ def run(args: argparse.Namespace) -> int:
     with executor_of(args) as executor:
         if is_file:
             with resumable():
-                report = write_synthesis(plan, Path(args.out), executor)
+                report = write_synthesis(plan, Path(args.out), executor, tried=tried(args))
         else:
             with write_output(args.out) as file:
                 printer = _Printer(file)
-                report = write_synthesis(plan, None, executor, printer.show)
+                report = write_synthesis(plan, None, executor, printer.show, tried=tried(args))
                 printer.finish()
     if report.is_old:
         tell(f"{args.out}: up to date")
         return 0
     if report.failed:
         return told_failed(report.failed)
+    if tell_left(report):
+        return 0
     if report.asked is not None:
         opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
         tell(
@@ -155,6 +165,25 @@ def run(args: argparse.Namespace) -> int:
     if len(report.rows) > 1:
         tell(diversity_line(*written_and_natural(report.rows)))
     return 0
+
+
+def tried(args: argparse.Namespace) -> float | None:
+    """Return after how many seconds to stop, where it is only to be said what the work costs."""
+    return _TRIED if args.cost else None
+
+
+def tell_left(report: SynthesisReport) -> bool:
+    """Say what work that was tried still takes; return whether anything is left of it."""
+    if (left := report.left) is None:
+        return False
+    needs = "how long the others take is not known yet"
+    if (seconds := left.seconds_left) is not None:
+        time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+        needs = f"the others take about {time} of one worker"
+    tell(
+        f"{left.done} of {left.tasks} tasks done; {needs}. The same command without --cost goes on"
+    )
+    return True
 
 
 def tell_pool(report: SynthesisReport) -> None:

@@ -50,11 +50,14 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("a pool takes a while to write; give --out FILE, so that it can be kept")
     refuse_overwriting(args.out, [args.sentences, args.vocabulary])
     with executor_of(args) as executor, resumable():
-        report = write_synthesis(plan, Path(args.out), executor, stage=POOL)
+        report = write_synthesis(
+            plan, Path(args.out), executor, stage=POOL, tried=synthesize.tried(args)
+        )
     if report.is_old:
         tell(f"{args.out}: up to date")
         return 0
     if report.failed:
         return synthesize.told_failed(report.failed)
-    synthesize.tell_pool(report)
+    if not synthesize.tell_left(report):
+        synthesize.tell_pool(report)
     return 0

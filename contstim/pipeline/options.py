@@ -295,5 +295,5 @@ class SynthesisOptions(StageOptions):
                 if surfaces and not model.knows(surfaces).any():
                     raise InfeasibleError(
                         f"none of the {len(words)} words listed for position {position} is known "
-                        f"to {model.spec}; list words it knows"
+                        f"to {model.name}; list words it knows"
                     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from contstim.pipeline.syntheses import Syntheses
-from contstim.pipeline.tasks import WriteTask, score_tasks
+from contstim.pipeline.tasks import ScoreTask, WriteTask, score_tasks
 from contstim.pipeline.work import Task
 from contstim.search import STRATEGIES
 from contstim.search.fluent import PooledStrategy
@@ -87,8 +88,7 @@ class PooledSyntheses(Syntheses):
 
     @cached_property
     def _more(self) -> list[str]:
-        few = self.how.prompts and len(self.run.sentences) < _ENOUGH
-        return pool() if few else []
+        return pool() if len(self.run.sentences) < _ENOUGH else []
 
     def drafts(self) -> dict[str, Mapping[str, Any]]:
         """Return what is written, by sentence, each once, as far as it is there."""
@@ -144,6 +144,24 @@ class PooledSyntheses(Syntheses):
             for _ in range(self.options.per_sentence)
             for sides in self.options.sides_of(goal)
         ]
+
+    def later(self) -> float:
+        """Return the seconds of scoring what is still to be written, as natural ones were scored.
+
+        What is written is taken to go on as it began; 0 when all is.
+        """
+        store, writing = self.run.store, self.writing()
+        left = len(store.left(writing))
+        if not 0 < left < len(writing):
+            return 0.0
+        sentences = len(self.drafts()) * len(writing) / (len(writing) - left)
+        by_model = defaultdict[str, list[ScoreTask]](list)
+        for task in self.scoring():
+            by_model[task.model.name].append(task)
+        return sentences * sum(
+            sum(store.seconds(tasks)) / sum(len(task.sentences) for task in tasks)
+            for tasks in by_model.values()
+        )
 
     def notes(self) -> dict[str, Any]:
         """Return how many sentences there are, and how many keep each constraint."""

@@ -297,13 +297,14 @@ class StageStatus:
     stage
         Its name.
     tasks, done
-        Numbers of its tasks; 0 for a stage that only makes its table.
+        Numbers of its tasks, at least, as far as is known; 0 for a stage that only makes its table.
     failed
         Errors of tasks that were given up.
     table
         ``up to date``, ``out of date`` or ``not made``.
     seconds_left
-        Of one worker, by the mean of the tasks done; None if not known.
+        Of one worker, by the mean of the tasks done and what is known to follow from them; None
+        if not known.
     """
 
     stage: str
@@ -350,10 +351,11 @@ def run_status(
         for path in sorted((store.folder / "locks").glob("*.lock"))
         if (holder := holder_of(path)) is not None
     ]
-    return [_status(stage, run) for stage in stages_of(plan)], who
+    return [status_of(stage, run) for stage in stages_of(plan)], who
 
 
-def _status(stage: Stage, run: Run) -> StageStatus:
+def status_of(stage: Stage, run: Run) -> StageStatus:
+    """Say how far a stage of a run is."""
     tasks = stage.tasks(run)
     left = run.store.left(tasks)
     errors = [f"{task}: {error}" for task in left if (error := run.store.error(task))]
@@ -364,9 +366,11 @@ def _status(stage: Stage, run: Run) -> StageStatus:
         table = "up to date"
     elif run.table(stage).path.exists():
         table = "out of date"
-    seconds = statistics.fmean(times) * len(left) if times else None
-    done = len(tasks) - len(left)
-    return StageStatus(stage.name, len(tasks), done, tuple(errors), table, seconds)
+    done, number = len(tasks) - len(left), len(tasks)
+    if left:
+        number = max(number, stage.expected(run))
+    seconds = statistics.fmean(times) * (number - done) + stage.later(run) if times else None
+    return StageStatus(stage.name, number, done, tuple(errors), table, seconds)
 
 
 _SCRIPT = """\

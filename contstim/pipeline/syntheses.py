@@ -152,6 +152,10 @@ class Syntheses:
         names = {spec: self.run.every[spec].name for spec in sides.models}
         return replace(sides.named(names), scales=scales)
 
+    def later(self) -> float:
+        """Return the seconds of one worker that tasks will take of which none is known yet."""
+        return 0.0
+
     def notes(self) -> dict[str, Any]:
         """Return what is to be noted of the syntheses besides their rows."""
         return {}

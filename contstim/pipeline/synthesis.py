@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from typing import Any
 from contstim.errors import InfeasibleError, InputError, OutputError, shortened
 from contstim.files import LockedError, remove
 from contstim.pipeline import Executor
-from contstim.pipeline.running import begun
+from contstim.pipeline.running import StageStatus, begun, status_of
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS, SynthesisStage
 from contstim.pipeline.work import RunStore, StageTable, Task
@@ -43,6 +44,8 @@ class SynthesisReport:
         place, keep each constraint.
     is_old
         Whether the file was there already, made of the same; then it has the rows.
+    left
+        Where the work was only tried, how far it is and what the rest will take.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -51,6 +54,7 @@ class SynthesisReport:
     pool: int | None = None
     keeping: dict[str, float] = field(default_factory=dict)
     is_old: bool = False
+    left: StageStatus | None = None
 
 
 def write_synthesis(
@@ -59,6 +63,7 @@ def write_synthesis(
     executor: Executor,
     show: Callable[[Row], None] = lambda row: None,
     stage: SynthesisStage = SYNTHESIS,
+    tried: float | None = None,
 ) -> SynthesisReport:
     """Write synthetic sentences, or go on with it.
 
@@ -74,6 +79,8 @@ def write_synthesis(
         Whose table is written: that of the syntheses, or of the pool they are chosen from.
     show
         Called with each row as soon as it and those before are there.
+    tried
+        After how many seconds to stop, one task being done at least; None: not before the end.
 
     Raises
     ------
@@ -111,10 +118,16 @@ def write_synthesis(
                 for row in rows:
                     show(row)
 
-        for _ in engine.run(stage.name, lambda: stage.tasks(run), syntheses.number):
+        begun_at = time.monotonic()
+        for _ in engine.run(stage.name, lambda: stage.tasks(run), stage.expected(run)):
             show_new()
+            if tried is not None and time.monotonic() - begun_at >= tried:
+                break
         show_new()
         report.failed = engine.failed
+        if tried is not None and run.store.left(stage.tasks(run)):
+            report.left = status_of(stage, run)
+            return report
         text, notes = stage.make(run)
         report.asked = notes.get("asked")
         report.pool, report.keeping = notes.get("pool"), notes.get("keeping", {})

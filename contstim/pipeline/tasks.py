@@ -231,7 +231,7 @@ class WriteTask(Task):
         with torch_threads(worker.context.threads):
             problem = self.sides.problem(models)
             drafts = how.batch(self.batch, problem, proposal, self.form, self.natural, rng)
-        resolution = {model.spec: model.resolution for model in models}
+        resolution = {model.name: model.resolution for model in models}
         return {"drafts": [asdict(draft) for draft in drafts], "resolution": resolution}
 
     def __str__(self) -> str:

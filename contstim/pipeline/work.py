@@ -70,8 +70,8 @@ class ModelRecord:
 
     @property
     def name(self) -> str:
-        """The canonical spec, by which tables call the model."""
-        return str(self.description["spec"])
+        """What tables call the model: the name it was given, or else its canonical spec."""
+        return ModelSpec.parse(self.given).name or str(self.description["spec"])
 
 
 def model_on_processor(spec: str) -> SentenceModel:

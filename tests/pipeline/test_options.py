@@ -49,7 +49,7 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
         (GOOD + "[synthesis]\nstrategy = 'bounde'\n", "did you mean 'bounded'"),
         (
             GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n",
-            "goes with the strategy 'beam' or 'bounded' or 'infill', not",
+            "goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not",
         ),
         (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "inputs=3 goes with the strategy"),
         (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),

@@ -23,7 +23,7 @@ from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.written import POOL
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import WriteTask
-from contstim.pipeline.work import Worker
+from contstim.pipeline.work import RunStore, Worker
 from contstim.selection.scores import read_scores
 from contstim.text.diversity import words_of
 from contstim.text.vocabulary import bundled_vocabulary
@@ -129,3 +129,25 @@ def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_pa
         assert scores == pytest.approx([float(row["log_prob"]) for row in of_model], abs=1e-6)
         assert len(of_model) == report.pool + len(STARTS)
     assert read_scores(out).shape == (report.pool + len(STARTS), 2)
+
+
+def test_what_it_costs_is_said_after_a_task(
+    plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, out = tmp_path / "tried.csv", tmp_path / "out.csv"
+    monkeypatch.setattr(RunStore, "seconds", lambda self, tasks: [10.0 for _ in tasks])
+    left = write_synthesis(plan, tried, InProcess(), tried=0.0).left
+    assert left is not None
+    assert not tried.exists()
+    assert (left.done, left.tasks) == (1, 4)  # 64 sentences are begun, 32 at a time, a side each
+    assert left.seconds_left is not None
+    # Four natural sentences took each of three models ten seconds; what a batch wrote are some
+    # dozens, and four batches are as many each.
+    drafts = (left.seconds_left - 3 * 10) / 3 / (10 / len(STARTS)) / 4
+    assert drafts == pytest.approx(round(drafts))
+    monkeypatch.undo()
+    assert write_synthesis(plan, tried, InProcess()).left is None
+    write_synthesis(plan, out, InProcess())
+    assert tried.read_bytes() == out.read_bytes()
+    batch = write_synthesis(plan, tried, InProcess(), tried=0.0)
+    assert batch.is_old

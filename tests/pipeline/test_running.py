@@ -26,7 +26,7 @@ from contstim.pipeline import InProcess, TaskResults
 from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import _alone, read_study_plan, run_status, run_study
-from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.pipeline.stages.set import SetOptions
@@ -412,6 +412,30 @@ def test_two_specs_of_one_model_are_refused(study: StudyPlan) -> None:
     twice = (study.models[1], study.models[1] + "&case=keep")
     with pytest.raises(InputError, match="keep one"):
         begin(replace(study, models=twice))
+
+
+def test_a_plan_names_its_models_and_calls_them_so(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    text = """
+models = ["one=contstim:bigram", "two=contstim:unigram"]
+[study]
+name = "named"
+[sentences]
+limit = 2
+[synthesis]
+strategy = "beam"
+pairs = [["two", "one"]]
+floors = ["one >= natural-60"]
+"""
+    plan.write_text(text, "utf-8")
+    assert main(["run", str(plan)]) == 0
+    out = tmp_path / "runs" / "named"
+    assert set(_read(out / "scores.csv")["model"]) == {"one", "two"}
+    pairs = _read(out / "synthesized.csv")[["model_1", "model_2"]].drop_duplicates()
+    assert pairs.to_numpy().tolist() == [["two", "one"]]
+    assert '"spec": "contstim:bigram"' in (out / "plan.json").read_text("utf-8")
+    with pytest.raises(InputError, match="^two models are called 'one'; give each a name of its"):
+        StudyPlan(("one=contstim:bigram", "one=contstim:unigram"), StudyOptions("x"))
 
 
 def test_results_that_nobody_can_see_are_an_error(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from contstim.errors import InputError
 from contstim.files import digest_of
+from contstim.models import split_name
 from contstim.models.cache import CachedScore, versions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
@@ -112,7 +113,8 @@ class StudyPlan:
     Attributes
     ----------
     models
-        Specs of M >= 2 models; every two of them are a pair, the earlier being model 1.
+        Specs of M >= 2 models; every two of them are a pair, the earlier being model 1. With
+        ``NAME=SPEC`` tables call a model NAME, and so may the plan's other tables.
     study, sentences, vocabulary
         The tables that no stage owns.
     stages
@@ -140,6 +142,10 @@ class StudyPlan:
         for spec in self.models:
             if self.models.count(spec) > 1:
                 raise InputError(f"models lists {spec!r} twice; keep one of them")
+        names = [name for spec in (*self.models, *self.further) if (name := _name(spec))]
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"two models are called {name!r}; give each a name of its own")
 
     def get(self, kind: type[Options]) -> Options | None:
         """Return the plan's table of a kind, or None."""
@@ -165,11 +171,17 @@ class StudyPlan:
     def further(self) -> tuple[str, ...]:
         """The specs of models that stages name and the study does not compare."""
         named = (spec for options in self.stages for spec in getattr(options, "further", ()))
-        return tuple(dict.fromkeys(spec for spec in named if spec not in self.models))
+        known = {*self.models, *map(_name, self.models)}
+        return tuple(dict.fromkeys(spec for spec in named if spec not in known))
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the model pairs, as given in the file, in order."""
         return list(itertools.combinations(self.models, 2))
+
+
+def _name(spec: str) -> str:
+    """Return the name that a spec as given begins with, or nothing."""
+    return split_name(spec)[0]
 
 
 @dataclass(eq=False)
@@ -201,8 +213,9 @@ class Run:
 
     @property
     def every(self) -> dict[str, ModelRecord]:
-        """All models, by spec as given: those compared first."""
-        return {**self.models, **self.further}
+        """All models, by spec as given: those compared first, and by the names they were given."""
+        there = {**self.models, **self.further}
+        return {**there, **{name: m for spec, m in there.items() if (name := _name(spec))}}
 
     @classmethod
     def of(
@@ -344,6 +357,14 @@ class Stage(ABC):
     def tasks(self, run: Run) -> list[Task]:
         """Return the tasks, as far as they are known from those that are finished."""
         return []
+
+    def expected(self, run: Run) -> int:
+        """Return how many tasks there will be at least, where they are known a few at a time."""
+        return 0
+
+    def later(self, run: Run) -> float:
+        """Return the seconds of one worker that tasks will take of which none is known yet."""
+        return 0.0
 
     @abstractmethod
     def inputs(self, run: Run) -> Any:

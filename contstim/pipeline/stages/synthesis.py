@@ -90,6 +90,14 @@ class SynthesisStage(Stage):
             syntheses.check_starts()
         return syntheses.tasks()
 
+    def expected(self, run: Run) -> int:
+        """Return how many syntheses there are, or how many batches are written, at least."""
+        return self.of(run).number
+
+    def later(self, run: Run) -> float:
+        """Return how long what is written takes to be scored, by what is known of it so far."""
+        return self.of(run).later()
+
     def inputs(self, run: Run) -> Any:
         """Return the finished tasks."""
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]

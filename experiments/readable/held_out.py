@@ -1,0 +1,55 @@
+"""Ask how well numbers of a language model tell sentences that read as English, sheet by sheet.
+
+    python experiments/readable/held_out.py verdicts.csv
+
+The file has the columns sheet, sentence and reads (1 yes, 0 no). Of each sheet is printed the area
+under the curve of the number that is best on the other sheets, and those of all numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from contstim import load_model
+from contstim.search.targets import readable
+
+
+def area(values: np.ndarray, reads: np.ndarray) -> float:
+    """Return how often a sentence that reads as English has the higher value, ties half."""
+    n = int(reads.sum())
+    ranks = rankdata(values)[reads]
+    return float((ranks.sum() - n * (n + 1) / 2) / (n * (len(reads) - n)))
+
+
+def numbers(sentences: list[str]) -> dict[str, np.ndarray]:
+    """Return what the model of the floor `readable` says of sentences, (S,) each."""
+    spec = readable().model
+    said = {
+        name: load_model(spec.replace("=reading", f"={name}")).score(sentences)
+        for name in ("reading", "end", "worst")
+    }
+    return {**said, "mean of a word": said["reading"] - said["end"]}
+
+
+def main() -> None:
+    """Print the areas."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("verdicts")
+    table = pd.read_csv(parser.parse_args().verdicts)
+    reads = table["reads"].to_numpy(dtype=bool)
+    said = numbers(list(table["sentence"]))
+    for sheet in sorted(table["sheet"].unique()):
+        here = (table["sheet"] == sheet).to_numpy()
+        elsewhere = {name: area(values[~here], reads[~here]) for name, values in said.items()}
+        best = max(elsewhere, key=elsewhere.__getitem__)
+        areas = {name: area(values[here], reads[here]) for name, values in said.items()}
+        every = ", ".join(f"{name} {value:.3f}" for name, value in areas.items())
+        print(f"sheet {sheet} ({here.sum()}): {areas[best]:.3f} by {best!r}; {every}")
+
+
+if __name__ == "__main__":
+    main()
