@@ -1,7 +1,9 @@
 """Reading the text files and tables that people have; the columns of tables, and their CSV.
 
 Text is UTF-8, with a byte-order mark or without, gzip-compressed by the file's ending, and ``-`` is
-standard input, wherever a file is read.
+standard input, wherever a file is read. Cells of a table may be separated by commas, semicolons or
+tabs, which its header tells. A spreadsheet or Parquet file is read as the CSV of its cells, by
+whatever reads lines.
 
 Spreadsheets compute a cell that begins like a formula, and some programs stop reading at a control
 character. Tables that hold what others typed are therefore written with `neutral_text`, which
@@ -15,10 +17,12 @@ import gzip
 import io
 import re
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, cast
@@ -33,6 +37,8 @@ SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
 #: What `contstim score` adds from each model's `ScoreKind`: the unit, and ``higher`` or ``lower``
 #: for which of two scores is that of the more acceptable sentence.
 KIND = ("unit", "better")
+#: The column of a table of scores that has the specs of models, which may be called otherwise.
+SPEC = "spec"
 
 #: One row per trial and participant; `rating` is negative where sentence 1 was chosen.
 CHOICES = (
@@ -68,6 +74,21 @@ _TEXT = frozenset({"sentence", "model", *TRIPLETS[:5]})
 
 #: What stands for no number.
 MISSING = ("", "NA", "NaN", "nan", "None", "null")
+
+# What may stand between cells, and what messages call it.
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_COMMA_NUMBER = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
+# Files that no free library reads as it is, and how they become ones that can be read.
+_EXPORTED = {
+    ".sav": "in SPSS with File > Save As > CSV, or in R with write.csv(haven::read_sav(...))",
+    ".rds": "in R with write.csv(readRDS(...))",
+    ".xls": "as .xlsx or CSV",
+    ".ods": "as .xlsx or CSV",
+}
+_PACKAGES = {".xlsx": "openpyxl", ".parquet": "pyarrow", ".pq": "pyarrow"}
+
+#: Endings of files that are tables, not lists with an entry a line.
+TABLES = (".csv", ".tsv", *_PACKAGES)
 
 _BOM = "\ufeff"
 # More is no line of a text or table: what a small compressed file may swell to.
@@ -121,7 +142,11 @@ def read_table(
     *,
     cells: Literal["typed", "text", "guessed"] = "typed",
 ) -> pd.DataFrame:
-    """Read a table: CSV, TSV if the name has the ending ``.tsv``, or Parquet.
+    """Read a table: cells between commas, semicolons or tabs, as .xlsx or as Parquet.
+
+    Of a spreadsheet it is the first sheet. Where cells are separated by semicolons or tabs, a
+    column that holds nothing but numbers, some of them with a decimal comma, gets decimal points.
+    What was so decided is said on standard error, in one line.
 
     Parameters
     ----------
@@ -130,7 +155,7 @@ def read_table(
     columns
         Columns that it must have.
     cells
-        What the cells of a CSV or TSV file are. ``typed``: numbers in columns that hold nothing
+        What the cells are. ``typed``: numbers in columns that hold nothing
         else, otherwise text, be it ``null`` or ``12``; the first column and those of sentences
         and models are always text. ``text``: all text, empty ones missing. ``guessed``: what
         pandas takes them for, for data of other programs.
@@ -140,30 +165,52 @@ def read_table(
     InputError
         If the file cannot be read or lacks a column; the message names file and place.
     MissingExtraError
-        If the file is Parquet and pyarrow is not installed.
+        If the package that reads such a file, openpyxl or pyarrow, is not installed.
     """
     name = source_name(path)
-    if str(path).endswith((".parquet", ".pq")):
-        table = _read_parquet(path)
-    else:
-        table = _parse(name, path, cells)
+    table = _parse(name, path, cells)
     require_columns(table, columns, name)
     return table
 
 
-def _read_parquet(path: str | PathLike[str]) -> pd.DataFrame:
+def _text_of(path: str | PathLike[str], package: str) -> str:
+    """Return the CSV of a spreadsheet's first sheet, or of a Parquet file."""
     import pandas as pd  # half a second, which commands that read lines of text need not wait
 
     try:
-        return pd.read_parquet(path)
+        if package == "pyarrow":
+            return table_text(pd.read_parquet(path))
+        with pd.ExcelFile(path, engine="openpyxl") as book:
+            first, *others = book.sheet_names
+            table = pd.read_excel(book, dtype=object, na_values=[""], keep_default_na=False)
     except ImportError as error:
         raise MissingExtraError(
-            f"reading {path} needs pyarrow; pip install pyarrow, or save the table as CSV"
+            f"reading {path} needs {package}; pip install {package}, or save the table as CSV"
         ) from error
     except FileNotFoundError:
         raise NoDataError(f"there is no file {path}; check the path") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    if others:
+        _say(f"{path}: of {len(others) + 1} sheets the first, {str(first)!r}, is read")
+    unused = [c for c in table if str(c).startswith("Unnamed: ") and table[c].isna().all()]
+    return table_text(table.drop(columns=unused).dropna(how="all"))
+
+
+@cache
+def _say(line: str) -> None:
+    """Say on standard error, once, how a file was read."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _separator(header: str, usual: str = ",") -> str:
+    """Return what stands between cells, by the first line of a table."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max((usual, *_SEPARATORS), key=bare.count)
+
+
+def _put_quotes(separator: str) -> str:
+    return f"put quotes around sentences with {_SEPARATORS[separator]}"
 
 
 def _parse(
@@ -171,10 +218,13 @@ def _parse(
 ) -> pd.DataFrame:
     import pandas as pd
 
-    text = "\n".join(line for _, line in numbered_lines(path))
+    lines = [line for _, line in numbered_lines(path)]
+    text = "\n".join(lines)
     if not text.strip():
         raise NoDataError(f"{name} is empty; give a table with a header and rows")
-    source, separator = io.StringIO(text), "\t" if ".tsv" in Path(path).suffixes else ","
+    source = io.StringIO(text)
+    usual = "\t" if ".tsv" in Path(path).suffixes else ","
+    separator = _separator(lines[0], usual)
     try:
         if cells == "guessed":
             table = pd.read_csv(source, sep=separator, low_memory=False)
@@ -187,16 +237,22 @@ def _parse(
         uneven = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         if uneven:
             raise InputError(
-                f"{name}, line {uneven[2]} has {uneven[3]} cells, the header {uneven[1]}; put "
-                "quotes around sentences with commas"
+                f"{name}, line {uneven[2]} has {uneven[3]} cells, the header {uneven[1]}; "
+                f"{_put_quotes(separator)}"
             ) from None
         raise InputError(f"cannot read {name}: {' '.join(str(error).split())}") from None
     if not isinstance(table.index, pd.RangeIndex):
         # pandas took the first column for row names, and so moved every cell by one column.
         raise InputError(
-            f"the rows of {name} have more cells than its header; put quotes around sentences "
-            "with commas"
+            f"the rows of {name} have more cells than its header; {_put_quotes(separator)}"
         )
+    if separator != ",":
+        table, with_commas = _with_points(table, cells == "guessed")
+        if with_commas or separator != usual:
+            commas = (
+                f"; decimal commas in {', '.join(map(repr, with_commas))}" if with_commas else ""
+            )
+            _say(f"{name}: cells are separated by {_SEPARATORS[separator]}{commas}")
     if any(mark.search(text) for mark in _MARKED):
         table = _with_texts(table, original_text)
     if cells == "typed":
@@ -205,6 +261,21 @@ def _parse(
             {key: column if key in as_text else _typed(column) for key, column in table.items()}
         )
     return table
+
+
+def _with_points(table: pd.DataFrame, guessed: bool) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with points in place of decimal commas, and in which columns they were."""
+    import pandas as pd
+
+    changed = {}
+    for key, column in table.items():
+        texts = column[column.notna() & ~column.isin(MISSING)].astype(str)
+        if str(key) in _TEXT or pd.api.types.is_numeric_dtype(column) or texts.empty:
+            continue
+        if texts.str.fullmatch(_COMMA_NUMBER).all() and texts.str.contains(",").any():
+            points = column.astype(str).where(column.notna()).str.replace(",", ".")
+            changed[str(key)] = pd.to_numeric(points) if guessed else points
+    return table.assign(**changed), list(changed)
 
 
 def _typed(column: pd.Series) -> pd.Series:
@@ -233,14 +304,26 @@ def csv_header(path: str | PathLike[str], lines: Sequence[str], column: str) -> 
         If it is called a CSV and lacks that column.
     """
     try:
-        header = [cell.strip() for cell in next(csv.reader(lines[:1]), [])]
+        first = csv.reader(lines[:1], delimiter=_separator("".join(lines[:1])))
+        header = [cell.strip() for cell in next(first, [])]
     except csv.Error:  # a line that is no line of a CSV
         header = list(lines[:1])
-    if column not in header and ".csv" in Path(path).suffixes:
+    if column not in header and {*TABLES} & {*Path(path).suffixes}:
         raise InputError(
             f"{source_name(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
         )
     return header if column in header else None
+
+
+def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
+    """Read a list, one entry a line, or the column of a table that has them; each counts once."""
+    name, lines = source_name(path), [line for _, line in numbered_lines(path)]
+    header = csv_header(path, lines, column)
+    entries = lines
+    if header is not None:
+        rows = islice(csv_rows(lines, name, fill=True), 1, None)
+        entries = [row[header.index(column)] for _, row in rows]
+    return tuple(dict.fromkeys(entry.strip() for entry in entries if entry.strip()))
 
 
 def csv_rows(
@@ -262,7 +345,11 @@ def csv_rows(
     InputError
         If a row has more or fewer cells than the header or is not CSV; the message names the line.
     """
-    reader = csv.reader((line + "\n" for line in lines), strict=True)
+    lines = iter(lines)
+    header = next(lines, "")
+    separator = _separator(header)
+    rest = (line + "\n" for line in chain([header], lines))
+    reader = csv.reader(rest, strict=True, delimiter=separator)
     width = None
     try:
         for row in reader:
@@ -272,7 +359,7 @@ def csv_rows(
             if len(row) != width:
                 raise InputError(
                     f"{name}, line {reader.line_num} has {len(row)} cells, the header {width}; "
-                    "put quotes around sentences with commas"
+                    f"{_put_quotes(separator)}"
                 )
             yield reader.line_num, row
     except csv.Error as error:
@@ -288,16 +375,27 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     ----------
     path
         A UTF-8 file (a byte-order mark is skipped), gzip-compressed if its name ends in
-        ``.gz``; ``-`` is standard input.
+        ``.gz``; ``-`` is standard input. Of ``.xlsx`` and ``.parquet`` the lines are those of the
+        table as CSV.
 
     Raises
     ------
     InputError
-        If the file cannot be opened, is not what its ending promises, or holds a line that is
+        If the file cannot be opened, is not what its ending promises or of another program that
+        has to export it, or holds a line that is
         not UTF-8 or longer than 16 MiB; the message names the file and the line.
+    MissingExtraError
+        If the package that reads ``.xlsx`` or ``.parquet`` is not installed.
     """
     name = source_name(path)
     number = 0
+    ending = Path(path).suffix.lower()
+    if ending in _EXPORTED:
+        raise InputError(f"cannot read {name}; export it {_EXPORTED[ending]}")
+    if ending in _PACKAGES:
+        text = _text_of(path, _PACKAGES[ending])
+        yield from enumerate(text.removesuffix("\n").split("\n"), 1)
+        return
     try:
         with _open(path) as file:
             for number, raw in enumerate(iter(partial(file.readline, _MOST_BYTES + 1), b""), 1):

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.errors import InputError
+from contstim.errors import InputError, MissingExtraError
 from contstim.tables import (
     CHOICES,
+    csv_header,
     csv_rows,
     csv_text,
     neutral_table,
@@ -164,3 +165,102 @@ def test_tables_are_read_back_as_they_were_before_they_were_made_neutral(tmp_pat
         assert back["=1+1"].tolist() == table["=1+1"].tolist()
     mixed = pd.DataFrame({"n": [1, None, "=1"]}, dtype=object)
     assert table_text(neutral_table(mixed)) == 'n\n1\n""\n\'=1\n'
+
+
+GERMAN = """\
+participant;sentence_1;rt;n;note
+p1;"Er kam; sie ging, leider.";1,5;2;1,5
+p2;null;-2;3;
+p3;12,5;;4;1,x
+"""
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_and_decimal_commas_are_found_and_said(tmp_path, capsys, separator):
+    path = tmp_path / "own_de.csv"
+    path.write_text(GERMAN.replace("kam;", "kam").replace(";", separator), "utf-8")
+    called = {";": "semicolons", "\t": "tabs"}[separator]
+    numbers = [1.5, -2.0, None]
+    for cells in ("typed", "guessed"):
+        table = read_table(path, cells=cells)
+        assert table["rt"].astype(object).where(table["rt"].notna(), None).tolist() == numbers
+        assert table["n"].tolist() == [2, 3, 4]
+        assert table["note"].tolist()[::2] == ["1,5", "1,x"]  # not all are numbers
+    text = read_table(path, cells="text")
+    assert text["rt"].tolist()[:2] == ["1.5", "-2"]
+    assert text["sentence_1"].tolist()[1:] == ["null", "12,5"]  # of sentences nothing is changed
+    said = f"{path}: cells are separated by {called}; decimal commas in 'rt'\n"
+    assert capsys.readouterr().err == said  # once
+    path.with_suffix(".tsv").write_text("a\tb\n1\t2\n")
+    read_table(path.with_suffix(".tsv"))
+    assert capsys.readouterr().err == ""  # as its name says
+
+
+def test_a_comma_stays_where_commas_separate(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text('word,"a; b; c"\nx,"1,5"\n')
+    assert read_table(path)["a; b; c"].tolist() == ["1,5"]
+    path.write_text("a;b\n1;2;3\n4;5;6\n")
+    with pytest.raises(InputError, match="than its header; put quotes around sentences with semi"):
+        read_table(path)
+
+
+def test_lines_of_lists_and_designs_have_the_same_separators():
+    lines = ["n;sentence", "1;One, two.", '2;"a;b"']
+    assert csv_header("x.txt", lines, "sentence") == ["n", "sentence"]
+    assert [row for _, row in csv_rows(lines, "x")][1:] == [["1", "One, two."], ["2", "a;b"]]
+    with pytest.raises(InputError, match="header 2; put quotes around sentences with semicolons"):
+        list(csv_rows(["a;b", "1;2;3"], "x"))
+
+
+SHEET = pd.DataFrame(
+    {"sentence": ["null", "12", "a\nb"], "n": [1, 2, 3], "score": [-1.5, None, 2]}, dtype=object
+)
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".parquet"])
+def test_spreadsheets_and_parquet_are_read_as_the_csv_of_their_cells(tmp_path, capsys, ending):
+    path = tmp_path / f"own{ending}"
+    if ending == ".xlsx":
+        pytest.importorskip("openpyxl", reason="an optional package")
+        with pd.ExcelWriter(path) as book:
+            SHEET.assign(empty=None).rename(columns={"empty": ""}).to_excel(
+                book, index=False, sheet_name="Tabelle1"
+            )
+            SHEET.to_excel(book, sheet_name="other")
+    else:
+        pytest.importorskip("pyarrow", reason="an optional package")
+        SHEET.astype({"n": int, "score": float}).to_parquet(path)
+    table = read_table(path, ["n"])
+    assert table.columns.tolist() == ["sentence", "n", "score"]
+    assert table["sentence"].tolist() == SHEET["sentence"].tolist()
+    assert table["n"].tolist() == [1, 2, 3]
+    assert table["score"].tolist()[::2] == [-1.5, 2]
+    rows = csv_rows((line for _, line in numbered_lines(path)), "x")
+    assert [row[0] for _, row in rows] == ["sentence", *SHEET["sentence"]]
+    said = f"{path}: of 2 sheets the first, 'Tabelle1', is read\n" if ending == ".xlsx" else ""
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("ending", "package"), [(".xlsx", "openpyxl"), (".XLSX", "openpyxl"), (".parquet", "pyarrow")]
+)
+def test_the_package_that_reads_a_file_is_named(tmp_path, monkeypatch, ending, package):
+    path = tmp_path / f"own{ending}"
+    path.write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as caught:
+        read_table(path)
+    assert str(caught.value) == (
+        f"reading {path} needs {package}; pip install {package}, or save the table as CSV"
+    )
+
+
+@pytest.mark.parametrize(("ending", "how"), [("sav", "SPSS"), ("xls", ".xlsx"), ("rds", "readRDS")])
+def test_files_of_other_programs_are_to_be_exported(tmp_path, ending, how):
+    path = tmp_path / f"own.{ending}"
+    path.write_bytes(b"$FL2")
+    with pytest.raises(InputError) as caught:
+        read_table(path)
+    assert str(caught.value).startswith(f"cannot read {path}; export it ")
+    assert how in str(caught.value)

@@ -33,7 +33,7 @@ COMMANDS = {
     "select": "select natural pairs or triplets, with a proven bound",
     "design": "lay out trials for participants; plan",
     "experiment": "run the experiment with people in a browser, and collect their choices",
-    "preregister": "write an adaptive study's plan in whole sentences",
+    "preregister": "write a study's plan, with when it stops, in whole sentences",
     "watch": "say which model is best by now, and whether a study may stop",
     "run": "run a study plan, from models to trials",
     "evaluate": "find out from people's choices which model was right",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from contstim.arrays import FloatArray
+    from contstim.models.base import SentenceModel
     from contstim.people import People
     from contstim.pipeline import Executor
     from contstim.pipeline.work import Task
@@ -303,6 +304,12 @@ def add_exclusions(parser: CommandParser, title: str) -> None:
 def given_rules(args: argparse.Namespace) -> dict[str, Any]:
     """Return the rules that were given, as fields of `ExclusionRules`."""
     return {name: value for name in _EXCLUSIONS if (value := getattr(args, name)) is not None}
+
+
+def tell_model(model: SentenceModel) -> None:
+    """Say what a model gives a probability, and which one it is where it has a name."""
+    spec = "" if model.name == model.spec else f"{model.spec}, "
+    tell(f"{model.name}: {spec}{model.event}")
 
 
 def tell(line: object) -> None:

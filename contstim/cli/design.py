@@ -402,7 +402,7 @@ def _studies(args: argparse.Namespace, source: str) -> tuple[Studies, list[int],
         raise InputError("--compare needs a table of trials or pairs; give one")
     models, simulation = _people(args, args.follow or args.compare[:1])
     compared = [load_model(spec) for spec in args.compare]
-    names = [model.spec for model in compared]
+    names = [model.name for model in compared]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"--compare names {name!r} twice; give different models")
@@ -423,9 +423,9 @@ def _people(
 
     followed = [_weighted(text) for text in follow]
     models = [(load_model(spec), weight) for spec, weight in followed]
-    weights = tuple((model.spec, weight) for model, weight in models)
+    weights = tuple((model.name, weight) for model, weight in models)
     simulation = Simulation(weights, **given(args, Simulation))
-    return {model.spec: model for model, _ in models}, simulation
+    return {model.name: model for model, _ in models}, simulation
 
 
 def _weighted(text: str) -> tuple[str, float]:

@@ -10,6 +10,7 @@ Examples:
   contstim evaluate choices.csv --model contstim:trigram --model contstim:lstm --out results
   contstim evaluate choices.csv --scores scores.csv --out results
   contstim evaluate choices.csv --model contstim:gpt --model table:mine.csv --out results
+  contstim evaluate first.csv second.csv --scores scores.csv --out results
   contstim evaluate mine.csv --column participant=subject --low 1 --high 7 --out results
 """
 
@@ -21,33 +22,41 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.cli.common import add_exclusions, given_rules, tell
+from contstim.cli.common import add_exclusions, given_rules, tell, tell_model
 from contstim.cli.parsing import CommandParser, given, number, whole_number
 from contstim.errors import InputError
 from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
-from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.importers import (
+    FORMATS,
+    ColumnMapping,
+    read_choices,
+    read_mapped,
+    together,
+)
 from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import (
     model_scores,
+    model_specs,
     rising,
     score_kinds,
     score_table,
     unscored_catch,
 )
-from contstim.models.registry import load_model
+from contstim.models.registry import load_models
 from contstim.people import unit_sentence
-from contstim.tables import KIND, read_table
+from contstim.tables import KIND, SPEC, read_list, read_table
 
 
 def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add("choices", "the file of choices")
+    what = "the file of choices; several are one table, with the file's name as condition (--by)"
+    parser.add_argument("choices", nargs="+", help=what)
     parser.add(
         "--format",
         "auto (the default): exports of jsPsych, PCIbex, Gorilla and Qualtrics are recognised by "
@@ -74,14 +83,16 @@ def configure(parser: CommandParser) -> None:
     parser.add("--trials CSV", what)
     parser.add("--scores CSV", "log-probabilities, as `contstim score` writes them")
     parser.add(
-        "--model SPEC",
+        "--model [NAME=]SPEC",
         "a model to score the sentences with, such as table:FILE.csv for log-probabilities from "
-        "elsewhere",
+        "elsewhere; tables and figures call it NAME, if it has one",
         several=True,
         default=[],
     )
     parser.add_cache("keep and reuse the scores of --model in this folder")
     add_exclusions(parser, "exclusions, each reported in excluded.csv and the page")
+    what = "leave out these participants: one a line, or a CSV with a column 'participant'"
+    parser.add("--exclude FILE", what)
     what = "golan2023: the published analysis, choice by choice; default: that of contstim"
     parser.add("--preset", what, choices=sorted(PRESETS), default="default")
     parser.add(
@@ -102,14 +113,14 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
     if args.buttons is not None and args.format not in ("auto", "jspsych"):
         raise InputError(f"--buttons {args.buttons} is for --format jspsych, not {args.format}")
-    human = _choices(args)
+    human = _all_choices(args)
     scores = read_table(args.scores) if args.scores else None
     if args.mixed_models and scores is None and human.scores is None and not args.model:
         raise InputError("--mixed-models needs --model or --scores")
     if args.model:
-        models = [load_model(spec) for spec in dict.fromkeys(args.model)]
+        models = load_models(args.model)
         for model in models:
-            tell(f"{model.spec}: {model.event}")
+            tell_model(model)
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
         choices = human.choices
         if scores is not None:
@@ -122,7 +133,11 @@ def run(args: argparse.Namespace) -> int:
     changes = given(args, EvaluationOptions)
     if args.measure:
         changes["measures"] = tuple(dict.fromkeys(args.measure))
+    if len(args.choices) > 1:
+        changes.setdefault("by", "file")
     rules = given_rules(args)
+    if args.exclude is not None:
+        rules["participants"] = read_list(args.exclude, "participant")
     if rules:
         changes["exclusions"] = replace(preset_options(args.preset, **planned).exclusions, **rules)
     folder = Path(args.out)
@@ -151,8 +166,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _choices(args: argparse.Namespace) -> HumanData:
-    """Read the choices, as the options say of the file."""
+def _all_choices(args: argparse.Namespace) -> HumanData:
+    """Read the choices of all files."""
+    if len(args.choices) == 1:
+        return _choices(args.choices[0], args)
+    names = [Path(path).name.split(".")[0] for path in args.choices]
+    if len(set(names)) < len(names):
+        names = args.choices
+    if len(set(names)) < len(names):
+        raise InputError("a file of choices is given twice; give each once")
+    return together({n: _choices(path, args) for n, path in zip(names, args.choices, strict=True)})
+
+
+def _choices(path: str, args: argparse.Namespace) -> HumanData:
+    """Read the choices of a file, as the options say of it."""
     columns = _columns(args)
     described = {"low": args.low, "high": args.high, "columns": columns or None}
     export_options = {"side": args.side, "trials": args.trials}
@@ -163,9 +190,9 @@ def _choices(args: argparse.Namespace) -> HumanData:
                 f"--format {args.format}"
             )
         options = {} if args.buttons is None else {"n_choices": args.buttons}
-        return read_choices(args.choices, args.format, **options)
+        return read_choices(path, args.format, **options)
     ends = [_as_number(code) for code in (args.low, args.high)]
-    table, program = read_recognised(args.choices)
+    table, program = read_recognised(path)
     plain = all(isinstance(end, float | None) for end in ends) and not any(export_options.values())
     if program is None and plain and args.buttons is None:
         low, high = ends
@@ -193,6 +220,7 @@ def _joined(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     kinds = score_kinds(given, [str(name) for name in wide])
     for place, column in enumerate(KIND):
         tidy[column] = [kinds[str(model)][place] for model in tidy["model"]]
+    tidy[SPEC] = tidy["model"].map(model_specs(given))
     return pd.concat([tidy, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
 
 

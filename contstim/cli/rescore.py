@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 
-from contstim.cli.common import tell
+from contstim.cli.common import tell, tell_model
 from contstim.cli.parsing import CommandParser, given
 from contstim.models.cache import ScoreCache
-from contstim.models.registry import load_model
+from contstim.models.registry import load_models
 from contstim.rescoring import RESCORING_MEASURES, measure_named
 from contstim.rescoring.nbest import SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import RescoringOptions, rescore
@@ -28,7 +28,7 @@ def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
     parser.add("nbest", "n-best lists, JSON lines; - reads standard input")
     what = "a model whose score is given a weight"
-    parser.add("--model SPEC", what, required=True, several=True)
+    parser.add("--model [NAME=]SPEC", what, required=True, several=True)
     parser.add(
         "--measure",
         "what is tuned to and reported: word error rate (default) or BLEU",
@@ -58,10 +58,9 @@ def run(args: argparse.Namespace) -> int:
     tell(f"hypotheses are scored {form}")
     cache = None if args.cache is None else ScoreCache(args.cache)
     scores = {}
-    for spec in dict.fromkeys(args.model):
-        model = load_model(spec)
-        tell(f"{model.spec}: {model.event}")
-        scores[model.spec] = score_hypotheses(nbest, model, form, cache)
+    for model in load_models(args.model):
+        tell_model(model)
+        scores[model.name] = score_hypotheses(nbest, model, form, cache)
     options = RescoringOptions(**given(args, RescoringOptions))
     rescoring = rescore(nbest, scores, measure, options)
     rescoring.write(args.out)

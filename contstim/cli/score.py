@@ -16,13 +16,13 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
-from contstim.cli.common import tell, write_output
+from contstim.cli.common import tell, tell_model, write_output
 from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.models.registry import load_model
+from contstim.models.registry import load_models
 from contstim.models.seen import training_notes
-from contstim.tables import KIND, SCORES
+from contstim.tables import KIND, SCORES, SPEC
 from contstim.text import read_sentences
 
 _CHUNK = 2048
@@ -34,7 +34,12 @@ def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
     what = "sentences, one a line, or a CSV with a column 'sentence'; - reads standard input"
     parser.add("file", what)
-    parser.add("--model SPEC", "a model", required=True, several=True)
+    parser.add(
+        "--model [NAME=]SPEC",
+        "a model, which tables call NAME if it has one",
+        required=True,
+        several=True,
+    )
     what = "one row per sentence (default) or a word"
     parser.add("--by", what, choices=("sentence", "word"), default="sentence")
     parser.add_out()
@@ -43,9 +48,9 @@ def configure(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
     sentences = read_sentences(args.file)
-    models = [load_model(spec) for spec in dict.fromkeys(args.model)]
+    models = load_models(args.model)
     for model in models:
-        tell(f"{model.spec}: {model.event}")
+        tell_model(model)
     for note in training_notes([model.spec for model in models], sentences):
         tell(note)
     write = _write_words if args.by == "word" else _write_sentences
@@ -62,18 +67,23 @@ def _chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow((*SCORES, *KIND))
+    # Where a model is called otherwise, the table says what it is.
+    has_specs = any(model.name != model.spec for model in models)
+    writer.writerow((*SCORES, *KIND, *[SPEC] * has_specs))
     for first, chunk in _chunks(sentences):
         for model in models:
             totals = _numbered(model.totals, chunk, first)
             rows = zip(
                 chunk,
-                [model.spec] * len(chunk),
+                [model.name] * len(chunk),
                 totals.score.tolist(),
                 totals.n_tokens.tolist(),
                 totals.n_words.tolist(),
                 totals.stderr.tolist(),
-                *([value] * len(chunk) for value in model.kind.columns),
+                *(
+                    [value] * len(chunk)
+                    for value in (*model.kind.columns, *[model.spec] * has_specs)
+                ),
                 strict=True,
             )
             writer.writerows(rows)
@@ -91,7 +101,7 @@ def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceMo
                 for position, (word, value) in enumerate(
                     zip(sentence.split(), values.tolist(), strict=True)
                 ):
-                    writer.writerow((sentence, model.spec, position, word, value))
+                    writer.writerow((sentence, model.name, position, word, value))
 
 
 def _numbered(

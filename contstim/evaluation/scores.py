@@ -14,7 +14,8 @@ from contstim.evaluation.choices import CATCH, refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import score_kind
-from contstim.tables import KIND, SCORES
+from contstim.models.scored import ADD_UP
+from contstim.tables import KIND, SCORES, SPEC
 
 _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel
 #: A table, or for each model the model, a series or mapping from sentence to score, or a function
@@ -114,7 +115,7 @@ def model_scores(
 
     Those of catch trials that a table lacks are left out.
     """
-    choices = choices[~unscored_catch(choices, {model.spec: model for model in models})]
+    choices = choices[~unscored_catch(choices, {model.name: model for model in models})]
     sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
     tables = []
     for model in models:
@@ -123,9 +124,21 @@ def model_scores(
         # Of some models the tokens are not known.
         tokens = totals.n_tokens if totals.n_tokens.all() else np.nan
         counts = tokens, totals.n_words, totals.stderr
-        columns = (sentences, model.spec, totals.score, *counts, *model.kind.columns)
-        tables.append(pd.DataFrame(dict(zip((*SCORES, *KIND), columns, strict=True))))
+        columns = (sentences, model.name, totals.score, *counts, *model.kind.columns, model.spec)
+        tables.append(pd.DataFrame(dict(zip((*SCORES, *KIND, SPEC), columns, strict=True))))
     return pd.concat(tables, ignore_index=True)
+
+
+def model_specs(scores: ScoreSource | None) -> dict[str, str]:
+    """Return the specs of models that are called otherwise, as far as they are known."""
+    if isinstance(scores, pd.DataFrame):
+        if not {"model", SPEC} <= set(scores.columns):
+            return {}
+        stated = scores[["model", SPEC]].dropna().drop_duplicates().astype(str)
+        named = dict(stated.itertuples(index=False))
+    else:
+        named = {name: m.spec for name, m in (scores or {}).items() if isinstance(m, SentenceModel)}
+    return {name: spec for name, spec in named.items() if name != spec}
 
 
 def token_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame | None:
@@ -152,7 +165,8 @@ def score_kinds(scores: ScoreSource, models: Sequence[str]) -> dict[str, tuple[s
     InputError
         If a table says two things of a model, or neither ``higher`` nor ``lower``.
     """
-    kinds = {model: score_kind(model).columns for model in models}
+    specs = model_specs(scores)
+    kinds = {model: score_kind(specs.get(model, model)).columns for model in models}
     if not isinstance(scores, pd.DataFrame) or not {"model", *KIND} <= set(scores.columns):
         return kinds
     for model, unit, better in (
@@ -238,7 +252,7 @@ def _one_score_each(series: pd.Series, model: str) -> pd.Series:
     twice = frame.duplicated("sentence")
     if twice.any():
         text = frame.loc[twice, "sentence"].iloc[0]
-        raise InputError(f"model {model!r} has two scores for {text!r}; keep one")
+        raise InputError(f"model {model!r} has two scores for {text!r}; keep one, {ADD_UP}")
     return frame.set_index("sentence")["score"]
 
 

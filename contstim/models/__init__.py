@@ -1,6 +1,7 @@
 """Sentence models: the contract, its families, and the registry of specs.
 
-Here: how a model is named, ``FAMILY:LOCATION?key=value&...`` as a frozen value that round-trips.
+Here: how a model is named, ``FAMILY:LOCATION?key=value&...`` as a frozen value that round-trips,
+and ``NAME=`` before it for what tables are to call it.
 """
 
 from __future__ import annotations
@@ -31,28 +32,33 @@ class ModelSpec:
     alias
         The shorter name that led here (a spec whose options are presets), shown in its place: a
         bundled model goes by its name wherever its file lies.
+    name
+        What tables and figures call the model, where that was said; no part of the spec.
     """
 
     family: str
     location: str
     options: tuple[tuple[str, str], ...] = ()
     alias: ModelSpec | None = field(default=None, compare=False, repr=False)
+    name: str = field(default="", compare=False)
 
     @classmethod
     def parse(cls, text: str) -> ModelSpec:
-        """Read a spec.
+        """Read a spec, or NAME=SPEC: a name ends at an equals sign before the first colon.
 
         Raises
         ------
         SpecError
-            If family or location is missing, the location holds a NUL character, an option has
+            If family or location is missing, a name is empty or holds ``=``, ``?`` or ``/``, the
+            location holds a NUL character, an option has
             no ``=`` or comes twice, or bytes are no UTF-8 text.
         """
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise SpecError(f"{text!r} is not UTF-8 text; rename the file it names") from error
-        family, colon, rest = text.partition(":")
+        name, spec = split_name(text)
+        family, colon, rest = spec.partition(":")
         path, _, query = rest.partition("?")
         if not colon or not family or not path:
             raise SpecError(
@@ -70,7 +76,7 @@ class ModelSpec:
         for key in keys:
             if keys.count(key) > 1:
                 raise SpecError(f"option {key!r} is given twice in {text!r}")
-        return cls(family, unquote(path), tuple(sorted(pairs)))
+        return cls(family, unquote(path), tuple(sorted(pairs)), name=name)
 
     @property
     def path(self) -> Path:
@@ -117,3 +123,26 @@ class ModelSpec:
         usual = {**defaults, **({} if self.alias is None else dict(self.alias.options))}
         kept = tuple((k, v) for k, v in sorted(self.options) if usual.get(k) != v)
         return ModelSpec(shown.family, shown.location, kept)
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Return the name of ``NAME=SPEC``, empty where there is none, and the spec.
+
+    The name is what stands before an equals sign that comes before the first colon: those of a
+    spec's options come after it.
+
+    Raises
+    ------
+    SpecError
+        If the name is empty, or it is not clear where it ends.
+    """
+    named, colon, rest = text.partition(":")
+    name, equals, family = named.partition("=")
+    if not (equals and colon):
+        return "", text
+    if not name.strip() or not family or any(sign in named for sign in "?/") or "=" in family:
+        raise SpecError(
+            f"{text!r} does not say which part is the name; write NAME=FAMILY:LOCATION, with none "
+            "of = ? / : in NAME"
+        )
+    return name.strip(), family + colon + rest

@@ -270,8 +270,19 @@ class SentenceModel(ABC):
         The canonical spec of the model: ``load_model(model.spec)`` gives an equal model.
     """
 
+    _name = ""
+
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
+
+    @property
+    def name(self) -> str:
+        """What tables, figures and texts call the model: its spec, unless it was given a name."""
+        return self._name or self.spec
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
 
     @property
     def spec(self) -> str:

@@ -184,13 +184,15 @@ class ReducedModel(SentenceModel):
                 "others take none"
             )
         self.model = model
-        self.name = name
+        self.reduced_by = name
         self.unigram = unigram
 
     @property
     def event(self) -> Event:
         """The inner model's event, with this reduction and, for SLOR, its unigram model."""
-        name = self.name if self.unigram is None else f"{self.name} over {self.unigram.spec}"
+        name = self.reduced_by
+        if self.unigram is not None:
+            name += f" over {self.unigram.spec}"
         return replace(self.model.event, reduction=name)
 
     @property
@@ -205,7 +207,7 @@ class ReducedModel(SentenceModel):
         """Those of the models, and the one that brings the reduction."""
         models = [self.model] if self.unigram is None else [self.model, self.unigram]
         names = [name for model in models for name in package_names(model)]
-        return (*names, *REDUCTIONS.packages(self.name))
+        return (*names, *REDUCTIONS.packages(self.reduced_by))
 
     @property
     def resolution(self) -> float:

@@ -7,7 +7,8 @@ any installed package, which every process of the same Python finds.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -239,6 +240,8 @@ register_family(
 def load_model(spec: str | ModelSpec) -> SentenceModel:
     """Load the model that `spec` names, e.g. ``contstim:trigram`` or ``ngram:my.arpa.gz``.
 
+    ``NAME=SPEC`` gives it a name, by which tables, figures and texts call it.
+
     Raises
     ------
     SpecError
@@ -257,6 +260,51 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     array([-22.2, -25.5])
     """
     parsed = ModelSpec.parse(spec) if isinstance(spec, str) else spec
+    model = _of_spec(parsed)
+    if parsed.name:
+        model.name = parsed.name
+    return model
+
+
+#: Models or their specs, ``NAME=SPEC`` among them; or of each the name, and itself or its spec.
+Models = Sequence[SentenceModel | str] | Mapping[str, SentenceModel | str]
+
+
+def load_models(models: Models) -> list[SentenceModel]:
+    """Load models, each once, of which no two may have one name.
+
+    Raises
+    ------
+    InputError
+        If none is given, two are called alike, or one cannot be loaded, as `load_model` has it.
+    """
+    if isinstance(models, Mapping):
+        models = [_named(name, model) for name, model in models.items()]
+    if not models:
+        raise InputError("no model is given; name at least one")
+    loaded: dict[str, SentenceModel] = {}
+    for given in dict.fromkeys(models):
+        model = load_model(given) if isinstance(given, str) else given
+        other = loaded.setdefault(model.name, model)
+        if other.spec != model.spec:
+            raise InputError(
+                f"two models are called {model.name!r}: {other.spec!r} and {model.spec!r}; give "
+                "each a name of its own"
+            )
+    return list(loaded.values())
+
+
+def _named(name: str, model: SentenceModel | str) -> SentenceModel | str:
+    """Return a model, a copy where it is loaded already, or its spec, with a name."""
+    if isinstance(model, str):
+        return f"{name}={model}"
+    named = copy(model)
+    named.name = name
+    return named
+
+
+def _of_spec(parsed: ModelSpec) -> SentenceModel:
+    """Load the model that a spec names, without regard to what it is called."""
     family = _family(parsed)
     if family is None:
         raise UnknownNameError.among("model family", parsed.family, families())
@@ -287,9 +335,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     return ReducedModel(model, reduction, whole, unigram)
 
 
-def score_sentences(
-    sentences: Sequence[str], models: SentenceModel | str | Sequence[SentenceModel | str]
-) -> pd.DataFrame:
+def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Models) -> pd.DataFrame:
     """Score sentences under models: what ``contstim score`` does.
 
     Parameters
@@ -297,7 +343,7 @@ def score_sentences(
     sentences
         The sentences, shape (S,); each is scored once.
     models
-        Models, or specs of them, shape (M,).
+        Models, or specs of them, shape (M,); or of each its name, and itself or its spec.
 
     Returns
     -------
@@ -312,12 +358,9 @@ def score_sentences(
     """
     import pandas as pd  # half a second, which loading a model need not wait for
 
-    given = [models] if isinstance(models, SentenceModel | str) else list(models)
-    if not given:
-        raise InputError("no model is given; name at least one")
+    loaded = load_models([models] if isinstance(models, SentenceModel | str) else models)
     texts = list(dict.fromkeys(as_sentences(sentences)))
-    loaded = [load_model(model) if isinstance(model, str) else model for model in given]
-    scores = {model.spec: model.score(texts) for model in loaded}
+    scores = {model.name: model.score(texts) for model in loaded}
     return pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
 
 

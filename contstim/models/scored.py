@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,14 +26,21 @@ from contstim.models.base import (
     as_sentences,
 )
 from contstim.tables import read_table
+from contstim.text import read_sentences
 
 # The log-probability of a score of one, in nats; None for a score that is not a log-probability.
 _UNITS = {
     **{"nats": 1.0, "bits": np.log(2), "log10": np.log(10)},
     **{"surprisal": -1.0, "surprisal-bits": -np.log(2), "score": None},
 }
-_OPTIONS = ("column", "model", "unit")
+_OPTIONS = ("column", "model", "rows", "sentences", "unit")
+# What a row is.
+_ROWS = ("sentences", "words")
+# Columns that say where in its sentence a word or token stands.
+_PLACES = ("position", "token_id", "word_id")
 _SHOWN = 3
+#: What helps where a table has several numbers of a sentence.
+ADD_UP = "or, if a row is a word, have them added up: as a model, 'table:FILE?rows=words'"
 # Columns of a table of scores that hold no score.
 _COUNTS = ("n_tokens", "n_words", "stderr")
 
@@ -43,7 +51,9 @@ class ScoredSentences(SentenceModel):
     Options of the spec: ``column``, the column of scores where there are several; ``model``, where
     the table is long (`sentence`, `model`, `log_prob`) and holds several models; ``unit`` of the
     scores: ``nats`` (the default), ``bits`` or ``log10`` of log-probabilities, ``surprisal`` (in
-    nats) or ``surprisal-bits``, or ``score`` for other numbers, higher for better sentences.
+    nats) or ``surprisal-bits``, or ``score`` for other numbers, higher for better sentences;
+    ``rows=words`` where a row is a word or token, whose numbers are added up; ``sentences``, a file
+    of the sentences in their order, where such a table only numbers them (``sentence_id``).
 
     Sentences are looked up whatever the white space between their words.
 
@@ -60,13 +70,15 @@ class ScoredSentences(SentenceModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options(_OPTIONS)
-        super().__init__(spec.canonical({"unit": "nats"}))
+        super().__init__(spec.canonical({"unit": "nats", "rows": "sentences"}))
         path = spec.path
         if not path.is_file():
             raise ModelFileError(f"{str(spec)!r}: there is no file {spec.location}; check the path")
         self._unit = spec.choice("unit", _UNITS, "nats")
-        self._fingerprint = file_digest(path)
+        self._rows = spec.choice("rows", _ROWS, "sentences")
         given, nats = _column(read_table(path), spec), _UNITS[self._unit]
+        files = [path, *(Path(value) for key, value in spec.options if key == "sentences")]
+        self._fingerprint = "".join(map(file_digest, files))
         self._scores = given * (nats or 1.0)
         if nats and not self._scores.max() <= 0:
             raise InputError(
@@ -89,8 +101,11 @@ class ScoredSentences(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Whole sentences; the rest is for whoever made the table to say."""
-        return Event("sentences", *([UNSTATED] * 5))
+        """What a row is, and its unit; the rest is for whoever made the table to say."""
+        units = "sentences"
+        if self._rows == "words":
+            units = f"sentences (sums of words, {self._unit})"
+        return Event(units, *([UNSTATED] * 5))
 
     @property
     def kind(self) -> ScoreKind:
@@ -99,7 +114,7 @@ class ScoredSentences(SentenceModel):
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the file."""
+        """Digest of the file, and of that of its sentences."""
         return self._fingerprint
 
     def knows(self, words: Sequence[str]) -> BoolArray:
@@ -154,9 +169,11 @@ def name_in_table(spec: str) -> str:
 def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     """Return the scores that a spec names, by sentence."""
     where = spec.location
+    options = dict(spec.options)
+    if "sentences" in options:
+        table = _with_sentences(table, spec)
     if "sentence" not in table:
         raise InputError(f"{where} has no column 'sentence'; a table of scores needs one")
-    options = dict(spec.options)
     name = options.get("column")
     if "model" in table:
         models = list(dict.fromkeys(table["model"].astype(str)))
@@ -167,7 +184,8 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
         table = table[table["model"].astype(str) == wanted]
     elif "model" in options:
         raise InputError(f"model={options['model']!r}: {where} has no column 'model'; use column=")
-    offered = [str(c) for c in table.columns if c not in ("sentence", "model", *_COUNTS)]
+    no_scores = ("sentence", "sentence_id", "model", *_COUNTS, *_PLACES)
+    offered = [str(c) for c in table.columns if c not in no_scores]
     numeric = [c for c in offered if pd.api.types.is_numeric_dtype(table[c])]
     if name is None and "log_prob" in numeric:
         name = "log_prob"
@@ -177,6 +195,8 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
         hint = near_matches(name or "", numeric) if numeric else "it holds no number"
         raise InputError(f"which column of {where} is the scores? say column=: {hint}")
     scores = pd.to_numeric(table[name], errors="coerce").astype(float)
+    if options.get("rows") == "words":
+        return _added_up(table, scores, spec)
     if scores.isna().any():
         text = table.loc[scores.isna(), "sentence"].iloc[0]
         raise InputError(
@@ -189,7 +209,45 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     ]
     if not column.index.is_unique:
         twice = column.index[column.index.duplicated()][0]
-        raise InputError(
-            f"{where} has two scores of {twice!r}; keep one, or their sum if a row is a word"
-        )
+        raise InputError(f"{where} has two scores of {twice!r}; keep one, {ADD_UP}")
     return column
+
+
+def _with_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
+    """Return a table that numbers sentences from 1, or from 0, with the sentences of a file."""
+    where = spec.location
+    if "sentence_id" not in table:
+        raise InputError(f"{where} has no column 'sentence_id'; sentences= needs one")
+    sentences = np.array(read_sentences(spec.get("sentences", "")), dtype=object)
+    numbers = pd.to_numeric(table["sentence_id"], errors="coerce")
+    places = numbers - numbers.min()
+    numbered = sorted(places.unique())
+    if numbers.min() not in (0, 1) or numbered != list(range(len(sentences))):
+        raise InputError(
+            f"sentence_id of {where} does not number the {len(sentences)} sentences of "
+            f"{spec.get('sentences', '')} from 1 (or 0) on; give the file that was scored"
+        )
+    return table.assign(sentence=sentences[places.astype(int)])
+
+
+def _added_up(table: pd.DataFrame, scores: pd.Series, spec: ModelSpec) -> pd.Series:
+    """Return the sum of the words' scores, by sentence.
+
+    The first word's may be missing, if it is of every sentence: some models give it none.
+    """
+    where = spec.location
+    text = table["sentence"].astype(str).str.split().str.join(" ")
+    named = next((table[column] for column in _PLACES if column in table), None)
+    place = text.groupby(text.ne(text.shift()).cumsum()).cumcount() if named is None else named
+    twice = text[pd.DataFrame({"sentence": text, "place": place}).duplicated()]
+    if len(twice):
+        raise InputError(f"{where} has the words of {twice.iloc[0]!r} twice; keep them once")
+    missing, first = scores.isna(), ~text.duplicated()
+    wrong = missing & ~first if (missing & ~first).any() else first & ~missing
+    if missing.any() and wrong.any():
+        text = text[wrong if (missing & wrong).any() else missing]
+        raise InputError(
+            f"{where} lacks the number of a word of {text.iloc[0]!r}; fill it in (only "
+            "that of the first word may be missing, and then of every first word)"
+        )
+    return scores.groupby(text.to_numpy(), sort=False).sum()

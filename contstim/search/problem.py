@@ -379,7 +379,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.objective.models:
             raise InputError(f"{self.objective} reads the score of no model; name at least one")
-        given = [model.spec for model in self.models]
+        given = [model.name for model in self.models]
         for name in self.names:
             if name not in given:
                 raise InputError(
@@ -387,16 +387,16 @@ class Problem:
                     "; add it to models"
                 )
         for model in self.models:
-            if given.count(model.spec) > 1:
-                raise InputError(f"the problem has the model {model.spec!r} twice; give it once")
-            if model.spec not in self.names:
+            if given.count(model.name) > 1:
+                raise InputError(f"the problem has the model {model.name!r} twice; give it once")
+            if model.name not in self.names:
                 raise InputError(
-                    f"neither objective nor constraints speak of the model {model.spec!r}; leave "
+                    f"neither objective nor constraints speak of the model {model.name!r}; leave "
                     "it out"
                 )
             if not model.kind.rises_with_acceptability:
                 raise InputError(
-                    f"{model.spec!r} does not score acceptable sentences higher; choose a "
+                    f"{model.name!r} does not score acceptable sentences higher; choose a "
                     "reduction that does, such as sum or mean"
                 )
 
@@ -409,8 +409,8 @@ class Problem:
         InputError
             If both are one model, and as `Problem`.
         """
-        check_different("a synthesis needs two", (reject.spec, accept.spec))
-        return cls((reject, accept), Fall((reject.spec,)), (Accepted(accept.spec),))
+        check_different("a synthesis needs two", (reject.name, accept.name))
+        return cls((reject, accept), Fall((reject.name,)), (Accepted(accept.name),))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -426,7 +426,7 @@ class Problem:
     @property
     def by_name(self) -> dict[str, SentenceModel]:
         """The models by spec, in the order of `names`."""
-        given = {model.spec: model for model in self.models}
+        given = {model.name: model for model in self.models}
         return {name: given[name] for name in self.names}
 
     @property

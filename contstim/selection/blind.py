@@ -18,7 +18,7 @@ import pandas as pd
 from contstim.errors import InputError, NoDataError
 from contstim.files import digest_of, write_whole
 from contstim.selection.review import NORMAL_95, agreement
-from contstim.tables import neutral_table, read_table, require_columns, table_text
+from contstim.tables import TABLES, neutral_table, read_table, require_columns, table_text
 from contstim.text import read_sentences
 
 #: By what a sentence is judged. Used in ``experiments/plausibility`` first.
@@ -37,7 +37,6 @@ under your own name, and do not look for where a sentence is from.
 
 _SHEET = ("number", "sentence", "english", "note")
 _KEY = ("sheet", "number", "source", "row")
-_TABLES = (".csv", ".tsv", ".parquet", ".pq")
 # Where the sentences of a table are: in the first of these of which it has all columns.
 _TEXTS = (
     ("synthetic_1", "synthetic_2"),
@@ -165,7 +164,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     InputError
         Naming file and fault.
     """
-    if any(ending in Path(path).suffixes for ending in _TABLES):
+    if any(ending in Path(path).suffixes for ending in TABLES):
         table = read_table(path, cells="text")
         columns = next((names for names in _TEXTS if {*names} <= {*table}), _TEXTS[-1])
         require_columns(table, columns, str(path))

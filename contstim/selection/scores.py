@@ -14,6 +14,7 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.models.scored import ADD_UP
 from contstim.tables import MISSING, TRIPLETS, read_table
 
 _LONG = ("sentence", "model", "log_prob")
@@ -92,7 +93,8 @@ def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     if repeated.any():
         row = table[repeated].iloc[0]
         raise InputError(
-            f"{path} has two scores of {row['sentence']!r} under {row['model']!r}; keep one"
+            f"{path} has two scores of {row['sentence']!r} under {row['model']!r}; keep one, "
+            f"{ADD_UP}"
         )
     columns = {
         model: of_model.set_index("sentence")["log_prob"].astype(np.float64)

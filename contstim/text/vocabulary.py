@@ -19,7 +19,7 @@ import numpy as np
 from contstim.arrays import BoolArray
 from contstim.errors import InputError, require_known
 from contstim.files import digest, replacing
-from contstim.tables import csv_header, csv_rows, csv_text, numbered_lines
+from contstim.tables import TABLES, csv_header, csv_rows, csv_text, numbered_lines
 from contstim.text import WordList, capitalize, split_word
 
 #: English determiners and prepositions: the words that a sentence may hold twice (Golan et al.
@@ -517,7 +517,7 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
     """
     lines = [text for _, text in numbered_lines(path)]
     header = csv_header(path, lines, "word")
-    if header is None or (len(header) == 1 and ".csv" not in Path(path).suffixes):
+    if header is None or (len(header) == 1 and not {*TABLES} & {*Path(path).suffixes}):
         return [{"word": line.strip()} for line in lines if line.strip()], ["word"]
     rows = []
     for number, cells in islice(csv_rows(lines, str(path), fill=True), 1, None):

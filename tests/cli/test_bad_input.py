@@ -161,8 +161,8 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
         (
             ["synthesize", *ONE_WAY, "--strategy", "paper", "--budget", "3", "x y"],
-            "budget=3 goes with the strategy 'beam' or 'bounded' or 'infill', not 'paper'; leave "
-            "it out",
+            "budget=3 goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not "
+            "'paper'; leave it out",
         ),
         (
             ["synthesize", *ONE_WAY, "--candidates", "contstim:rnn", "x y"],

@@ -125,3 +125,36 @@ def test_trials_target_a_model_by_its_name_in_the_table(
     ask = ["evaluate", "choices.csv", "--model", A, "--model", "table:other.csv?column=a"]
     assert main([*ask, "--bootstrap", "20", "--out", "results"]) == 0
     assert "If one of them is meant, name both alike." in capsys.readouterr().err
+
+
+def test_models_go_by_the_names_they_are_given(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["design", "simulate", "trials.csv", "--follow", f"right={A}", "--lapse", "0"]
+    assert main([*ask, "--out", "choices.csv"]) == 0
+    # Trials made before the models had names target their specs.
+    choices = pd.read_csv("choices.csv").assign(model_1=A, model_2=B)
+    choices.loc[choices["condition"] == "catch", ["model_1", "model_2"]] = None
+    choices.to_csv("choices.csv", index=False)
+    named = {"right": A, "PPL of B": f"{B}&unit=score"}
+    flags = [arg for name, spec in named.items() for arg in ("--model", f"{name}={spec}")]
+    assert main(["evaluate", "choices.csv", *flags, "--out", "results"]) == 0
+    said = capsys.readouterr().err
+    assert f"PPL of B: {B}&unit=score, units sentences" in said
+    assert f"The model {A} of the trials is taken to be right." in said
+    for table in ("models", "participants"):
+        assert set(pd.read_csv(f"results/{table}.csv")["model"]) == set(named)
+    page = Path("results/report.html").read_text("utf-8")
+    assert f"right, {A}; PPL of B, {B}&amp;unit=score." in page
+    assert "column=a" not in Path("results/models-all-accuracy.svg").read_text("utf-8")
+
+    sentences = "sentences.txt"
+    Path(sentences).write_text("\n".join(SCORES["sentence"]), "utf-8")
+    assert main(["score", *flags, sentences, "--out", "named.csv"]) == 0
+    table = pd.read_csv("named.csv")
+    assert dict(table[["model", "spec"]].drop_duplicates().to_numpy()) == named
+    by_table = evaluate(choices, table)
+    assert by_table.provenance.specs == named
+    assert by_table.provenance.units == {"right": "nats", "PPL of B": "score"}
+    by_name = evaluate(choices, named)
+    pd.testing.assert_frame_equal(by_name.models, by_table.models)

@@ -148,3 +148,68 @@ def test_it_serves_where_no_new_sentences_are_needed(
     pair = ["--pair", "contstim:trigram", f"table:{own}"]
     assert main(["synthesize", *pair, texts[0]]) == 2
     assert "scores the sentences it holds and no others" in capsys.readouterr().err
+
+
+# As `lm-zoo get-surprisals` writes them: tokens of numbered sentences, in bits.
+TOKENS = """\
+sentence_id\ttoken_id\ttoken\tsurprisal
+1\t1\tThe\t4
+1\t2\tdog\t8.5
+1\t3\tslept\t2
+2\t1\tDogs\t7
+2\t2\tsleep\t1
+"""
+
+
+def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbered, listed = tmp_path / "surprisals.tsv", tmp_path / "list.txt"
+    numbered.write_text(TOKENS, "utf-8")
+    listed.write_text("The dog slept\nDogs sleep\n", "utf-8")
+    spec = f"table:{numbered}?rows=words&sentences={listed}&unit=surprisal-bits"
+    model = load_model(spec)
+    expected = [-14.5 * np.log(2), -8 * np.log(2)]
+    np.testing.assert_allclose(model.score(["The dog slept", "Dogs sleep"]), expected)
+    assert "sums of words, surprisal-bits" in str(model.event)
+    assert load_model(model.spec).score(["Dogs sleep"]) == model.score(["Dogs sleep"])
+    before = model.fingerprint
+    listed.write_text("The dog slept\nDogs slept\n", "utf-8")
+    assert load_model(spec).fingerprint != before  # of other sentences they are other scores
+    # What contstim writes of words adds up to what it says of sentences.
+    sentences, words = tmp_path / "two.txt", tmp_path / "words.csv"
+    sentences.write_text("The dog slept.\nWe must go home.\n", "utf-8")
+    asked = ["score", "--model", "contstim:bigram", str(sentences)]
+    assert main([*asked, "--by", "word", "--out", str(words)]) == 0
+    texts = sentences.read_text().splitlines()
+    own = load_model(f"table:{words}?rows=words").score(texts)
+    np.testing.assert_allclose(own, load_model("contstim:bigram").score(texts))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("sentence,a\nX y,-1\nX y,-2\n", "", "two scores of 'X y'; keep one, or, if a row is a wo"),
+        ("sentence,a\nX,1\nY,2\n", "&unit=bits", "log-probability 2, which is above 0; say"),
+        ("sentence,a\nX,-1\nY,-1\nX,-1\n", "", "has the words of 'X' twice; keep them once"),
+        ("sentence,position,a\nX,0,-1\nX,0,-2\n", "", "has the words of 'X' twice; keep them"),
+        ("sentence,a\nX y,\nX y,-1\nZ w,-1\nZ w,-2\n", "", "lacks the number of a word of 'X y';"),
+        ("sentence,a\nX y,\nX y,-1\nZ w,\nZ w,\n", "", "lacks the number of a word of 'Z w'; fi"),
+        ("token,a\nX,-1\n", "&sentences={}", "has no column 'sentence_id'; sentences= needs one"),
+        ("sentence_id,a\n1,-1\n", "&sentences={}", "does not number the 2 sentences of"),
+        ("sentence_id,a\n2,-1\n3,-1\n", "&sentences={}", "does not number the 2 sentences of"),
+    ],
+)
+def test_words_that_do_not_add_up(tmp_path: Path, text: str, options: str, message: str) -> None:
+    path, listed = tmp_path / "t.csv", tmp_path / "list.txt"
+    path.write_text(text, "utf-8")
+    listed.write_text("X y\nZ w\n", "utf-8")
+    asked = "" if message.startswith("two scores") else f"?rows=words{options.format(listed)}"
+    with pytest.raises(InputError) as error:
+        load_model(f"table:{path}{asked}")
+    assert message in str(error.value)
+
+
+def test_first_words_without_a_number_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("sentence,word,surprisal\nX y,X,\nX y,y,3\nZ w,Z,\nZ w,w,2\n", "utf-8")
+    scores = load_model(f"table:{path}?rows=words&unit=surprisal").score(["X y", "Z w"])
+    assert scores.tolist() == [-3, -2]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contstim.errors import SpecError
+from contstim.errors import InputError, SpecError
 from contstim.models import ModelSpec
+from contstim.models.registry import load_model, load_models, score_sentences
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=10)
 keys = st.text(st.sampled_from("abcdefgh_"), min_size=1, max_size=6)
@@ -81,3 +82,40 @@ def test_bad_options() -> None:
         SpecError, match="^case='upper' in 'a:b[?]case=upper': choose one of 'keep', 'low'$"
     ):
         ModelSpec.parse("a:b?case=upper").choice("case", ["low", "keep"], "keep")
+
+
+def test_a_name_stands_before_the_spec_and_is_no_part_of_it() -> None:
+    named = ModelSpec.parse("GPT-2 (PLL)=hf:gpt2?metric=pll&unigram=contstim:unigram")
+    assert named.name == "GPT-2 (PLL)"
+    assert named == ModelSpec.parse(str(named))
+    assert str(named) == "hf:gpt2?metric=pll&unigram=contstim:unigram"
+    assert ModelSpec.parse("ngram:a=b.arpa").name == ""  # the location's own
+
+
+@pytest.mark.parametrize("text", ["=hf:gpt2", " =hf:gpt2", "a=b=hf:gpt2", "a/b=hf:gpt2", "a=:x"])
+def test_a_name_of_which_nobody_knows_where_it_ends_is_refused(text: str) -> None:
+    with pytest.raises(SpecError) as error:
+        ModelSpec.parse(text)
+    assert str(error.value) == (
+        f"{text!r} does not say which part is the name; write NAME=FAMILY:LOCATION, with none of "
+        "= ? / : in NAME"
+    )
+
+
+def test_models_by_name() -> None:
+    given = {"mine": "contstim:bigram", "other": load_model("contstim:unigram")}
+    mine, other = load_models(given)
+    assert (mine.name, mine.spec) == ("mine", "contstim:bigram")
+    assert (other.name, other.spec) == ("other", "contstim:unigram")
+    assert given["other"].name == "contstim:unigram"  # is as it was
+    slor = load_model("s=contstim:bigram?reduction=slor")
+    assert (slor.name, slor.spec) == ("s", "contstim:bigram?reduction=slor")
+    twice = ["a=contstim:bigram", "a=contstim:unigram"]
+    with pytest.raises(InputError) as error:
+        load_models(twice)
+    assert str(error.value) == (
+        "two models are called 'a': 'contstim:bigram' and 'contstim:unigram'; give each a name of "
+        "its own"
+    )
+    assert len(load_models(["contstim:bigram", "contstim:bigram", "contstim:bigram?"])) == 1
+    assert score_sentences(["The dog slept."], given).columns.tolist() == ["mine", "other"]

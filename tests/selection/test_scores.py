@@ -69,7 +69,8 @@ def test_arrays(tmp_path):
         ),
         (
             "sentence,model,log_prob\na,m,1\na,m,2\n",
-            "{} has two scores of 'a' under 'm'; keep one",
+            "{} has two scores of 'a' under 'm'; keep one, or, if a row is a word, have them added "
+            "up: as a model, 'table:FILE?rows=words'",
         ),
         ("", "{} is empty; give a table with a header and rows"),
     ],
