@@ -14,6 +14,7 @@ measure and whose deviations are n times its derivative by the weight of the tri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -623,3 +624,94 @@ def differences_of(
             way=top - chance,
         )
     return plain
+
+
+def contrast_of(
+    first: Sequence[Side],
+    second: Sequence[Side],
+    person: IntArray,
+    item: IntArray,
+    population: str = POPULATIONS[0],
+) -> SampledMean:
+    """Return by how much a mean, or a difference of means, is higher in one sample of people.
+
+    Parameters
+    ----------
+    first, second
+        Of people of one and of another condition, of whom none is in both, a mean, or the two
+        means of a difference.
+    person, item
+        Codes of all cells, shape (C,). Items may be shared by the conditions or not.
+    population
+        One of `POPULATIONS`.
+
+    Notes
+    -----
+    The variance is that of either condition by its own design, less twice their covariance, which
+    items shared by both have: with deviations S_i and weights W_i of item i added up in either,
+    the sum of S_i S'_i, times what makes it unbiased where effects of items are independent, c /
+    (c - sum of W_i W'_i (W_i + W'_i) + c^2) with c = sum of W_i W'_i. With as many people in both
+    and all judging all pairs it is the textbook 2 (MS_people + MS_items-by-condition - MS_rest) /
+    (N K) of a quasi F ratio. It is not taken to be less than the part of blocks alone. Degrees of
+    freedom are Satterthwaite's, no fewer than the fewer of those of people and of items, of which
+    people of two conditions have up to both conditions' together.
+
+    Source: Winer, Brown & Michels (1991), Statistical principles in experimental design, on quasi F
+    ratios with people nested in groups and crossed with items; the covariance is our own.
+    """
+    block = blocks_of(person, item)
+    n_items = int(item.max(initial=-1)) + 1
+    both = population == POPULATIONS[0]
+    value, of_items, weights = 0.0, [], []
+    # Parts of the variance, and their degrees of freedom.
+    people: list[tuple[float, float]] = []
+    items: list[tuple[float, float]] = []
+    rest: list[tuple[float, float]] = []
+    blocks: list[tuple[float, float]] = []
+    for sign, sides in ((1, first), (-1, second)):
+        beyond = np.zeros(len(item))
+        for side, (places, design, cells) in zip((1, -1), sides, strict=False):
+            beyond[places] += side * design.deviations(cells)
+            value += sign * side * float(design.average(cells))
+        designs = [design for _, design, _ in sides]
+        n, k = (min(design.sizes[kind] for design in designs) for kind in (0, 1))
+        fewest = FEWEST_PEOPLE if both else FEWEST
+        if n < fewest - 1e-9 or (both and k < FEWEST - 1e-9):
+            return SampledMean(value, np.nan, np.nan)
+        q = squares_of(beyond, person, item, block)
+        if not both:
+            people.append((float(q[0]) * n / (n - 1), n - 1))
+            continue
+        design = max(designs, key=lambda one: float(one.coefficients @ q))
+        parts = [float(part) for part in design.coefficients * q]
+        every = people, items, rest
+        for components, part, df in zip(
+            every, parts, (n - 1, k - 1, (n - 1) * (k - 1)), strict=True
+        ):
+            components.append((part, df))
+        blocks.append((float(q[2]), (n - 1) * (k - 1)))
+        of_items.append(np.bincount(item, beyond, n_items))
+        weights.append(np.bincount(design.item, design.weight, n_items))
+    if not both:
+        variance, df = _welch(people)
+        return SampledMean(value, float(np.sqrt(variance)), df)
+    if shared := float(weights[0] @ weights[1]):
+        bias = float((weights[0] * weights[1]) @ (weights[0] + weights[1])) - shared**2
+        covariance = float(of_items[0] @ of_items[1]) * shared / (shared - bias)
+        items = [(sum(part for part, _ in items) - 2 * covariance, min(df for _, df in items))]
+    variance, df = _welch([*people, *items, *rest])
+    least, df_least = _welch(blocks)
+    if least == 0.0:
+        return SampledMean(value, 0.0, np.inf)
+    if variance > least:
+        df = max(df, min(_welch(people)[1], _welch(items)[1]))
+    else:
+        variance, df = least, df_least
+    return SampledMean(value, float(np.sqrt(variance)), df)
+
+
+def _welch(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the sum of parts of a variance, and Satterthwaite's degrees of freedom of it."""
+    variance = sum((part for part, _ in parts), 0.0)
+    spread = sum(part**2 / df for part, df in parts)
+    return variance, variance**2 / spread if spread else np.inf

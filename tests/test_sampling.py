@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import nct, t, ttest_1samp
+from scipy.stats import nct, t, ttest_1samp, ttest_ind
 
 from contstim.evaluation.measures.cosine import cosine_cells
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
@@ -11,6 +11,7 @@ from contstim.sampling import (
     STEP,
     CellDesign,
     SampledMean,
+    contrast_of,
     difference_of,
     differences_of,
     mean_of,
@@ -450,3 +451,85 @@ def test_components_are_those_that_the_cells_were_drawn_with() -> None:
         [design.components(drawn(design, rng, 0.5, 0.7)[None])[:, 0, 0] for _ in range(60)], axis=0
     )
     np.testing.assert_allclose(estimated, [0.25, 0.49, 1.0], rtol=0.06)
+
+
+def two_conditions(
+    n: int, k: int, shared: bool, rng: np.random.Generator
+) -> tuple[list[CellDesign], list[np.ndarray], np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Designs and cells of n people in each of two conditions, and the codes of all cells."""
+    designs = [crossed(n, k), crossed(n, k)]
+    if not shared:
+        designs[1] = CellDesign(designs[1].person, designs[1].item + k)
+    both = rng.normal(size=2 * k)
+    cells = [
+        drawn(crossed(n, k), rng, 0.7, 0.6) + both[design.item] + own
+        for own, design in enumerate(designs)
+    ]
+    person = np.append(designs[0].person, designs[1].person + n)
+    item = np.append(designs[0].item, designs[1].item)
+    return designs, cells, person, item, [np.arange(n * k), np.arange(n * k, 2 * n * k)]
+
+
+def test_conditions_with_the_same_sentences_have_the_variance_of_a_quasi_f_ratio() -> None:
+    n, k = 9, 13
+    designs, cells, person, item, places = two_conditions(n, k, True, np.random.default_rng(4))
+    sides = [[side] for side in zip(places, designs, cells, strict=True)]
+    result = contrast_of(*sides, person, item)
+    table = np.stack([x.reshape(n, k) for x in cells])  # conditions, people, items
+    people = table.mean(axis=2)
+    ms_people = k * people.var(axis=1, ddof=1).mean()
+    by_item = table.mean(axis=1)
+    within = by_item - by_item.mean(axis=0) - by_item.mean(axis=1)[:, None] + table.mean()
+    ms_items = n * (within**2).sum() / (k - 1)
+    left = table - people[:, :, None] - by_item[:, None] + by_item.mean(axis=1)[:, None, None]
+    ms_left = (left**2).sum() / (2 * (n - 1) * (k - 1))
+    assert result.value == pytest.approx(table[0].mean() - table[1].mean())
+    assert ms_people > ms_left < ms_items
+    assert result.stderr**2 == pytest.approx(2 * (ms_people + ms_items - ms_left) / (n * k))
+    assert min(2 * n - 2, k - 1) <= result.df <= 2 * n - 2 + k - 1
+    these = contrast_of(*sides, person, item, THESE)
+    expected = ttest_ind(people[0], people[1], equal_var=False)
+    assert these.p() == pytest.approx(expected.pvalue)
+    assert these.df == pytest.approx(expected.df)
+
+
+def test_conditions_with_sentences_of_their_own_add_both_variances() -> None:
+    designs, cells, person, item, places = two_conditions(8, 12, False, np.random.default_rng(5))
+    sides = [[side] for side in zip(places, designs, cells, strict=True)]
+    result = contrast_of(*sides, person, item)
+    one, two = (design.mean(x) for design, x in zip(designs, cells, strict=True))
+    assert result.stderr**2 == pytest.approx(one.stderr**2 + two.stderr**2)
+    few = [[(places[0][:36], crossed(3, 12), cells[0][:36])], sides[1]]
+    assert np.isnan(contrast_of(*few, person, item).stderr)
+
+
+def test_an_interaction_is_the_contrast_of_the_differences() -> None:
+    rng = np.random.default_rng(6)
+    designs, cells, person, item, places = two_conditions(7, 10, True, rng)
+    others = [x + rng.normal(size=len(x)) for x in cells]
+    pairs = [
+        [(where, design, x), (where, design, y)]
+        for where, design, x, y in zip(places, designs, cells, others, strict=True)
+    ]
+    of_both = contrast_of(*pairs, person, item)
+    alone = [
+        [(where, design, x - y)]
+        for where, design, x, y in zip(places, designs, cells, others, strict=True)
+    ]
+    of_one = contrast_of(*alone, person, item)
+    assert of_both.value == pytest.approx(of_one.value)
+    assert of_both.stderr == pytest.approx(of_one.stderr)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_variance_of_a_contrast_is_unbiased(shared: bool) -> None:
+    rng = np.random.default_rng(7)
+    results = []
+    for _ in range(1500):
+        designs, cells, person, item, places = two_conditions(8, 9, shared, rng)
+        sides = [[side] for side in zip(places, designs, cells, strict=True)]
+        results.append(contrast_of(*sides, person, item))
+    values = np.array([result.value for result in results])
+    squares = np.array([result.stderr**2 for result in results])
+    assert squares.mean() / values.var() == pytest.approx(1, abs=0.12)
+    assert np.mean([result.p(-1.0) < 0.05 for result in results]) == pytest.approx(0.05, abs=0.02)

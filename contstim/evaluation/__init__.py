@@ -18,7 +18,13 @@ from contstim.evaluation.choices import (
 )
 from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
-from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.importers import (
+    FORMATS,
+    ColumnMapping,
+    read_choices,
+    read_mapped,
+    together,
+)
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
 from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
@@ -82,6 +88,7 @@ __all__ = [
     "signed_rank_cosine",
     "signed_ranks",
     "simulate_choices",
+    "together",
     "wilcoxon_signed_rank",
 ]
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from contstim.evaluation.inference import ALPHA, spans_zero
 from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.wording import counted, span
+from contstim.evaluation.wording import condition_sentences, counted, span
 from contstim.tables import side_of_ceiling
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
         # A sentence that begins with a model's name keeps it as it is.
         begins = near.startswith(("it ", "each "))
         sentences.append(f"{near[0].upper() if begins else near[0]}{near[1:]}.")
-    return sentences
+    first = rows.iloc[0]
+    return [*sentences, *condition_sentences(evaluation, first["analysis"], first["measure"])]
 
 
 def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:

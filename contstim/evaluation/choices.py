@@ -20,9 +20,10 @@ from contstim.errors import InputError, NoDataError, ValidationError, require_kn
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, MISSING, require_columns
 
-#: Columns of the choices table. Only `participant`, the two sentences and `rating` are required.
+#: Columns of the choices table.
 CHOICE_COLUMNS = CHOICES
-_REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
+#: Those without which nothing is a choice; `check_choices` fills in the others.
+REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 
 #: Number of points of each rating scale that is known by name.
 SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7, "8-point": 8}
@@ -85,6 +86,8 @@ class RawChoices:
         Sentences on decisions taken while reading.
     excluded
         What the importer left out, as `HumanData` has it.
+    items_guessed
+        As of `HumanData`.
     """
 
     table: pd.DataFrame
@@ -93,6 +96,7 @@ class RawChoices:
     scores: pd.DataFrame | None = None
     notes: Sequence[str] = ()
     excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
+    items_guessed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,8 @@ class HumanData:
     turned
         In which rows the two sentences were exchanged while reading, see `align_choices`; by the
         index of `choices`. None if that is not known.
+    items_guessed
+        Whether the column `item` was guessed from the words.
     """
 
     choices: pd.DataFrame
@@ -119,6 +125,7 @@ class HumanData:
     excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
     notes: tuple[str, ...] = ()
     turned: pd.Series | None = None
+    items_guessed: bool = False
 
 
 class Sieve:
@@ -215,7 +222,7 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
 
 def clean_choices(table: pd.DataFrame, cleaning: Cleaning) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Take out the rows that `cleaning` lets go and return the rest and the exclusions table."""
-    require_columns(table, _REQUIRED, "the choices table")
+    require_columns(table, REQUIRED, "the choices table")
     sieve = Sieve(table)
     if cleaning.missing_sentence == "exclude":
         bad = missing_text(sieve.kept)
@@ -253,7 +260,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         that is neither 1 nor 2, a participant with one pair twice, and two identical sentences in
         a pair. The message names the rows.
     """
-    require_columns(table, _REQUIRED, "the choices table")
+    require_columns(table, REQUIRED, "the choices table")
     twice = table.columns[table.columns.duplicated()]
     if len(twice):
         raise InputError(f"the choices table has two columns {twice[0]!r}; keep one")
@@ -341,7 +348,11 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
         If one pair has two conditions or two pairs of models.
     """
     out = turn_pairs(table, _is_turned(table))
-    for columns, what in ((["condition"], "conditions"), (["model_1", "model_2"], "model pairs")):
+    of_people = "; a condition of participants is no column 'condition' but --by COLUMN"
+    for columns, what, hint in (
+        (["condition"], "conditions", of_people),
+        (["model_1", "model_2"], "model pairs", ""),
+    ):
         keys = ["sentence_1", "sentence_2"]
         distinct = out[[*keys, *columns]].drop_duplicates()
         clash = distinct.duplicated(keys)
@@ -352,7 +363,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
             )
             raise InputError(
                 f"the pair {row['sentence_1']!r} / {row['sentence_2']!r} has conflicting {what} "
-                f"({name_rows(rows)}); give each pair one"
+                f"({name_rows(rows)}); give each pair one{hint}"
             )
     return out.reset_index(drop=True)
 
@@ -406,7 +417,8 @@ def finish(raw: RawChoices) -> HumanData:
     choices, turned = align_choices(checked), pd.Series(_is_turned(checked))
     _refuse_turned_scale(choices)
     excluded = stack_exclusions(raw.excluded, excluded)
-    return HumanData(choices, raw.scores, excluded, tuple(raw.notes), turned)
+    notes = tuple(raw.notes)
+    return HumanData(choices, raw.scores, excluded, notes, turned, raw.items_guessed)
 
 
 def _refuse_turned_scale(choices: pd.DataFrame) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
     ScoreSource,
     model_scores,
+    model_specs,
     rising,
     score_kinds,
     score_table,
@@ -38,11 +39,12 @@ from contstim.evaluation.scores import (
     unscored_catch,
     whole_table,
 )
-from contstim.evaluation.tables import result_tables
+from contstim.evaluation.tables import condition_table, result_tables
 from contstim.evaluation.trials import (
     MOST_CONDITIONS,
     Analysis,
     TrialData,
+    by_level,
     check_targets,
     default_analyses,
     name_targets,
@@ -50,7 +52,7 @@ from contstim.evaluation.trials import (
 from contstim.evaluation.values import analyse
 from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
-from contstim.models.registry import load_model
+from contstim.models.registry import Models, load_models
 from contstim.progress import track
 from contstim.sampling import POPULATIONS
 from contstim.tables import read_table
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     choices: pd.DataFrame | HumanData,
-    scores: ScoreSource | Sequence[SentenceModel | str] | None = None,
+    scores: ScoreSource | Models | None = None,
     preset: str = "default",
     features: pd.DataFrame | None = None,
     plan: str | Path | None = None,
@@ -77,9 +79,9 @@ def evaluate(
     scores
         Log-probabilities in nats: a wide or long table, or a mapping from model name to scores
         or to a function that scores sentences (see `score_table`); or the models themselves, or
-        their specs, in a list: trials with a word that one of them does not know are then left
-        out. Where not given, those of
-        the importer; where there are none, only what needs no model is evaluated.
+        their specs, in a list or by their names: trials with a word that one of them does not
+        know are then left out. Where not given, those of the importer; where there are none, only
+        what needs no model is evaluated.
     preset
         ``default`` or ``golan2023``, see `PRESETS`.
     features
@@ -110,26 +112,35 @@ def evaluate(
         from contstim.adaptive.preregister import plan_departures
 
         departed = (*departed, *plan_departures(human.choices, planned.adaptive))
-    if isinstance(scores, Sequence):
-        models = [load_model(model) if isinstance(model, str) else model for model in scores]
+    if isinstance(scores, Sequence) or (
+        isinstance(scores, Mapping)
+        and scores
+        and all(isinstance(model, SentenceModel | str) for model in scores.values())
+    ):
+        models = load_models(cast("Models", scores))
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
         scores = model_scores(models, human.choices)
     choices_kept, removed = exclude(human.choices, options.exclusions)
     choices_kept, on_items = checked_items(choices_kept)
     if (options.inference, options.population) == ("crossed", POPULATIONS[0]):
         on_items += kin(choices_kept)
-    study = _Scored.of(choices_kept, human.scores if scores is None else scores)
-    choices, named = name_targets(study.choices, list(study.kinds))
-    data = TrialData.of(choices, rising(study.scores, study.kinds))
+    source = human.scores if scores is None else cast("ScoreSource", scores)
+    study = _Scored.of(choices_kept, source)
+    specs = model_specs(study.source)
+    choices, named = name_targets(study.choices, list(study.kinds), specs)
+    data = TrialData.of(choices, rising(study.scores, study.kinds), options.by)
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
     notes = [*human.notes, *on_items, *study.notes, *named]
     notes += check_targets(data.pairs, data.models)
     inference, options, levels = _inference(data, options, notes)
-    analyses = options.analyses or _analyses(data, notes)
+    analyses, compared_by_level = _by_level(data, options, notes)
     shown = track(analyses, len(analyses), "evaluating")
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
     compared, comparisons, details = result_tables(outcomes, inference, options)
+    between = {}
+    if isinstance(inference, CrossedTests) and options.by:
+        between["conditions"] = condition_table(data, compared_by_level, inference, options)
     people = people_tables(data, options.seed)
     asked = compares_models(data.pairs).to_numpy()
     compared_trials = data.of_pairs(asked) if asked.any() and not asked.all() else data
@@ -149,12 +160,14 @@ def evaluate(
             options=options,
             preset=preset,
             units={model: unit for model, (unit, _) in study.kinds.items()},
+            specs={model: specs[model] for model in data.models if model in specs},
             notes=tuple(notes),
             departures=departed,
             versions=versions("pandas"),
         ),
         data=data,
         standing=standing,
+        **between,
     )
 
 
@@ -162,6 +175,11 @@ def _inference(
     data: TrialData, options: EvaluationOptions, notes: list[str]
 ) -> tuple[Inference, EvaluationOptions, tuple[str, ...]]:
     """Return how means are tested, the options with the samples drawn for it, and their levels."""
+    if options.by and options.inference != "crossed":
+        raise InputError(
+            f"by {options.by!r} goes with the crossed inference; leave out --inference "
+            "signed-rank, or by"
+        )
     if options.inference == "crossed":
         tests = CrossedTests(options.population, options.margin)
         return tests, replace(options, n_bootstrap=0), ()
@@ -309,6 +327,28 @@ def _analyses(data: TrialData, notes: list[str]) -> tuple[Analysis, ...]:
     if data.models and not pairs[["model_1", "model_2"]].isin(data.models).any(axis=None):
         pairs = pairs.assign(model_1=None, model_2=None)  # of targeted models none has scores
     return default_analyses(pairs)
+
+
+def _by_level(
+    data: TrialData, options: EvaluationOptions, notes: list[str]
+) -> tuple[list[Analysis], list[Analysis]]:
+    """Return the analyses, and those that are made for each condition of participants as well."""
+    analyses = list(options.analyses or _analyses(data, notes))
+    chosen = []
+    if options.by:
+        named = bool(options.analyses)
+        chosen = [a for a in analyses if not a.people and (named or not a.conditions)]
+        rest = [a for a in analyses if a not in chosen]
+        analyses = [*by_level(chosen, options.by, data.levels), *rest]
+    for analysis in analyses:
+        if analysis.people and not options.by:
+            raise InputError(
+                f"the analysis {analysis.name!r} names people; say by which column: by"
+            )
+    if options.headline is not None:
+        require_known("analysis", options.headline, [a.name for a in analyses])
+        analyses.sort(key=lambda analysis: analysis.name != options.headline)
+    return analyses, chosen
 
 
 def _summary(before: pd.DataFrame, included: pd.DataFrame, data: TrialData) -> Summary:

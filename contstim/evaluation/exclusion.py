@@ -13,7 +13,7 @@ from pydantic import Field
 from contstim.errors import InputError
 from contstim.evaluation.choices import CATCH, HumanData, Sieve, stack_exclusions
 from contstim.models.base import SentenceModel
-from contstim.settings import settings
+from contstim.settings import Several, settings
 
 _Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -33,6 +33,8 @@ class ExclusionRules:
         A participant whose median response time is shorter is left out.
     min_trials
         A participant with fewer trials, after the rules on trials, is left out.
+    participants
+        Participants who are left out, by name.
     """
 
     min_catch_correct: _Least | None = None
@@ -40,6 +42,7 @@ class ExclusionRules:
     max_rt_ms: _Least | None = None
     min_median_rt_ms: _Least | None = None
     min_trials: _Least | None = None
+    participants: Several[str] = ()
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
@@ -67,6 +70,12 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
     timed = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
     if any(limit is not None for limit in timed) and choices["rt_ms"].isna().all():
         raise InputError("a rule on response times needs the column rt_ms, which is empty")
+    if lacking := set(rules.participants) - set(choices["participant"]):
+        raise InputError(
+            f"there is no participant {min(lacking)!r} to leave out; name them as the choices do"
+        )
+    listed = choices["participant"].isin(rules.participants)
+    sieve.take_out(listed, "listed", "named to be left out")
     if rules.min_catch_correct is not None:
         share = catch_accuracy(choices)
         if share.empty:
@@ -127,7 +136,7 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
         bad = sentences.isin(refused).any(axis=1)
         if not bad.any():
             continue
-        detail = f"a word unknown to {model.spec}"
+        detail = f"a word unknown to {model.name}"
         sieve.take_out(bad, "unknown word", detail)
         notes.append(
             f"{int(bad.sum())} choices were left out for {detail}; with unknown=unk in the spec "

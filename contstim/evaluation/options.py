@@ -80,6 +80,12 @@ class EvaluationOptions:
         Resamples for the intervals of signed-rank inference; 0 for none.
     levels
         What is resampled, see `draw`; empty for what `default_levels` finds.
+    by
+        A column of the choices with a condition of participants, one for each. Analyses that rest
+        on all trials, or that `analyses` names, are made for each condition as well, and models
+        and their differences are compared between conditions.
+    headline
+        The name of the analysis that the answer and the first figure are of; None: the first.
     exclusions
         Participants and trials left out.
     seed
@@ -118,6 +124,17 @@ class EvaluationOptions:
         1000, "resamples of signed-rank intervals", "N", "bootstrap"
     )
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
+    by: str = option(
+        "",
+        "a column with a condition of participants, such as native, or file for several files: "
+        "analyses by it, and how models differ otherwise in one than in the other",
+        "COLUMN",
+    )
+    headline: str | None = option(
+        None,
+        "the analysis, such as a condition, that the first sentences and figure are of",
+        "NAME",
+    )
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: Seed = 0
     adaptive: AdaptivePlan | None = None

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from contstim.evaluation.answer import answer_sentences, of_same, result_sentences
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.wording import (
+    condition_sentences,
     exclusion_sentences,
     methods_sentences,
     scope_sentence,
@@ -47,6 +48,11 @@ _MODEL_COLUMNS = (
 _COMPARISON_COLUMNS = (
     *("model_1", "model_2", "difference", "ci_low", "ci_high", "p", "q", "verdict"),
     *("p_smallest", "note"),
+)
+
+_CONDITION_COLUMNS = (
+    *("level_1", "level_2", "model_1", "model_2", "difference", "ci_low", "ci_high", "p", "q"),
+    *("verdict", "note"),
 )
 
 
@@ -108,7 +114,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
 def _standing(evaluation: Evaluation, page: ReportPage) -> None:
     if evaluation.standing is None:
         return
-    page.heading("The adaptive study: posterior, fit and verdict")
+    page.heading("How the study stands: posterior, fit and verdict")
     page.bullets(standing_sentences(evaluation))
     page.table(evaluation.standing.models)
     page.table(evaluation.standing.pairs)
@@ -160,6 +166,24 @@ def _model_figure(evaluation: Evaluation, page: ReportPage, rows: pd.DataFrame) 
     )
     page.draw(f"models-{analysis}-{measure}", figure, caption)
     return True
+
+
+def _conditions(evaluation: Evaluation, page: ReportPage) -> None:
+    table = evaluation.conditions
+    if table.empty:
+        return
+    page.heading(f"Conditions of participants ({evaluation.provenance.options.by})")
+    page.paragraph(
+        "By how much a model is better in one condition than in another and, where two models are "
+        "named, by how much the lead of the first over the second is larger: the interaction of "
+        "model and condition."
+    )
+    for (analysis, measure), rows in table.groupby(["analysis", "measure"], sort=False):
+        page.subheading(f"{analysis}, {str(measure).replace('_', ' ')}")
+        for sentence in condition_sentences(evaluation, str(analysis), str(measure)):
+            page.paragraph(sentence)
+        noted = (rows["note"] != "").any()
+        page.table(rows, _CONDITION_COLUMNS if noted else _CONDITION_COLUMNS[:-1])
 
 
 def _pairs(evaluation: Evaluation, page: ReportPage) -> None:
@@ -286,6 +310,7 @@ REPORT_PARTS: Registry[ReportPart] = Registry(
     {
         "standing": _standing,
         "models": _models,
+        "conditions": _conditions,
         "pairs": _pairs,
         "methods": _methods,
         "agreement": _agreement,

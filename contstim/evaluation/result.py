@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,14 @@ COMPARISON_COLUMNS = (
     *("analysis", "measure", "model_1", "model_2", "difference", "p", "q", "effect"),
     *("ci_low", "ci_high", "stderr", "df", "margin", "p_equivalence", "verdict"),
     *("more_people", "more_sentences", "unit", "n_units", "p_smallest", "test", "note"),
+)
+
+
+#: Columns of `Evaluation.conditions`.
+CONDITION_COLUMNS = (
+    *("analysis", "measure", "by", "level_1", "level_2", "model_1", "model_2", "difference"),
+    *("p", "q", "ci_low", "ci_high", "stderr", "df", "n_participants_1", "n_participants_2"),
+    *("verdict", "note"),
 )
 
 
@@ -154,6 +162,8 @@ class Provenance:
         The models' scores of the sentences shown, as they were given.
     units
         The unit of each model's scores.
+    specs
+        The specs of models that were given names.
     excluded
         What was left out, by which rule.
     levels
@@ -170,6 +180,7 @@ class Provenance:
 
     scores: pd.DataFrame
     units: dict[str, str]
+    specs: dict[str, str]
     excluded: pd.DataFrame
     levels: tuple[str, ...]
     options: EvaluationOptions
@@ -199,6 +210,11 @@ class Evaluation:
         Numbers of participants, trials and choices, and the like.
     provenance
         What the tables were made from, and how.
+    conditions
+        With a column of conditions of participants, one row per analysis, measure, two of these
+        conditions (levels), and one or two models: by how much the value of model 1 is higher in
+        level 1 than in level 2; with model 2 by how much its lead over model 2 is, the interaction
+        of model and condition. See `contrast_of`.
     data
         The choices that were analysed, for further tables.
     standing
@@ -214,6 +230,9 @@ class Evaluation:
     summary: Summary
     provenance: Provenance
     data: TrialData
+    conditions: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=[*CONDITION_COLUMNS])
+    )
     standing: Standing | None = None
 
     def tables(self) -> dict[str, pd.DataFrame]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,16 @@ from contstim.arrays import BoolArray
 from contstim.evaluation.choices import CATCH, FILLERS
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.inference.contrasts import Contrast, Inference
+from contstim.evaluation.inference.crossed import TOO_FEW, CrossedTests
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, DetailTables
+from contstim.evaluation.result import (
+    COMPARISON_COLUMNS,
+    CONDITION_COLUMNS,
+    MODEL_COLUMNS,
+    DetailTables,
+)
+from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, mean_there, unit_means
 
 _CEILING_COLUMNS = (
@@ -57,6 +66,36 @@ def result_tables(
     of_ceilings = pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS))
     details = DetailTables(_stack(people), _stack(groups), of_ceilings)
     return _ordered(tested, MODEL_COLUMNS), _ordered(compared, COMPARISON_COLUMNS), details
+
+
+def condition_table(
+    data: TrialData,
+    analyses: Sequence[Analysis],
+    inference: CrossedTests,
+    options: EvaluationOptions,
+) -> pd.DataFrame:
+    """Return how models, and their differences, differ between conditions of participants.
+
+    All interactions are one false-discovery family, all differences of single models another.
+    """
+    rows = []
+    every = product(analyses, options.measures, combinations(data.levels, 2))
+    for analysis, name, levels in every:
+        for models, sizes, mean in inference.between(data, analysis, MEASURES[name], levels):
+            low, high = mean.interval()
+            called = [data.models[m] for m in models]
+            tested = mean.stderr == mean.stderr
+            row = (analysis.name, name, options.by, *levels, *called, *[""] * (2 - len(called)))
+            numbers = (mean.value, mean.p(), np.nan, low, high, mean.stderr, mean.df)
+            rows.append((*row, *numbers, *sizes, "", "" if tested else TOO_FEW))
+    table = pd.DataFrame(rows, columns=list(CONDITION_COLUMNS))
+    for _, family in table.groupby(table["model_2"] == ""):
+        q = benjamini_hochberg(family["p"].to_numpy(dtype=float))
+        table.loc[family.index, "q"] = q
+    higher = table["level_1"].where(table["difference"] > 0, table["level_2"])
+    table["verdict"] = ("more in " + higher).where(table["q"] < ALPHA, "undecided")
+    table["verdict"] = table["verdict"].where(table["p"].notna(), "")
+    return table
 
 
 def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:

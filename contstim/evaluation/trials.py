@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated
 
@@ -11,12 +11,19 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import require_known
-from contstim.evaluation.choices import CATCH, FILLERS, compares_models, require_aligned
+from contstim.errors import InputError, require_known
+from contstim.evaluation.choices import (
+    CATCH,
+    FILLERS,
+    compares_models,
+    refuse_rows,
+    require_aligned,
+)
 from contstim.evaluation.items import item_codes
 from contstim.evaluation.scores import log_ratios
 from contstim.models.scored import name_in_table
 from contstim.settings import Several, one_of, settings
+from contstim.tables import require_columns
 
 #: Which trials a model is scored on: all, or those made to target it in some role.
 TARGETS = ("all", "either", "accept", "reject")
@@ -40,11 +47,15 @@ class Analysis:
         ``accept``, ``reject``: of the trials of one synthetic and one natural sentence, only
         those whose synthetic sentence the model was to accept or to reject; of pairs of like
         sentences each model accepts one and rejects the other, so that all count.
+    people
+        The conditions of participants who take part, values of the column that
+        `EvaluationOptions.by` names; empty for everybody.
     """
 
     name: str
     conditions: Several[str] = ()
     target: Annotated[str, one_of(TARGETS, "target")] = "all"
+    people: Several[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +80,9 @@ class TrialData:
         The M names.
     log_ratio
         log p(sentence 2) - log p(sentence 1), shape (P, M), nats.
+    levels, level_of
+        The conditions of participants, and the code of each one's, shape (N,); empty where no
+        column says them.
     """
 
     participants: pd.Index
@@ -80,15 +94,21 @@ class TrialData:
     pairs: pd.DataFrame
     models: tuple[str, ...]
     log_ratio: FloatArray
+    levels: tuple[str, ...] = ()
+    level_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def of(cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None) -> TrialData:
+    def of(
+        cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None, by: str = ""
+    ) -> TrialData:
         """Index validated and aligned `choices`; `scores` has one column per model.
 
         Raises
         ------
         ValidationError
             If the choices are not aligned.
+        InputError
+            If the column `by` does not give every participant one of several conditions.
         """
         require_aligned(choices)
         keys = ["sentence_1", "sentence_2"]
@@ -103,6 +123,7 @@ class TrialData:
         group, groups = pd.factorize(choices["group"])
         group_of = np.zeros(len(participants), dtype=np.int64)
         group_of[participant] = group
+        levels, level_of = _levels(choices, by, participants) if by else ((), group_of[:0])
         order = np.lexsort((pair, participant))
         models = () if scores is None else tuple(str(c) for c in scores.columns)
         none = np.zeros((len(pairs), 0))
@@ -110,7 +131,9 @@ class TrialData:
         labels = pd.Index(participants), pd.Index(groups)
         person, shown = (np.asarray(codes, dtype=np.int64)[order] for codes in (participant, pair))
         rating = choices["rating"].to_numpy(dtype=np.float64)[order]
-        return cls(*labels, group_of, person, shown, rating, pairs, models, ratio)
+        return cls(
+            *(*labels, group_of, person, shown, rating, pairs, models, ratio, levels, level_of)
+        )
 
     def of_pairs(self, chosen: BoolArray) -> TrialData:
         """Return the choices on some of the pairs, a mask of shape (P,), by the same people."""
@@ -123,6 +146,14 @@ class TrialData:
             pairs=self.pairs[chosen].reset_index(drop=True),
             log_ratio=self.log_ratio[chosen],
         )
+
+    def takes_part(self, analysis: Analysis) -> BoolArray:
+        """Return whether the participant of each row is one of an analysis, shape (R,)."""
+        for level in analysis.people:
+            require_known("condition of participants", level, self.levels)
+        if not analysis.people:
+            return np.ones(len(self.participant), dtype=np.bool_)
+        return np.isin(self.levels, analysis.people)[self.level_of[self.participant]]
 
     @cached_property
     def item(self) -> IntArray:
@@ -144,6 +175,44 @@ class TrialData:
     def n_pairs(self) -> int:
         """P."""
         return len(self.pairs)
+
+
+def _levels(
+    choices: pd.DataFrame, by: str, participants: pd.Index
+) -> tuple[tuple[str, ...], IntArray]:
+    """Return the conditions of participants that the column `by` says, and the code of each."""
+    require_columns(choices, [by], "the choices table")
+    values = choices[by].astype("str").str.strip()
+    refuse_rows(choices[by].isna() | (values == ""), f"a row has no {by} ({{rows}})")
+    several = values.groupby(choices["participant"], sort=False).nunique()
+    if (several > 1).any():
+        raise InputError(
+            f"participant {several.index[several > 1][0]!r} has several values of {by!r}; it must "
+            "be a condition of participants (one of pairs is the column 'condition')"
+        )
+    level_of, levels = pd.factorize(values.groupby(choices["participant"]).first()[participants])
+    if not 1 < len(levels) <= MOST_CONDITIONS:
+        shown = f", {levels[0]!r}" if len(levels) == 1 else ""
+        raise InputError(
+            f"the column {by!r} has {len(levels)} value{'s' * (len(levels) > 1)}{shown}; name one "
+            f"with 2 to {MOST_CONDITIONS} conditions of participants"
+        )
+    return tuple(map(str, levels)), level_of.astype(np.int64)
+
+
+def by_level(analyses: Sequence[Analysis], by: str, levels: Sequence[str]) -> list[Analysis]:
+    """Return analyses, and after each the same for participants of each condition."""
+    return [
+        one
+        for analysis in analyses
+        for one in (
+            analysis,
+            *(
+                replace(analysis, name=f"{analysis.name}, {by} {level}", people=(level,))
+                for level in levels
+            ),
+        )
+    ]
 
 
 def default_analyses(pairs: pd.DataFrame, most: int = MOST_CONDITIONS) -> tuple[Analysis, ...]:
@@ -210,15 +279,18 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
     return np.asarray((first | second) & rows[:, None], dtype=np.bool_)
 
 
-def name_targets(choices: pd.DataFrame, models: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+def name_targets(
+    choices: pd.DataFrame, models: Sequence[str], specs: Mapping[str, str]
+) -> tuple[pd.DataFrame, list[str]]:
     """Return choices whose targets are called as the models are, and notes on it.
 
     Trials selected from a table of scores target models by the table's names for them; the column
-    `a` of ``scores.csv`` as a model is ``table:scores.csv?column=a``.
+    `a` of ``scores.csv`` as a model is ``table:scores.csv?column=a``. Trials made before a model
+    got a name target its spec, one of `specs`.
     """
     called: dict[str, list[str]] = {}
     for model in models:
-        if name := name_in_table(model):
+        for name in {name_in_table(specs.get(model, model)), specs.get(model, "")} - {"", model}:
             called.setdefault(name, []).append(model)
     columns = choices[["model_1", "model_2"]]
     lacking = {*columns["model_1"].dropna(), *columns["model_2"].dropna()} - set(models)

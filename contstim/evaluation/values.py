@@ -113,24 +113,24 @@ def analyse(
     data: TrialData, analysis: Analysis, options: EvaluationOptions
 ) -> Iterator[AnalysisValues]:
     """Yield the values of `analysis` by each measure."""
-    subsets = [subset for subset in _subsets(data, analysis) if subset.n_rows]
+    subsets = [subset for subset in subsets_of(data, analysis) if subset.n_rows]
     for measure in (MEASURES[name] for name in options.measures):
         parts = tuple(SubsetValues.of(subset, measure, options) for subset in subsets)
         yield AnalysisValues.of(data, analysis, measure, parts)
 
 
-def _subsets(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
+def subsets_of(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
     """Yield the models that share their trials; without targets that is all of them, or none."""
-    everyone = np.arange(len(data.models))
+    everyone, there = np.arange(len(data.models)), data.takes_part(analysis)
     if analysis.target == "all":
         pairs = select(analysis, data.pairs, ["any"])[:, 0]
-        yield Subset.of_pairs(data, pairs, everyone)
+        yield Subset(data, np.flatnonzero(pairs[data.pair] & there), everyone)
         return
     chosen = select(analysis, data.pairs, data.models)
     columns: dict[bytes, BoolArray] = {chosen[:, m].tobytes(): chosen[:, m] for m in everyone}
     for key, pairs in columns.items():
         same = [m for m in everyone if chosen[:, m].tobytes() == key]
-        yield Subset.of_pairs(data, pairs, np.array(same))
+        yield Subset(data, np.flatnonzero(pairs[data.pair] & there), np.array(same))
 
 
 def mean_there(values: FloatArray) -> float:

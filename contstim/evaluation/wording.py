@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS
 from contstim.people import unit_sentence
@@ -83,10 +86,14 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     if options.adaptive is not None:
         from contstim.adaptive.preregister import plan_paragraphs  # few studies are adaptive
 
+        design = options.adaptive.choosing.by.design.capitalize()
         paragraphs += [
-            f"Adaptive design, {name[0].lower()}{name[1:]}: {text}"
+            f"{design} design, {name[0].lower()}{name[1:]}: {text}"
             for name, text in plan_paragraphs(options.adaptive).items()
         ]
+    if specs := evaluation.provenance.specs:
+        named = "; ".join(f"{name}, {spec}" for name, spec in specs.items())
+        paragraphs.append(f"The models, with their specs: {named}.")
     versions = ", ".join(
         f"{name} {number}" for name, number in evaluation.provenance.versions.items()
     )
@@ -142,13 +149,54 @@ def _analyses(evaluation: Evaluation) -> str:
     """Return a sentence on which trials each analysis rests on."""
     given = {analysis.name: analysis for analysis in evaluation.provenance.options.analyses}
     names = [*evaluation.models["analysis"], *evaluation.details.ceilings["analysis"]]
+    column, levels = evaluation.provenance.options.by, evaluation.data.levels
+    by = [f", {column} {level}" for level in levels]
     parts = []
     for name in dict.fromkeys(str(n) for n in names):
+        if any(name.endswith(level) for level in by):
+            continue
         target = given[name].target if name in given else name.rpartition("/")[2]
         trials = _TRIALS_OF_TARGET.get(target, "every model on the trials of that condition")
         text = _TRIALS_OF_NAME.get(name, trials)
         parts.append(f"{name.replace('_', ' ')}: {text}")
-    return "Analyses, by the trials they rest on. " + "; ".join(parts) + "."
+    text = "Analyses, by the trials they rest on. " + "; ".join(parts) + "."
+    if by:
+        text += (
+            f" Analyses were also made for the participants of each condition ({column}: "
+            f"{', '.join(levels)}) by themselves, and models, and differences of two models, were "
+            "compared between conditions: people are nested in conditions, and sentences that both "
+            "saw count as the same."
+        )
+    return text
+
+
+def condition_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:
+    """Say between which conditions of participants two models differ otherwise."""
+    table, by = evaluation.conditions, evaluation.provenance.options.by
+    rows = table[(table["analysis"] == analysis) & (table["measure"] == measure)]
+    rows = rows[(rows["model_2"] != "") & rows["q"].notna()]
+    if rows.empty:
+        return []
+    shown = rows[rows["q"] < ALPHA]
+    if shown.empty:
+        first = rows.iloc[int(rows["difference"].abs().argmax())]
+        return [
+            f"That two models differ otherwise in one condition ({by}) than in another is not "
+            f"shown; the largest such difference is {_between(first)}."
+        ]
+    first = shown.iloc[int(shown["p"].argmin())]
+    more = f", and {len(shown) - 1} more like it" if len(shown) > 1 else ""
+    return [f"Models differ otherwise by {by}: {_between(first)}{more} (see conditions.csv)."]
+
+
+def _between(row: pd.Series) -> str:
+    """Say by how much the lead of one model over another differs between conditions."""
+    return (
+        f"{row['model_1']} less {row['model_2']} is {abs(row['difference']):.3f} "
+        f"{'more' if row['difference'] > 0 else 'less'} in {row['level_1']} than in "
+        f"{row['level_2']} (difference {row['difference']:.3f}, 95 % interval {row['ci_low']:.3f} "
+        f"to {row['ci_high']:.3f}, q = {row['q']:.2g})"
+    )
 
 
 def _tests(evaluation: Evaluation) -> str:

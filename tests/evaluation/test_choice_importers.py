@@ -11,8 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
-from contstim.evaluation import CHOICE_COLUMNS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation import (
+    CHOICE_COLUMNS,
+    ColumnMapping,
+    read_choices,
+    read_mapped,
+    together,
+)
 from contstim.evaluation.importers import FORMATS
 
 
@@ -358,3 +365,57 @@ def test_unknown_format_and_missing_file(tmp_path):
         read_choices(tmp_path / "x.csv", "golan")
     with pytest.raises(InputError, match="there is no file"):
         read_choices(tmp_path / "x.csv")
+
+
+def test_several_files_are_one_table(tmp_path, capsys):
+    """Two experiments on one set of pairs: one a plain table, one an export with left and right."""
+    texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]
+    people = [f"p{n}" for n in range(5)]
+    first = pd.DataFrame(
+        [(who, *pair, 2.5) for who in people for pair in texts],
+        columns=["participant", "sentence_1", "sentence_2", "rating"],
+    )
+    second = first.rename(columns={"rating": "answer"}).assign(answer="left", trial_type="x")
+    second["side"] = "left"
+    (tmp_path / "e1.csv").write_text(first.to_csv(index=False))
+    (tmp_path / "e2.csv").write_text(second.to_csv(index=False, sep=";"))
+    scores = pd.DataFrame(
+        {"sentence": [s for pair in texts for s in pair], "a": [-2.0, -1] * 3, "b": [-1.0, -2] * 3}
+    )
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    both = {
+        "e1": read_choices(first),
+        "e2": read_choices(tmp_path / "e2.csv", low="left", high="right"),
+    }
+    human = together(both)
+    assert human.choices["file"].value_counts().to_dict() == {"e1": 15, "e2": 15}
+    assert human.choices["participant"].nunique() == 10
+    alike = "5 participants of several files are called alike, such as 'p0'; they count as diff"
+    assert any(note.startswith(alike) for note in human.notes)
+    items = human.choices.groupby(["sentence_1", "sentence_2"])["item"].nunique()
+    assert (items == 1).all()  # though each file's were guessed by itself, or not at all
+    (tmp_path / "listed.csv").write_text("participant\ne1: p0\n")
+    out = tmp_path / "out"
+    asked = ["evaluate", str(tmp_path / "e1.csv"), str(tmp_path / "e2b.csv")]
+    (tmp_path / "e2b.csv").write_text(first.assign(rating=-2.5).to_csv(index=False))
+    listed = ["--exclude", str(tmp_path / "listed.csv")]
+    given = ["--scores", str(tmp_path / "scores.csv"), "--out", str(out)]
+    assert main([*asked, *given, *listed]) == 0
+    models = pd.read_csv(out / "models.csv").set_index(["analysis", "measure", "model"])
+    assert models.loc[("all, file e1", "accuracy", "a"), "value"] == 1
+    assert models.loc[("all, file e2b", "accuracy", "a"), "value"] == 0
+    assert models.loc[("all, file e1", "accuracy", "a"), "n_participants"] == 4
+    excluded = pd.read_csv(out / "excluded.csv")
+    assert excluded[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
+        ["listed", "e1: p0", 3]
+    ]
+    capsys.readouterr()
+    assert main([asked[0], asked[1], asked[1], *given]) == 2
+    assert "a file of choices is given twice" in capsys.readouterr().err
+    (tmp_path / "list.txt").write_text("p0\n")
+    assert main([*asked, *given, "--exclude", str(tmp_path / "list.txt")]) == 2
+    assert "there is no participant 'p0' to leave out" in capsys.readouterr().err
+    with pytest.raises(InputError, match="^e1 has a column 'file' of its own; rename it"):
+        together({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]})
+    with pytest.raises(InputError, match="has conflicting conditions .*--by COLUMN$"):
+        together({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})

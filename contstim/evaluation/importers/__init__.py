@@ -6,6 +6,7 @@ and the last steps that all of them share.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,9 +15,19 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.errors import InputError
-from contstim.evaluation.choices import Cleaning, HumanData, RawChoices, finish, rescale
-from contstim.evaluation.importers.exports import read_export, read_recognised
+from contstim.errors import InputError, near_matches
+from contstim.evaluation.choices import (
+    REQUIRED,
+    Cleaning,
+    HumanData,
+    RawChoices,
+    align_choices,
+    finish,
+    rescale,
+    stack_exclusions,
+)
+from contstim.evaluation.importers.exports import read_export, read_recognised, theirs_for
+from contstim.evaluation.items import guessed_items
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
 
@@ -97,6 +108,13 @@ def map_columns(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Ra
     raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
     renames = {source: name for name, source in mapping.columns}
     require_columns(raw, renames, "the file")
+    present = [str(column) for column in raw.columns]
+    if lacking := [ours for ours in REQUIRED if ours not in {*present, *renames.values()}]:
+        named = [f"--column {ours}={theirs_for(ours, present) or 'THEIRS'}" for ours in lacking]
+        raise InputError(
+            f"the file has no column {' or '.join(map(repr, lacking))}; name yours, "
+            f"{' '.join(named)}; {near_matches('', present, 'it has')}"
+        )
     clashing = set(renames.values()) & (set(raw.columns) - set(renames))
     data = raw.drop(columns=list(clashing)).rename(columns=renames)
     if "rating" in data and mapping.low is not None and mapping.high is not None:
@@ -168,3 +186,54 @@ def read_mapped(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Hu
         If a mapped column is absent or the data cannot be used; the message names the rows.
     """
     return finish(map_columns(source, mapping))
+
+
+def together(parts: Mapping[str, HumanData]) -> HumanData:
+    """Return the choices of several files as one table, whose column ``file`` says which.
+
+    Participants who are called alike in two files count as different people, and so do groups.
+    Pairs with one number in the column `item` are of one item whatever their files.
+
+    Parameters
+    ----------
+    parts
+        What was read, by what the files are to be called.
+
+    Raises
+    ------
+    InputError
+        If a file has a column ``file`` of its own, or a pair has one condition here and another
+        there.
+    """
+    tables, notes, seen = [], [], Counter[str]()
+    for human in parts.values():
+        seen.update(human.choices["participant"].unique())
+    twice = [name for name, n in seen.items() if n > 1]
+    for name, human in parts.items():
+        if "file" in human.choices:
+            raise InputError(f"{name} has a column 'file' of its own; rename it")
+        table = human.choices.assign(file=name, group=f"{name}: " + human.choices["group"])
+        shared = table["participant"].isin(twice)
+        table["participant"] = table["participant"].mask(shared, f"{name}: " + table["participant"])
+        tables.append(table)
+        notes += [f"{name}: {note}" for note in human.notes]
+    if twice:
+        notes.append(
+            f"{len(twice)} participants of several files are called alike, such as {twice[0]!r}; "
+            "they count as different people."
+        )
+    guessed = any(human.items_guessed for human in parts.values())
+    choices = align_choices(pd.concat(tables, ignore_index=True))
+    if guessed and (guess := guessed_items(choices)):
+        choices["item"], note = guess
+        notes.append(note)
+    scores = [human.scores for human in parts.values() if human.scores is not None]
+    turned = [human.turned for human in parts.values() if human.turned is not None]
+    return HumanData(
+        choices,
+        pd.concat(scores, ignore_index=True) if len(scores) == len(parts) else None,
+        stack_exclusions(*(human.excluded for human in parts.values())),
+        tuple(notes),
+        pd.concat(turned, ignore_index=True) if len(turned) == len(parts) else None,
+        guessed,
+    )

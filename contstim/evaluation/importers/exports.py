@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,7 @@ from contstim.tables import numbered_lines, read_table, require_columns
 # Names by which columns go, without case, spaces and marks; the first one found is taken.
 _NAMES = {
     "participant": (
-        *("participant", "participantid", "participantprivateid", "subject", "subjectid"),
+        *("participant", "participantid", "participantprivateid", "subject", "subjectid", "subj"),
         *("prolificpid", "workerid", "responseid", "md5hashofparticipantsipaddress", "id"),
     ),
     "group": ("group", "designgroup", "list", "counterbalance"),
@@ -175,11 +176,14 @@ def read_export(
     if left is not None:
         data["side_1"] = left.map({True: "left", False: "right"})
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
-    if "item" not in data and (guess := guessed_items(data)):
+    guess = None if "item" in data else guessed_items(data)
+    if guess is not None:
         data["item"], note = guess
         notes.append(note)
     kept_first = Cleaning(repeated_trial="keep_first")
-    return RawChoices(data, kept_first, notes=notes, excluded=excluded)
+    return RawChoices(
+        data, kept_first, notes=notes, excluded=excluded, items_guessed=guess is not None
+    )
 
 
 def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
@@ -187,8 +191,9 @@ def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, st
     if isinstance(source, pd.DataFrame):
         return source, recognised(source)
     place = Path(source)
-    is_text = str(source) != "-" and place.is_file() and ".parquet" not in place.suffixes
-    lines = [line for _, line in numbered_lines(source)] if is_text else []
+    lines = []
+    if str(source) != "-" and place.is_file():
+        lines = [line for _, line in numbered_lines(source)]
     if any(re.match(r"# \d+\. ", line) for line in lines[:50]):
         return _rows_of_pcibex(lines, str(source)), "PCIbex"
     whole = place.is_dir() or place.suffix in (".json", ".jsonl")
@@ -310,12 +315,24 @@ def _first_answer(raw: pd.DataFrame) -> int:
     return int(texts or ids.iloc[:1].eq("Response ID").any())
 
 
+def theirs_for(ours: str, present: Sequence[str]) -> str:
+    """Return which of the columns of a file may be one of ours, or nothing."""
+    names = {**_NAMES, "rating": (*_NAMES["rating"], *_NAMES["response"])}[ours]
+    plain = {_plain(column): column for column in reversed(present)}
+    return next((plain[name] for name in names if name in plain), "")
+
+
+def _plain(name: object) -> str:
+    """Return a name of a column in small letters, without spaces and marks."""
+    return re.sub(r"[^a-z0-9]", "", str(name).lower())
+
+
 def _taken(data: pd.DataFrame, given: dict[str, str]) -> dict[str, str]:
     """Return, by our names, the columns that are used."""
     for ours in given:
         require_known("column", ours, _NAMES)
     require_columns(data, given.values(), "the file")
-    plain = {re.sub(r"[^a-z0-9]", "", str(c).lower()): str(c) for c in reversed(data.columns)}
+    plain = {_plain(column): str(column) for column in reversed(data.columns)}
     taken = {}
     for ours, names in _NAMES.items():
         present = [plain[name] for name in names if name in plain]
@@ -378,7 +395,7 @@ def _where(sides: pd.Series, name: str) -> pd.Series:
 
 def _is_turned(name: str) -> bool:
     """Return whether a column says in which rows the two sentences were exchanged."""
-    return re.sub(r"[^a-z0-9]", "", name.lower()) in _TURNED
+    return _plain(name) in _TURNED
 
 
 def _buttons(data: pd.DataFrame, program: str | None, n_choices: int | None) -> pd.Series | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -13,16 +14,20 @@ from contstim.evaluation.inference.contrasts import CEILING_INTERVALS, Contrast,
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import rank_biserial
 from contstim.evaluation.subset import Subset
-from contstim.evaluation.values import AnalysisValues, mean_there
+from contstim.evaluation.trials import Analysis, TrialData
+from contstim.evaluation.values import AnalysisValues, mean_there, subsets_of
 from contstim.sampling import (
     POPULATIONS,
     STEP,
     CellDesign,
     SampledMean,
+    Side,
+    contrast_of,
     difference_of,
 )
 
-_TOO_FEW = "too few participants or sentences to say anything of others like them"
+#: Why a mean has no standard error.
+TOO_FEW = "too few participants or sentences to say anything of others like them"
 _NO_CELLS = "no interval of the ceilings and no test against them: the measure has none"
 _TOO_FEW_JUDGES = (
     "no interval of the ceilings and no test against them: most pairs were seen by two people, "
@@ -57,15 +62,34 @@ class CrossedTests:
 
     def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
         """Test the models of an analysis, and compare the `pairs` of them."""
-        means = {}
-        for part in outcome.parts:
-            for model in part.subset.models:
-                ratio = outcome.data.log_ratio[part.subset.pair, model]
-                means[int(model)] = _Cells(part.subset, outcome.measure.cells(part.subset, ratio))
+        means = _cells_of((part.subset for part in outcome.parts), outcome.measure)
         return (
             [self._model(outcome, m, means.get(m)) for m in range(len(outcome.data.models))],
             [self._comparison(outcome, i, j, means.get(i), means.get(j)) for i, j in pairs],
         )
+
+    def between(
+        self, data: TrialData, analysis: Analysis, measure: Measure, levels: tuple[str, str]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[int, int], SampledMean]]:
+        """Yield by how much models are better in one condition of participants than in another.
+
+        Of each model its value, and of each two their difference: the models, the numbers of
+        participants in both conditions, and the contrast.
+        """
+        first, second = (
+            _cells_of(subsets_of(data, replace(analysis, people=(level,))), measure)
+            for level in levels
+        )
+        both = [m for m in range(len(data.models)) if m in first and m in second]
+        for models in (*((m,) for m in both), *combinations(both, 2)):
+            here, there = (_together([cells[m] for m in models]) for cells in (first, second))
+            if not all(len(values) for *_, values in (*here, *there)):
+                continue
+            sizes = (len(np.unique(side[0][1].person)) for side in (here, there))
+            contrast = contrast_of(
+                here, there, data.participant, data.item[data.pair], self.population
+            )
+            yield models, (next(sizes), next(sizes)), contrast
 
     def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> Contrast:
         part = outcome.part_of(m)
@@ -80,7 +104,7 @@ class CrossedTests:
             p_chance=value.p_chance(measure.chance, measure.top),
             stderr=value.stderr,
             df=value.df,
-            note="" if value.stderr == value.stderr else _TOO_FEW,
+            note="" if value.stderr == value.stderr else TOO_FEW,
         )
         ceilings = part.ceilings
         subset, lower = ceilings.matched, ceilings.lower.cells
@@ -147,7 +171,7 @@ class CrossedTests:
             ci_high=high,
             n_units=n_people,
             test="crossed",
-            note=note if difference.stderr == difference.stderr else _TOO_FEW,
+            note=note if difference.stderr == difference.stderr else TOO_FEW,
             stderr=difference.stderr,
             df=difference.df,
             margin=margin,
@@ -191,22 +215,40 @@ class _Cells:
 
         On the Fisher's scale of the measure `scale`, if there is one.
         """
-        rows_here, rows_there = self._of_people(other.people), other._of_people(self.people)
-        if not rows_here.any() or not rows_there.any():
+        first, second = _together([self, other])
+        if not len(first[0]) or not len(second[0]):
             return _NOTHING
         data = self.subset.data
-        first, second = (
-            (cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
-            for cells, rows in ((self, rows_here), (other, rows_there))
-        )
         chance, top = (None, 1.0) if scale is None else (scale.chance, scale.top)
         everybody = data.participant, data.item[data.pair], population
         return difference_of(first, second, *everybody, chance, top=top, from_ceiling=from_ceiling)
 
-    def _of_people(self, people: IntArray) -> BoolArray:
+    def of_people(self, people: IntArray) -> BoolArray:
+        """Return which rows are of some people, shape (R,)."""
         if np.array_equal(people, self.people):
             return self.there
         return self.there & np.isin(self.subset.labels, people)[self.subset.person]
+
+
+def _cells_of(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:
+    """Return the numbers of each model that has any."""
+    return {
+        int(m): _Cells(subset, measure.cells(subset, subset.data.log_ratio[subset.pair, m]))
+        for subset in subsets
+        if subset.n_rows
+        for m in subset.models
+    }
+
+
+def _together(several: Sequence[_Cells]) -> list[Side]:
+    """Return the numbers of participants who are in all."""
+    sides = []
+    for cells in several:
+        rows = cells.there
+        for other in several:
+            rows = rows & cells.of_people(other.people)
+        sides.append((cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows]))
+    return sides
 
 
 def _rank_biserial(values: FloatArray) -> float:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
+from contstim.errors import InputError
 from contstim.evaluation import Analysis, evaluate
 from contstim.evaluation.answer import answer_sentences
 from contstim.sampling import CellDesign
@@ -134,3 +135,89 @@ def test_a_mixed_model_of_another_library_finds_the_same():
     ours = design.mean(cells)
     assert ours.value == pytest.approx(fit.params["Intercept"], abs=1e-6)
     assert ours.stderr == pytest.approx(fit.bse["Intercept"], rel=1e-3)
+
+
+@pytest.fixture
+def by_native():
+    """Choices on one set of pairs of natives, who follow one model, and of others, who do not."""
+    choices, scores = drawn(3)
+    natives = choices.assign(native="yes")
+    rng = np.random.default_rng(4)
+    others = choices.assign(native="no", participant=choices["participant"] + 100)
+    others["rating"] = rng.choice([-2.5, -1.5, 1.5, 2.5], size=len(others))
+    return pd.concat([natives, others], ignore_index=True), scores
+
+
+def test_conditions_of_participants_are_analysed_and_compared(by_native):
+    choices, scores = by_native
+    result = evaluate(choices, scores, by="native", analyses=ALL)
+    names = ["all", "all, native yes", "all, native no"]
+    assert list(dict.fromkeys(result.models["analysis"])) == names
+    # Each condition by itself says what it says without the other.
+    for level in ("yes", "no"):
+        alone = evaluate(choices[choices["native"] == level], scores, analyses=ALL)
+        rows = result.models[result.models["analysis"] == f"all, native {level}"]
+        pd.testing.assert_frame_equal(
+            rows.drop(columns=["analysis", "q_ceiling", "note"]).reset_index(drop=True),
+            alone.models.drop(columns=["analysis", "q_ceiling", "note"]),
+        )
+    value = result.models.set_index(["analysis", "measure", "model"])["value"]
+    table = result.conditions
+    assert len(table) == 2 * (4 + 6)
+    for row in table.itertuples():
+        lead = [
+            value[f"all, native {level}", row.measure, row.model_1]
+            - (value[f"all, native {level}", row.measure, row.model_2] if row.model_2 else 0)
+            for level in (row.level_1, row.level_2)
+        ]
+        assert row.difference == pytest.approx(lead[0] - lead[1])
+        assert (row.p < 0.05) == (row.ci_low > 0 or row.ci_high < 0)
+        assert (row.verdict == "undecided") == (row.q >= 0.05)
+    copies = table[(table["model_1"] == "good") & (table["model_2"] == "copy")]
+    assert copies["difference"].tolist() == [0, 0]
+    assert (copies["p"] == 1).all()
+    better = table[(table["model_1"] == "good") & (table["model_2"] == "")]
+    assert (better["difference"] > 0).all()
+    assert "native" in answer_sentences(result)[-1]
+    # Which condition comes first changes nothing but signs.
+    turned = evaluate(choices[::-1], scores, by="native", analyses=ALL).conditions
+    np.testing.assert_allclose(turned["difference"], -table["difference"], atol=1e-12)
+    np.testing.assert_allclose(turned["p"], table["p"])
+
+
+def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
+    result = evaluate(*by_native, by="native", headline="all, native no")
+    assert result.models["analysis"].iloc[0] == "all, native no"
+    page = result.report(tmp_path).read_text("utf-8")
+    assert "Conditions of participants (native)" in page
+    assert len(pd.read_csv(tmp_path / "conditions.csv")) == len(result.conditions)
+    with pytest.raises(InputError, match="unknown analysis 'natives'; did you mean"):
+        evaluate(*by_native, by="native", headline="natives")
+    analyses = (Analysis("natives", people=("yes",)),)
+    named = evaluate(*by_native, by="native", analyses=analyses).models
+    assert set(named["n_participants"]) == {len(by_native[0]["participant"].unique()) / 2}
+    with pytest.raises(InputError, match="names people; say by which column: by"):
+        evaluate(*by_native, analyses=analyses)
+    unknown = (Analysis("natives", people=("ja",)),)
+    with pytest.raises(InputError, match="unknown condition of participants 'ja'"):
+        evaluate(*by_native, by="native", analyses=unknown)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        ("yes", {}, "the column 'native' has 1 value, 'yes'; name one with 2 to 12"),
+        (None, {}, "a row has no native (rows 1, "),
+        ("trial", {}, "has several values of 'native'; it must be a condition of participants"),
+        ("participant", {}, "the column 'native' has "),
+        ("native", {"inference": "signed-rank"}, "by 'native' goes with the crossed inference"),
+        ("native", {"by": "nativ"}, "the choices table has no column 'nativ'; did you mean 'nativ"),
+    ],
+)
+def test_columns_that_are_no_condition_of_participants(by_native, values, options, message):
+    choices, scores = by_native
+    numbers = choices.assign(trial=range(len(choices)))
+    choices = choices.assign(native=numbers.get(values, values))
+    with pytest.raises(InputError) as error:
+        evaluate(choices, scores, **{"by": "native", **options})
+    assert message in str(error.value)
