@@ -6,7 +6,7 @@ Begin with these; every command of ``contstim`` is one of them, with DataFrames 
 - `score_sentences`: sentences under models, a DataFrame
 - `synthesize`: one sentence on which two models disagree; `synthesize_triplets`: many, a DataFrame
 - `select_natural_pairs`, `select_triplets`: the best of them, with a proven bound
-- `design_trials` with a `Layout`: who sees what; `plan_design`: what that can show at best
+- `design_trials` with a `Layout`, `latin_square`: who sees what; `plan_design`: what that can show
 - `simulate_choices` with a `Simulation`: people who do not exist
 - `read_choices`: people's choices, from a file of ours or of other programs
 - `evaluate`: which model predicts the choices, and how surely; `write_report`: the page
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     )
     from contstim.search.triplets import ModelPair, synthesize_triplets, triplets
     from contstim.selection.design import Layout, check_design, design_trials
+    from contstim.selection.latin import latin_square
     from contstim.selection.natural import select_natural_pairs
     from contstim.selection.scores import read_scores
     from contstim.selection.sets import select_set
@@ -120,6 +121,7 @@ _PLACES = {
     "common_failure": "search.targets",
     "design_trials": "selection.design",
     "evaluate": "evaluation.evaluate",
+    "latin_square": "selection.latin",
     "load_model": "models.registry",
     "one_against_all": "search.targets",
     "plan_design": "evaluation.planning",
@@ -182,6 +184,7 @@ __all__ = [
     "datasets",
     "design_trials",
     "evaluate",
+    "latin_square",
     "load_model",
     "one_against_all",
     "plan_design",

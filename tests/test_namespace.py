@@ -49,6 +49,7 @@ PUBLIC = {
     "datasets",
     "design_trials",
     "evaluate",
+    "latin_square",
     "load_model",
     "one_against_all",
     "plan_design",

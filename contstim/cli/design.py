@@ -1,15 +1,16 @@
 """Lay out an experiment, or see what a design can show before money is spent on it.
 
 trials: allocates selected pairs and triplets to groups of participants, so that every group sees
-every condition of every model pair equally often and nobody sees a sentence twice; order and sides
-are each participant's own. simulate: lets simulated people, who follow one model or a mixture,
-answer the trials, so that the whole analysis can be run before there are data. power: how often
-`contstim evaluate` finds that models differ, or how many people it takes, by its default test on
-simulated studies: of trials and models (--compare), of a stated difference of accuracy
-(--difference), or of studies like one at hand (--pilot). plan: the smallest difference that a
-design finds in 80 % of studies. recovery: how often the right one of many models comes out best.
-power --plan: what the plan of an adaptive study decides, how often wrongly, and after how many
-people (its pool of pairs is the CSV), also where people are not as it states.
+every condition of every model pair equally often and nobody sees a sentence twice; or lays out
+pairs of your own in a Latin square (--items); order and sides are each participant's own. simulate:
+lets simulated people, who follow one model or a mixture, answer the trials, so that the whole
+analysis can be run before there are data. power: how often `contstim evaluate` finds that models
+differ, or how many people it takes, by its default test on simulated studies: of trials and models
+(--compare), of a stated difference of accuracy (--difference), or of studies like one at hand
+(--pilot). plan: the smallest difference that a design finds in 80 % of studies. recovery: how often
+the right one of many models comes out best. power --plan: what the plan of an adaptive study
+decides, how often wrongly, and after how many people (its pool of pairs is the CSV), also where
+people are not as it states.
 
 Examples:
   contstim design plan --participants 50 --trials-each 36 --comparisons 36
@@ -20,6 +21,7 @@ Examples:
   contstim design recovery set.csv pairs.csv --scores scores.csv --random 360 --figure curves.svg
   contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
   contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
+  contstim design trials --items pairs.csv --factors attractor number --participants 32
 """
 
 from __future__ import annotations
@@ -91,11 +93,20 @@ def configure(parser: CommandParser) -> None:
 def _add_trials(parser: CommandParser) -> None:
     parser.add("--natural CSV", "from `contstim select natural`")
     parser.add("--triplets CSV", "from `contstim select triplets`")
+    parser.add(
+        "--items CSV",
+        "pairs of your own in a Latin square: sentence_1, sentence_2, item, and condition or "
+        "--factors; each participant sees each item in one condition; fillers and catch trials are "
+        "items of one version",
+    )
+    what = "columns of --items, whose values together are the condition"
+    parser.add("--factors COLUMN ...", what)
     what = "natural sentences for random pairs and catch trials (default: the bundled pool)"
     parser.add("--pool FILE", what)
     parser.add("--layout NAME", "a published layout: golan2023; or the four numbers below")
     parser.add("--groups N", "groups of participants (default: 10)", positive)
-    parser.add("--participants N", "in each group (default: 10)", positive)
+    what = "in each group (default: 10); with --items in all (default: 24)"
+    parser.add("--participants N", what, positive)
     parser.add("--random-natural N", "random pairs (default: 0)", whole_number(0))
     what = "catch trials, sentences against their shuffled words (default: 0)"
     parser.add("--catch N", what, whole_number(0))
@@ -441,11 +452,42 @@ def _weighted(text: str) -> tuple[str, float]:
     return spec, weight
 
 
+def _latin_square(args: argparse.Namespace, numbers: Sequence[str]) -> int:
+    """Lay out pairs of the researcher's own."""
+    from contstim.selection.latin import latin_square
+
+    others = ("natural", "triplets", "pool", "layout", "decisions", "reviewers")
+    unused = [name for name in others if getattr(args, name)]
+    unused += [name for name in numbers if name != "participants"]
+    if unused:
+        option = "--" + unused[0].replace("_", "-")
+        raise InputError(
+            f"{option} has no effect with --items, which holds all trials; leave it out"
+        )
+    items = read_table(args.items, cells="text")
+    chosen = {} if args.participants is None else {"participants": args.participants}
+    trials = latin_square(items, **chosen, factors=args.factors or (), seed=args.seed)
+    write_rows(trials, args.out, [args.items])
+    notes = trials.attrs["notes"]
+    if args.out != "-" and not is_stream(Path(args.out)):
+        options = {**chosen, "factors": args.factors or [], "seed": args.seed, "notes": notes}
+        write_record(Path(args.out), options)
+    of_one = trials[trials["participant"] == trials["participant"].iloc[0]]
+    tell(f"{len(of_one)} trials a participant, {trials.attrs['lists']} lists")
+    for note in notes:
+        tell(note)
+    return 0
+
+
 def _trials(args: argparse.Namespace) -> int:
     from contstim.evaluation.planning import plan_design
     from contstim.selection import LAYOUTS, Layout, design_trials, read_triplets
 
     numbers = given(args, Layout)
+    if args.items is not None:
+        return _latin_square(args, [*numbers])
+    if args.factors is not None:
+        raise InputError("--factors belongs to --items; leave it out")
     if args.layout is not None and numbers:
         raise InputError(f"give --layout {args.layout} or the numbers of a layout, not both")
     layout = args.layout if args.layout is not None else Layout(**numbers)

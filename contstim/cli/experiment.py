@@ -111,6 +111,7 @@ def _add_new(parser: CommandParser) -> None:
     parser.add("--trials CSV", "from `contstim design trials`", to=source)
     what = "to rate or read: sentence, item and condition (a Latin square), question, expected"
     parser.add("--sentences CSV", what, to=source)
+    parser.add("--factors COLUMN ...", "of --sentences, whose values together are the condition")
     what = "pairs to choose from while people answer; with --scores"
     parser.add("--pool CSV", what, to=source)
     parser.add("--scores FILE", "of the pool's and natural sentences, as for `select`")
@@ -186,10 +187,15 @@ def _new(args: argparse.Namespace) -> Study:
             raise InputError("--participants belongs to --sentences; --trials has its own")
         if args.seed is not None:
             raise InputError("--seed belongs to --sentences or --pool; --trials has its order")
+        if args.factors:
+            raise InputError("--factors belongs to --sentences; --trials has its conditions")
         return new_study(args.study, args.trials, args.preset, args.language, args.presentation)
     shown = presentation_of(TrialOptions(args.presentation))
     if shown.pair:
-        raise InputError("--sentences are for --presentation rating or reading; say which")
+        raise InputError(
+            "--sentences are for --presentation rating or reading; say which, or lay pairs out "
+            f"with `contstim design trials --items {args.sentences}`"
+        )
     with tempfile.TemporaryDirectory() as folder:
         trials = write_sentence_trials(
             Path(args.sentences),
@@ -197,6 +203,7 @@ def _new(args: argparse.Namespace) -> Study:
             args.participants or _PARTICIPANTS,
             args.seed or 0,
             shown,
+            args.factors or (),
         )
         return new_study(args.study, trials, args.preset, args.language, args.presentation)
 
@@ -206,6 +213,8 @@ def _new_adaptive(args: argparse.Namespace) -> Study:
         raise InputError(
             "--participants belongs to --sentences; the plan has stopping.participants"
         )
+    if args.factors:
+        raise InputError("--factors belongs to --sentences; leave it out")
     if not presentation_of(TrialOptions(args.presentation)).pair:
         raise InputError(f"--pool holds pairs; leave out --presentation {args.presentation}")
     if args.scores is None:

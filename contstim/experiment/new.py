@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -24,9 +24,6 @@ from contstim.experiment.trials import (
 )
 from contstim.files import check_empty_folder, write_folder, write_whole
 from contstim.tables import numbered_lines
-
-_MOST_PARTICIPANTS = 10_000  # participants
-_LAID_OUT = ("participant", "group", "trial", "stimulus")
 
 _CONSENT = """\
 You are invited to take part in a study on language by [[the researchers and their institution]].
@@ -119,7 +116,7 @@ def new_study(
     folder
         Where; it must not exist or be empty. Its name becomes the study's.
     trials
-        What ``contstim design trials`` wrote, or of the other presentations `sentence_trials`; it
+        What ``contstim design trials`` wrote, or of other presentations `write_sentence_trials`; it
         is copied, with the record beside it of how it was made.
     preset
         A published experiment to run it like, of `STUDY_PRESETS`; its wording is English.
@@ -188,101 +185,56 @@ def new_study(
     return read_study(folder)
 
 
-def sentence_trials(
-    path: Path, participants: int, seed: int = 0, presentation: Presentation | None = None
-) -> list[dict[str, str]]:
-    """Lay out trials of single sentences in a Latin square.
-
-    Every participant sees each item once, in one of its conditions; each condition of an item is
-    seen by equally many participants, or nearly so, and the order is drawn for each.
-
-    Parameters
-    ----------
-    path
-        A CSV file with a row per sentence: ``sentence``, where there are several versions of an
-        item ``item`` and ``condition``, and further columns such as ``question`` and ``expected``,
-        which stay.
-    participants
-        How many participants, of equally many lists as there are conditions, in turn.
-    seed
-        Of the orders.
-    presentation
-        How they are shown, which the sentences must fit, if given.
-
-    Returns
-    -------
-    list of dict
-        Rows as `read_design` reads them. ``item`` is what the file calls the item, ``stimulus``
-        numbers the sentences. The group is the list.
-
-    Raises
-    ------
-    InputError
-        If there are too many participants, no column ``sentence``, an item has a condition twice,
-        or items have different numbers of conditions.
-    """
-    if not 1 <= participants <= _MOST_PARTICIPANTS:
-        raise InputError(f"participants is {participants}; give 1 to {_MOST_PARTICIPANTS}")
-    rows, columns = read_rows(path)
-    if "sentence" not in columns or not rows:
-        raise InputError(f"{path} has no sentences in a column 'sentence'; give one a row")
-    for name in _LAID_OUT:
-        if name in columns:
-            raise InputError(f"{path} has a column {name!r}, which is made here; name it otherwise")
-    items: dict[str, list[dict[str, str]]] = {}
-    for number, row in enumerate(rows, start=1):
-        item = row.get("item") or str(number)
-        condition = row.get("condition") or "sentence"
-        conditions = items.setdefault(item, [])
-        if any(one["condition"] == condition for one in conditions):
-            raise InputError(f"{path}: item {item} has condition {condition!r} twice")
-        conditions.append({**row, "item": item, "condition": condition, "stimulus": str(number)})
-        try:
-            if presentation is not None:
-                read_row(conditions[-1], presentation)
-        except InputError as error:
-            raise InputError(f"{path}, row {number}: {error}") from None
-    n_lists = max(map(len, items.values()))
-    for item, conditions in items.items():
-        if len(conditions) not in (1, n_lists):
-            raise InputError(
-                f"{path}: item {item} has {len(conditions)} conditions, others have {n_lists}; "
-                "give all items as many, or fillers one"
-            )
-    import numpy as np  # which a server does without
-
-    rng = np.random.default_rng(seed)
-    laid_out = []
-    for participant in range(participants):
-        which = participant % n_lists
-        shown = [
-            conditions[(place + which) % len(conditions)]
-            for place, conditions in enumerate(items.values())
-        ]
-        for trial, place in enumerate(rng.permutation(len(shown)), start=1):
-            numbers = {"participant": participant + 1, "group": which + 1, "trial": trial}
-            laid_out.append({name: str(n) for name, n in numbers.items()} | shown[place])
-    return laid_out
-
-
 def write_sentence_trials(
     path: Path,
     folder: Path,
     participants: int,
     seed: int = 0,
     presentation: Presentation | None = None,
+    factors: Sequence[str] = (),
 ) -> Path:
-    """Write what `sentence_trials` lays out, with a record of how, and return the table's place.
+    """Lay out a table of sentences by `latin_square`, write it with a record, return its place.
+
+    Parameters
+    ----------
+    path
+        A CSV file as `latin_square` has it, of sentences, with further columns such as
+        ``question`` and ``expected``.
+    folder
+        Where the table is written, as ``trials.csv``.
+    participants, seed, factors
+        As of `latin_square`; what is not balanced is part of the record.
+    presentation
+        How they are shown, which the sentences must fit, if given.
 
     Raises
     ------
     InputError
-        As `sentence_trials`.
+        As `latin_square`, and naming the row that cannot be shown.
     OutputError
         If the place cannot be written to.
     """
-    rows = sentence_trials(path, participants, seed, presentation)
+    rows, columns = read_rows(path)
+    if "sentence" not in columns or not rows:
+        raise InputError(f"{path} has no sentences in a column 'sentence'; give one a row")
+    for number, row in enumerate(rows, start=1):
+        try:
+            if presentation is not None:
+                read_row({**row, "condition": row.get("condition") or "any"}, presentation)
+        except InputError as error:
+            raise InputError(f"{path}, row {number}: {error}") from None
+    import pandas as pd  # which a server does without
+
+    from contstim.selection.latin import latin_square
+
+    try:
+        laid_out = latin_square(pd.DataFrame(rows), participants, factors, seed=seed)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     trials = folder / "trials.csv"
-    write_trials(trials, rows, list(rows[0]))
-    write_record(trials, {"participants": participants, "seed": seed})
+    columns = tuple(map(str, laid_out.columns))
+    cells = laid_out.astype("str").to_numpy().tolist()
+    write_trials(trials, (dict(zip(columns, row, strict=True)) for row in cells), columns)
+    options = {"participants": participants, "factors": list(factors), "seed": seed}
+    write_record(trials, {**options, "notes": laid_out.attrs["notes"]})
     return trials

@@ -123,6 +123,10 @@ def design_trials(
     InputError, UnknownNameError
         If tables or arguments cannot be used.
 
+    See Also
+    --------
+    latin_square : items of the researcher's own, in several conditions.
+
     Notes
     -----
     Source: Golan et al. (2023), Section 4.9, whose layout is ``golan2023``. Each group sees every
@@ -189,6 +193,11 @@ def _selected(
         if frame is None or not wanted:
             continue
         require_columns(frame, columns, what)
+        if "condition" in frame:
+            raise InputError(
+                f"{what} has a column 'condition', which the layout sets; lay out items and "
+                "conditions of your own with latin_square (--items), or rename it"
+            )
         named = _named(frame, what)
         table = _sentences(named, [c for c in columns if c not in ("model_1", "model_2")], what)
         table["origin"] = table["natural" if "natural" in columns else "sentence_1"]
@@ -326,10 +335,7 @@ def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int
         for member in range(layout.participants):
             # A stream for each participant: adding participants changes nobody else's trials.
             rng = np.random.default_rng([seed, group, member])
-            side = pd.Series("right", index=of_group.index)
-            for rows in of_group.groupby("condition", sort=False).indices.values():
-                left = len(rows) // 2 + int(rng.integers(2)) * (len(rows) % 2)
-                side.iloc[rng.permutation(rows)[:left]] = "left"
+            side = random_sides(of_group, rng)
             table = of_group.assign(side_1=side).iloc[rng.permutation(len(of_group))]
             table.insert(0, "trial", np.arange(1, len(of_group) + 1))
             table.insert(0, "group", group + 1)
@@ -338,6 +344,18 @@ def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int
     trials: pd.DataFrame = pd.concat(tables, ignore_index=True)
     trials["catch"] = trials["condition"] == "catch"
     return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "catch"]]
+
+
+def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
+    """Return where sentence 1 of each trial of a participant stands: left in half of a condition.
+
+    Where their number is odd, chance says whether it is one more or one less.
+    """
+    side = pd.Series("right", index=trials.index)
+    for rows in trials.groupby("condition", sort=False).indices.values():
+        left = len(rows) // 2 + int(rng.integers(2)) * (len(rows) % 2)
+        side.iloc[rng.permutation(rows)[:left]] = "left"
+    return side
 
 
 _COLUMNS = (*CHOICES[:8], "side_1", "catch")

@@ -118,17 +118,23 @@ def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
         ("3", "filler"): 4,
     }  # fmt: skip
     record = json.loads((reading.folder / "trials.csv.meta.json").read_text("utf-8"))
-    assert record["options"] == {"participants": 4, "seed": 0}
+    assert record["options"] == {
+        "participants": 4,
+        "factors": [],
+        "seed": 0,
+        "notes": [],
+    }
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         ("text\nA b.\n", "has no sentences in a column 'sentence'; give one a row"),
-        ("sentence,item\nA b.,1\nA c.,1\n", "item 1 has condition 'sentence' twice"),
+        ("sentence,item\nA b.,1\nA c.,1\n", "item 1 has 2 versions without a condition; tell"),
         (
             "sentence,item,condition\nA.,1,x\nB.,1,y\nC.,1,z\nD.,2,x\nE.,2,y\n",
-            "item 2 has 2 conditions, others have 3; give all items as many, or fillers one",
+            "item 2 has no version of condition 'z', which others have; give all items the same "
+            "conditions, or fillers one version",
         ),
         ("sentence,group\nA.,1\n", "has a column 'group', which is made here; name it otherwise"),
     ],

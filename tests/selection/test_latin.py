@@ -1,0 +1,145 @@
+"""Latin squares: each item once, in one condition; lists balanced whatever stands between items."""
+
+import itertools
+
+import pandas as pd
+import pytest
+
+import contstim
+from contstim.cli import main
+from contstim.errors import InputError
+
+FACTORS = ["attractor", "number"]
+LEVELS = list(itertools.product(("sg", "pl"), ("one", "many")))
+
+
+def items(n: int = 8) -> pd.DataFrame:
+    """Pairs in two times two conditions, each item with conditions in another order, fillers."""
+    rows = []
+    for k in range(n):
+        versions = [
+            {"item": f"i{k}", "attractor": a, "number": b, "sentence_1": f"{a} {b} {k} was."}
+            for a, b in LEVELS
+        ]
+        rows += versions[k % 4 :] + versions[: k % 4]
+        # Three fillers between items: counted among them they would shift every list alike.
+        rows += [
+            {"item": f"f{k}{j}", "condition": "filler", "sentence_1": f"Filler {k} {j} is."}
+            for j in range(3)
+        ]
+    rows.append({"item": "c", "condition": "catch", "sentence_1": "This is a catch trial."})
+    table = pd.DataFrame(rows).reindex(columns=["item", "condition", *FACTORS, "sentence_1"])
+    return table.assign(sentence_2=table["sentence_1"] + " Not.", author=range(len(table)))
+
+
+def test_each_participant_sees_each_item_once_and_lists_are_balanced() -> None:
+    given = items()
+    trials = contstim.latin_square(given, 8, FACTORS, seed=3)
+    assert trials.attrs == {"seed": 3, "lists": 4, "notes": []}
+    for _, seen in trials.groupby("participant"):
+        assert sorted(seen["item"]) == sorted(given["item"].unique())
+        assert list(seen["trial"]) == list(range(1, len(seen) + 1))
+        counts = seen["condition"].value_counts()
+        assert [counts[f"{a}.{b}"] for a, b in LEVELS] == [2, 2, 2, 2]
+        assert counts[["filler", "catch"]].to_list() == [24, 1]
+        left = seen.groupby("condition")["side_1"].apply(lambda side: (side == "left").sum())
+        assert left[[f"{a}.{b}" for a, b in LEVELS]].to_list() == [1, 1, 1, 1]
+    compared = trials[~trials["condition"].isin(["filler", "catch"])]
+    # Every version of an item is on one list, so that two of the eight people see it.
+    assert (compared.groupby(["item", "condition"])["participant"].nunique() == 2).all()
+    assert (
+        not compared[["item", "condition", "group"]]
+        .drop_duplicates()
+        .duplicated(["item", "condition"])
+        .any()
+    )
+    # What the researcher's table says of a row stays with it.
+    by_row = trials.drop_duplicates("stimulus").set_index("stimulus").sort_index()
+    for name in ("item", "sentence_1", "author"):
+        assert by_row[name].to_list() == given[name].to_list()
+    assert by_row["catch"].sum() == 1
+    counts = contstim.check_design(trials)
+    assert (counts["participants"], counts["groups"], counts["trials"]) == (8, 4, 33)
+
+
+def test_what_is_not_balanced_is_said() -> None:
+    notes = contstim.latin_square(items(6), 10, FACTORS).attrs["notes"]
+    assert notes == [
+        "6 items in 4 conditions: a participant sees some conditions once more than others; a "
+        "multiple of 4 items would be balanced",
+        "10 participants on 4 lists: some lists have one more; a multiple of 4 would be balanced",
+    ]
+
+
+def test_more_participants_change_nobody_elses_trials() -> None:
+    few, many = (contstim.latin_square(items(), n, FACTORS) for n in (4, 8))
+    pd.testing.assert_frame_equal(few, many.iloc[: len(few)])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda t: t,
+            "item i0 has 4 versions without a condition; tell them apart by --factors attractor "
+            "number",
+        ),
+        (
+            lambda t: t.drop(columns=FACTORS),
+            "item i0 has 4 versions without a condition; tell them apart by a column 'condition'",
+        ),
+        (
+            lambda t: t.assign(condition=t["condition"].fillna(t["attractor"])),
+            "item i0 has 2 versions of 'sg'; tell them apart by --factors attractor number",
+        ),
+        (
+            lambda t: t.assign(condition=t["attractor"].str.cat(t["number"])).drop(1),
+            "item i0 has no version of condition 'sgmany', which others have; give all items the "
+            "same conditions, or fillers one version",
+        ),
+        (
+            lambda t: t.assign(group=1),
+            "the table of items has a column 'group', which is made here; name it otherwise",
+        ),
+        (
+            lambda t: t.head(0),
+            "the table of items has no rows; give one for each version of an item",
+        ),
+        (
+            lambda t: t.drop(columns="sentence_2"),
+            "the table of items has no column 'sentence_2'; did you mean 'sentence_1'?",
+        ),
+    ],
+)
+def test_items_that_cannot_be_laid_out(change, message) -> None:
+    with pytest.raises(InputError) as error:
+        contstim.latin_square(change(items()))
+    assert str(error.value) == message
+
+
+def test_numbers_out_of_bounds_and_unknown_factors() -> None:
+    with pytest.raises(InputError, match="^participants is 10001; give 1 to 10000$"):
+        contstim.latin_square(items(), 10_001, FACTORS)
+    with pytest.raises(InputError, match="^the table of items has no column 'atractor'; did you"):
+        contstim.latin_square(items(), 4, ["atractor"])
+
+
+def test_the_command_lays_out_pairs_and_a_study_takes_them(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    items().to_csv("items.csv", index=False)
+    design = ["design", "trials", "--items", "items.csv"]
+    assert main([*design, "--factors", *FACTORS, "--participants", "6", "--out", "t.csv"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "33 trials a participant, 4 lists",
+        "6 participants on 4 lists: some lists have one more; a multiple of 4 would be balanced",
+    ]
+    laid_out = pd.read_csv("t.csv")
+    pd.testing.assert_frame_equal(
+        laid_out[["participant", "stimulus", "side_1"]],
+        contstim.latin_square(items(), 6, FACTORS)[["participant", "stimulus", "side_1"]],
+    )
+    assert main(["experiment", "new", "study", "--trials", "t.csv"]) == 0
+    assert main([*design, "--natural", "items.csv"]) == 2
+    assert "--natural has no effect with --items, which holds all" in capsys.readouterr().err
+    assert main(["design", "trials", "--natural", "items.csv", "--factors", "attractor"]) == 2
+    assert "--factors belongs to --items; leave it out" in capsys.readouterr().err
