@@ -460,4 +460,4 @@ def _repeated(
     if words is None or not chosen:
         return np.zeros(len(pairs))
     seen = frozenset().union(*(words[k] for k in chosen))
-    return np.array([len(words[k] & seen) / max(1, len(words[k])) for k in pairs.tolist()])
+    return np.array([len(words[k] & seen) / (len(words[k]) or 1) for k in pairs.tolist()])

@@ -349,7 +349,7 @@ class ModelPosterior:
     """
 
     def __init__(self, link: Link, n_models: int, trials: int = _TRIALS) -> None:
-        self.nodes = Nodes(link, trials)
+        self.nodes = _nodes(link, trials)
         self.n_models = n_models
         self._log_prior = _log(link.weights_of(n_models))
         self.log_likelihood = np.zeros((n_models, len(link.slopes)))  # given the median slopes
@@ -414,6 +414,12 @@ class ModelPosterior:
         """Return what a person answers to pairs by g under each model; see `Nodes.curves`."""
         slopes = softmax(self.log_likelihood + self.nodes.log_prior)
         return self.nodes.curves(self.person(participant), slopes)
+
+
+@lru_cache(maxsize=8)
+def _nodes(link: Link, trials: int) -> Nodes:
+    """Return the nodes of a link, whose tables many posteriors share."""
+    return Nodes(link, trials)
 
 
 def softmax(values: FloatArray) -> FloatArray:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 from scipy.stats import binomtest
 
-from contstim.adaptive.conduct import AdaptivePlan, Conductor
+from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
 from contstim.adaptive.policies import Pool
-from contstim.adaptive.standing import Standing, Trials, standing_of
+from contstim.adaptive.standing import Standing, Trials, standing_of, verdicts_of
+from contstim.adaptive.verdicts import Verdict
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known, require_whole
 from contstim.people import People
 from contstim.progress import track
-
-_FIRST_LOOK = 8  # participants; further looks are each twice as late
 
 
 def simulate(
@@ -82,8 +82,8 @@ def simulate(
     for number in track(range(n_studies), n_studies, "simulating studies"):
         follow = (pool.models[number % len(pool.models)],) if given is None else tuple(given)
         rng = np.random.default_rng([seed, number])
-        standing = _study(replace(plan, seed=number), pool, _felt(pool, follow), people, rng)
-        settled = standing.settled or standing.verdicts[-1]
+        felt = _felt(pool, follow)
+        standing, settled = _study(replace(plan, seed=number), pool, felt, people, rng)
         best = settled.models[0] if settled.kind == "best" else ""
         first = standing.models.iloc[int(standing.models["posterior"].argmax())]
         trials = standing.n_answers + settled.n_participants * plan.anchors
@@ -170,57 +170,90 @@ def _felt(pool: Pool, follow: Sequence[str]) -> FloatArray:
     return np.where(agree, g.mean(axis=1), 0.0)
 
 
-def _study(
-    plan: AdaptivePlan, pool: Pool, felt: FloatArray, people: People, rng: np.random.Generator
-) -> Standing:
-    """Return how a simulated study stands where its rule first says stop, or at its end."""
-    conductor, link = Conductor(plan, pool), plan.link
-    effects = people.item_sd * rng.normal(size=len(felt))
+def simulated_answers(
+    conductor: Conductor,
+    felt: FloatArray,
+    effects: FloatArray,
+    people: People,
+    rng: np.random.Generator,
+    curve: Callable[[FloatArray], FloatArray] = expit,
+) -> Iterator[tuple[int, Block, list[float]]]:
+    """Let people answer, one after the other, what a conductor issues, until it has no more.
+
+    Parameters
+    ----------
+    conductor
+        Gives the blocks, and takes the answers in.
+    felt
+        What people prefer, shape (N,), in units of g.
+    effects
+        Of the pairs, what all people see in them and no model does, logits, shape (N,).
+    people
+        How strongly people follow, lean to a side and lapse; pairs' effects are those given.
+    rng
+        The generator of all that is random about people.
+    curve
+        How probable the right-hand sentence is at a leaning, rising from 0 to 1.
+
+    Yields
+    ------
+    tuple
+        Number of the participant, block, and ratings of its pairs, negative for the pool's
+        sentence 1.
+    """
+    link = conductor.plan.link
     cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
-    log = []
-    most, look = plan.stopping.participants, _FIRST_LOOK
-    for person in range(most):
+    for person in range(conductor.plan.stopping.participants):
         slope = people.slope * np.exp(people.slope_sd * rng.normal())
         side = people.side_sd * rng.normal()
         while conductor.left(str(person)):
             block = conductor.issue(str(person))
             conductor.record(block)
-            for pair, turned, propensity in zip(
-                block.pairs, block.turned, block.propensities, strict=True
-            ):
-                sign = -1.0 if turned else 1.0
-                leaning = sign * (slope * felt[pair] + effects[pair]) + side
-                on_screen = int((leaning + rng.logistic() > cuts).sum())
-                if rng.random() < people.lapse:
-                    on_screen = int(rng.integers(link.n_answers))
-                rating = on_screen / (link.n_answers - 1) * 5 - 2.5
-                conductor.answer(str(person), pair, sign * rating)
-                log.append((person, pair, sign, rating, block.number, propensity, block.available))
-        if not conductor.blocks[-1].pairs or person + 1 in (look, most):
-            look *= 2
-            standing = _standing(log, conductor)
-            if standing.settled is not None:
-                until = standing.settled.n_participants
-                return _standing([trial for trial in log if trial[0] < until], conductor)
-            if not conductor.blocks[-1].pairs:
+            if not block.pairs:
+                return
+            pairs, sign = list(block.pairs), np.where(block.turned, -1.0, 1.0)
+            leaning = sign * (slope * felt[pairs] + effects[pairs]) + side
+            passes = curve(leaning[:, None] - cuts) > rng.random((len(pairs), 1))
+            lapses = rng.random(len(pairs)) < people.lapse
+            at_random = rng.integers(link.n_answers, size=len(pairs))
+            on_screen = np.where(lapses, at_random, passes.sum(axis=1))
+            ratings = (sign * (on_screen / (link.n_answers - 1) * 5 - 2.5)).tolist()
+            for pair, rating in zip(block.pairs, ratings, strict=True):
+                conductor.answer(str(person), pair, rating)
+            yield person, block, ratings
+
+
+def _study(
+    plan: AdaptivePlan, pool: Pool, felt: FloatArray, people: People, rng: np.random.Generator
+) -> tuple[Standing, Verdict]:
+    """Return how a study stands where its rule first says stop, or at its end, and the verdict."""
+    conductor = Conductor(plan, pool)
+    effects = people.item_sd * rng.normal(size=len(felt))
+    log: list[tuple[float, ...]] = []
+    reached: list[Verdict] = []
+    for person, block, ratings in simulated_answers(conductor, felt, effects, people, rng):
+        sign = np.where(block.turned, -1.0, 1.0)
+        on_screen = (sign * ratings).tolist()
+        for row in zip(block.pairs, sign, on_screen, block.propensities, strict=True):
+            log.append((person, *row, block.number, block.available))
+        ended = not conductor.left(str(person))
+        if ended and (not plan.stopping.looks or person + 1 in plan.stopping.looks):
+            reached = verdicts_of(*_as_read(log, conductor), plan, every=False)
+            if reached[-1].stops:
                 break
-    return standing
+    if not reached:
+        raise InputError(
+            f"the pool's {len(pool.pairs)} pairs are too few for a participant's {plan.trials} "
+            f"trials and {plan.anchors} anchors; give more, or plan fewer trials"
+        )
+    return standing_of(*_as_read(log, conductor), plan, every=False), reached[-1]
 
 
-def _standing(log: Sequence[tuple[float, ...]], conductor: Conductor) -> Standing:
-    person, pair, sign, rating, block, propensity, available = map(np.array, zip(*log, strict=True))
-    trials = Trials(
-        person,
-        [str(k) for k in range(person[-1] + 1)],
-        pair,
-        pair,
-        sign,
-        rating,
-        conductor.pool,
-        block,
-    )
+def _as_read(log: Sequence[tuple[float, ...]], conductor: Conductor) -> tuple[Trials, pd.DataFrame]:
+    """Return simulated answers as those of a table are read."""
+    person, pair, sign, rating, propensity, block, available = map(np.array, zip(*log, strict=True))
+    names = [str(k) for k in range(person[-1] + 1)]
+    trials = Trials(person, names, pair, pair, sign, rating, conductor.pool, block)
     size = len(conductor.pool.pairs) - conductor.plan.anchors
-    table = pd.DataFrame(
-        {"block": block, "propensity": propensity, "available": available, "pool": size}
-    )
-    return standing_of(trials, table, conductor.plan)
+    drawn = {"block": block, "propensity": propensity, "available": available, "pool": size}
+    return trials, pd.DataFrame(drawn)

@@ -244,18 +244,25 @@ def standing_of(
     weights = softmax(np.log(plan.link.weights_of(len(models)) + 1e-300) + evidence[:-1])
     even = np.full(len(evidence), -np.log(len(evidence)))
     e_values = [fit_e_value(evidence, even, model) for model in posterior.log_likelihood[:-1]]
+    reached = verdicts_of(trials, table, plan, every)
+    table = pd.DataFrame({"model": models, "posterior": weights, "log_e_against": e_values})
+    table["accuracy"] = trials.accuracy.mean(axis=0)
+    return Standing(table, reached, len(answers), len(new), len(trials.names))
+
+
+def verdicts_of(
+    trials: Trials, table: pd.DataFrame, plan: AdaptivePlan, every: bool = True
+) -> list[Verdict]:
+    """Return the verdicts of `standing_of` alone, none while nobody has finished."""
+    answers = np.array([plan.link.answer_of(r) for r in trials.rating.tolist()])
     scores, bounds = _scores(trials, answers, plan)
     if plan.stopping.over == "pool":
         scores, bounds = _over_pool(table, scores, bounds, plan)
     counted = _counted(trials.person, plan)
-    reached: list[Verdict] = []
-    if counted.any():
-        person, stopping = trials.person[counted], plan.stopping
-        items = trials.item[counted]
-        reached = verdicts(person, scores[counted], models, stopping, bounds, every, items)
-    table = pd.DataFrame({"model": models, "posterior": weights, "log_e_against": e_values})
-    table["accuracy"] = trials.accuracy.mean(axis=0)
-    return Standing(table, reached, len(answers), len(new), len(trials.names))
+    if not counted.any():
+        return []
+    person, item, models = trials.person[counted], trials.item[counted], list(trials.pool.models)
+    return verdicts(person, scores[counted], models, plan.stopping, bounds, every, item)
 
 
 def _scores(

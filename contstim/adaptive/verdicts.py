@@ -368,43 +368,31 @@ class _Look:
         low, high = self.bounds
         return np.full(len(self.differences), (high - low) ** 2 / 4)
 
-    def _ahead(
-        self, rows: IntArray, mean: FloatArray, variance: FloatArray, units: IntArray
-    ) -> tuple[BoolArray, BoolArray, BoolArray]:
-        """Return whether differences are to be above 0, below it and within the margin.
-
-        Parameters
-        ----------
-        rows
-            Of `differences`, shape (R,).
-        mean, variance
-            Of those to come, shape (R,).
-        units
-            After so many participants, those who are there counted, shape (K,).
-
-        Returns
-        -------
-        tuple
-            Each of shape (R, K).
-        """
+    def _above(self, sign: int, than: float, rows: IntArray, outlook: Outlook) -> BoolArray:
+        """Return whether some differences, times `sign`, are to be above `than`, shape (R, K)."""
         _, ahead = self.stopping.sequences
         level = _level(self.stopping, len(self.models))
+        low, high = sorted(sign * end for end in self.bounds)
+        turned = replace(outlook, mean=sign * outlook.mean)
+        e_values = ahead(sign * self.differences[rows], turned, level, (low, high), than)
+        return np.asarray(e_values >= np.log(2 / level))
 
-        def above(sign: int, than: float) -> BoolArray:
-            low, high = sorted(sign * end for end in self.bounds)
-            outlook = Outlook(sign * mean, variance, units)
-            e_values = ahead(sign * self.differences[rows], outlook, level, (low, high), than)
-            return np.asarray(e_values >= np.log(2 / level))
-
+    def _alike(self, rows: IntArray, outlook: Outlook) -> BoolArray:
+        """Return whether they are to be within the margin."""
         margin = self.stopping.margin
-        return above(1, 0.0), above(-1, 0.0), above(1, -margin) & above(-1, -margin)
+        return self._above(1, -margin, rows, outlook) & self._above(-1, -margin, rows, outlook)
+
+    def _settled(self, rows: IntArray, outlook: Outlook) -> BoolArray:
+        """Return whether they are to be above 0, below it or within the margin."""
+        apart = self._above(1, 0.0, rows, outlook) | self._above(-1, 0.0, rows, outlook)
+        return apart | self._alike(rows, outlook)
 
     def _people_needed(self, rows: IntArray) -> FloatArray:
         """Return after how many participants each is settled, if those to come are like these."""
         n = self.differences.shape[1]
         units = _units(n, _FARTHEST * n)
         means, variances = self.differences[rows].mean(axis=1), self._variances[rows]
-        settled = np.logical_or.reduce(self._ahead(rows, means, variances, units))
+        settled = self._settled(rows, Outlook(means, variances, units))
         return np.where(settled.any(axis=1), units[settled.argmax(axis=1)], np.inf)
 
     def _trials_needed(self, row: int) -> int:
@@ -414,12 +402,11 @@ class _Look:
         if n < 3 or n >= budget or not np.isfinite(within):
             return 0
         between = max(0.0, float(np.var(values, ddof=1)) - within / self.trials)
-        for times in (1.25, 1.5, 2, 3, 4, 6):
-            variance = np.array([between + within / (self.trials * times)])
-            rows, mean = np.array([row]), values.mean(keepdims=True)
-            if any(seen[0, -1] for seen in self._ahead(rows, mean, variance, _units(n, budget))):
-                return int(np.ceil(self.trials * (times - 1)))
-        return 0
+        times = np.array([1.25, 1.5, 2, 3, 4, 6])
+        rows, means = np.full(len(times), row), np.full(len(times), values.mean())
+        variances = between + within / (self.trials * times)
+        settled = self._settled(rows, Outlook(means, variances, _units(n, budget)))[:, -1]
+        return int(np.ceil(self.trials * (times[settled.argmax()] - 1))) if settled.any() else 0
 
     def _may_settle(self, low: FloatArray, high: FloatArray, left: IntArray) -> bool:
         """Return whether a verdict within the budget is to be expected of any allowed differences.
@@ -430,11 +417,12 @@ class _Look:
         n, budget, m = self.differences.shape[1], self.stopping.participants, len(self.models)
         if n >= budget:
             return False
-        rows, units = np.arange(len(low)), _units(n, budget)
+        rows, units, variances = np.arange(len(low)), _units(n, budget), self._variances
         # What brings the mean of all to 0.
         closest = np.clip(-n * self.differences.mean(axis=1) / (budget - n), low, high)
-        ahead = (self._ahead(rows, end, self._variances, units) for end in (high, low, closest))
-        above, below, alike = (seen[k][:, -1] for k, seen in enumerate(ahead))
+        above = self._above(1, 0.0, rows, Outlook(high, variances, units))[:, -1]
+        below = self._above(-1, 0.0, rows, Outlook(low, variances, units))[:, -1]
+        alike = self._alike(rows, Outlook(closest, variances, units))[:, -1]
         first, second = np.triu_indices(m, 1)
         better, same = np.eye(m, dtype=bool), np.eye(m, dtype=bool)
         better[first, second], better[second, first] = above, below

@@ -12,19 +12,37 @@ which is wrong.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 from scipy.special import expit
 from scipy.stats import ttest_1samp
 
-from contstim.adaptive import Choosing, Link, ModelPosterior, View, choose_block
-from contstim.adaptive.policies import places_of
+from contstim.adaptive import AdaptivePlan, Choosing, Conductor, Link, Pool, Stopping
+from contstim.adaptive.simulation import simulated_answers
 from contstim.adaptive.standing import pool_scores
 from contstim.people import People
 
-Floats = NDArray[np.float64]
-PAIRS, ANCHORS, PARTICIPANTS, BLOCK = 114, 24, 6, 5
+PAIRS, PEOPLE = 114, People()
+PLAN = AdaptivePlan(
+    Choosing(epsilon=0.3),
+    Link(PEOPLE, slopes=(0.91,)),
+    Stopping(participants=6),
+    trials=5,
+    anchors=24,
+)
+
+
+def accuracies(g: np.ndarray, effects: np.ndarray) -> np.ndarray:
+    """Return how often people agree with what they prefer by g, pair by pair."""
+    z, weights = np.polynomial.hermite_e.hermegauss(15)
+    weights = weights / weights.sum()
+    slopes, sides = PEOPLE.slope * np.exp(PEOPLE.slope_sd * z), PEOPLE.side_sd * z
+    leaning = slopes[:, None] * g[:, None, None] + sides + effects[:, None, None]
+    second = PEOPLE.lapse / 2 + (1 - PEOPLE.lapse) * expit(leaning)
+    mean = weights @ second @ weights
+    return np.where(g > 0, mean, 1 - mean)
 
 
 def main() -> None:
@@ -34,47 +52,24 @@ def main() -> None:
     )
     parser.add_argument("--studies", type=int, default=1000)
     args = parser.parse_args()
-    people = People()
-    link = Link(people, slopes=(0.91,))
-    choosing = Choosing(epsilon=0.3, block=BLOCK, temperature=0.002)
     g = np.clip(np.random.default_rng(5).normal(size=(PAIRS, 3)) * 1.5, -3, 3)
-    z, weights = np.polynomial.hermite_e.hermegauss(15)
-    weights = weights / weights.sum()
+    numbers = pd.Series(range(PAIRS)).astype(str)
+    pairs = pd.DataFrame({"sentence_1": "a" + numbers, "sentence_2": "b" + numbers})
+    pool, drawn_from = Pool(pairs, tuple("abc"), g, g), PAIRS - PLAN.anchors
     errors = {name: np.zeros(args.studies) for name in ("weighted", "anchors counted", "plain")}
     for study in range(args.studies):
         rng = np.random.default_rng([7, study])
-        effects = people.item_sd * rng.normal(size=PAIRS)
-
-        def probabilities(slope: float, leaning: float, effects: Floats = effects) -> Floats:
-            raw = expit(slope * g[:, 0] + leaning + effects)
-            return people.lapse / 2 + (1 - people.lapse) * raw
-
-        mean = np.zeros(PAIRS)
-        for one, weight in zip(z, weights, strict=True):
-            for two, also in zip(z, weights, strict=True):
-                slope = people.slope * np.exp(people.slope_sd * one)
-                mean += weight * also * probabilities(slope, people.side_sd * two)
-        truth = np.where(g[:, 0] > 0, mean, 1 - mean)[ANCHORS:].mean()
-        posterior = ModelPosterior(link, 3, trials=BLOCK)
-        places = places_of(g, posterior.nodes)
-        available = np.arange(PAIRS) >= ANCHORS
-        asked: list[int] = []
+        effects = PEOPLE.item_sd * rng.normal(size=PAIRS)
+        truth = accuracies(g[:, 0], effects)[PLAN.anchors :].mean()
+        conductor = Conductor(replace(PLAN, seed=study), pool)
         propensities: list[float] = []
         right: list[float] = []
-        for person in range(PARTICIPANTS):
-            slope = people.slope * np.exp(people.slope_sd * rng.normal())
-            chance = probabilities(slope, people.side_sd * rng.normal())
-            view = View(places, g, available, posterior.weights, posterior.curves(person))
-            chosen, own = choose_block(choosing, view, rng)
-            for pair in chosen:
-                second = bool(rng.random() < chance[pair])
-                posterior.add(person, g[pair], int(second))
-                right.append(float(second == (g[pair, 0] > 0)))
-            available[chosen] = False
-            asked += chosen
-            propensities += own
+        for _, block, ratings in simulated_answers(conductor, g[:, 0], effects, PEOPLE, rng):
+            propensities += block.propensities
+            agree = (np.array(ratings) > 0) == (g[list(block.pairs), 0] > 0)
+            right += agree.astype(float).tolist()
         scores, drawn = np.array(right)[:, None], np.array(propensities)
-        errors["weighted"][study] = pool_scores(scores, drawn, PAIRS - ANCHORS).mean() - truth
+        errors["weighted"][study] = pool_scores(scores, drawn, drawn_from).mean() - truth
         errors["anchors counted"][study] = pool_scores(scores, drawn, PAIRS).mean() - truth
         errors["plain"][study] = scores.mean() - truth
     for name, of_studies in errors.items():

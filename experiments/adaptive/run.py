@@ -6,7 +6,7 @@ DATA is a folder with `natural_log_probs.npz` (nine models, 231,725 natural sent
 al. 2023), `natural_selected_360_pairs.csv` and `stimuli_log_probs.csv`, SETS the folder with
 `set.csv` that `experiments/set-power/run.py` wrote: the best fixed set, 360 pairs by the log Bayes
 factor of an answer. Each model is right in turn; simulated people have the effects of the published
-second experiment, five trials each, or others (see `simulate.misspecified`). Designs: `set`;
+second experiment, five trials each, or others (`misspecified`). Designs: `set`;
 `published`, the 360 published natural pairs; `random` pairs of natural sentences; `adaptive`, which
 chooses by information, one answer at a time, from 1,525 pairs: for each two models those that tell
 them apart best of a million random pairs, and the set's; and `adaptive, published`, which chooses
@@ -18,22 +18,24 @@ design, which are not made again, and drawn in `adaptive.svg`.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from simulate import identify, misspecified
+from scipy.special import expit, ndtr
 
-from contstim.adaptive.posterior import Link
+from contstim.adaptive import AdaptivePlan, Choosing, Conductor, Link, Pool, Stopping
+from contstim.adaptive.simulation import simulated_answers
 from contstim.evaluation.simulate import exact_interval
 from contstim.people import People, log_bayes_factors, log_ratio_scale
 from contstim.report.style import colour, save_figure
 from contstim.selection import read_scores
 
-_SLOPES = (0.45, 0.91, 1.8)
+_SLOPES, _EACH = (0.45, 0.91, 1.8), 5
 #: Trials of a study.
 _LENGTHS = {
     "set": 240,
@@ -50,7 +52,7 @@ def pools(data: Path, sets: Path, rng: np.random.Generator) -> dict[str, np.ndar
     """Return g of the designs' pairs under the models."""
     scores = read_scores(data / "natural_log_probs.npz")
     values = scores.to_numpy()
-    scaled = values / log_ratio_scale(values)
+    scaled = values / log_ratio_scale(values, list(scores.columns))
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
     people = People()
 
@@ -93,6 +95,76 @@ def published_pairs(data: Path, values: np.ndarray) -> pd.DataFrame:
     found = pd.DataFrame({f"sentence_{k}": row.loc[pairs[f"sentence{k}"]].array for k in (1, 2)})
     finite = np.isfinite(values).all(axis=1)
     return found[finite[found["sentence_1"]] & finite[found["sentence_2"]]]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """How simulated people answer; the link of the analysis may be another.
+
+    `curve` is the link; `power` bends g; `prior` is that of the analysis.
+    """
+
+    people: People = field(default_factory=People)
+    curve: Callable[[np.ndarray], np.ndarray] = expit
+    power: float = 1.0
+    prior: tuple[float, ...] = ()
+
+    def felt(self, g: np.ndarray) -> np.ndarray:
+        """Return g as people feel it."""
+        return np.sign(g) * np.abs(g / 3) ** self.power * 3
+
+
+def misspecified() -> dict[str, Truth]:
+    """Return conditions: how people answer, and what the analysis takes them for."""
+    people = People()
+    return {
+        "as supposed": Truth(),
+        "flat slope": Truth(replace(people, slope=0.5)),
+        "steep slope": Truth(replace(people, slope=2.0)),
+        "unlike people": Truth(replace(people, slope_sd=0.9, side_sd=0.8)),
+        "large pair effects": Truth(replace(people, item_sd=2.2)),
+        "lapses": Truth(replace(people, lapse=0.12)),
+        # As steep at 0; and choices as far from one half as g is large.
+        "probit": Truth(curve=lambda x: ndtr(x * np.sqrt(2 * np.pi) / 4)),
+        "linear": Truth(curve=lambda x: np.clip(0.5 + x / 8, 0, 1)),
+        "bent": Truth(power=0.5),
+        "misleading prior": Truth(prior=(4.0, 4.0, 1, 1, 1, 1, 1, 1, 1)),
+    }
+
+
+def identify(
+    policy: str, g: np.ndarray, truth: Truth, n_trials: int, n_studies: int, seed: int
+) -> np.ndarray:
+    """Simulate studies, each model right in turn.
+
+    Returns
+    -------
+    array
+        Whether the right model has the largest posterior weight after each trial, shape
+        (n_studies, n_trials).
+    """
+    numbers = pd.Series(range(len(g))).astype(str)
+    pairs = pd.DataFrame({"sentence_1": "a" + numbers, "sentence_2": "b" + numbers})
+    pool = Pool(pairs, tuple(f"model {m}" for m in range(g.shape[1])), g, g)
+    plan = AdaptivePlan(
+        Choosing(policy, block=1),
+        Link(slopes=_SLOPES, prior=truth.prior),
+        Stopping(participants=n_trials // _EACH),
+        trials=_EACH,
+        anchors=0,
+    )
+    named = np.zeros((n_studies, n_trials), dtype=bool)
+    for study in range(n_studies):
+        right, rng = study % g.shape[1], np.random.default_rng([seed, study])
+        conductor = Conductor(replace(plan, seed=study), pool)
+        effects = truth.people.item_sd * rng.normal(size=len(g))
+        told = simulated_answers(
+            conductor, truth.felt(g[:, right]), effects, truth.people, rng, truth.curve
+        )
+        for trial, _ in enumerate(told):
+            conductor.learn()
+            named[study, trial] = conductor.weights.argmax() == right
+    return named
 
 
 def curve(named: np.ndarray, design: str, condition: str) -> pd.DataFrame:
@@ -155,18 +227,14 @@ def main() -> None:
     print({name: len(own) for name, own in made.items()}, flush=True)
     tables = []
     for condition in args.conditions:
-        truth, changes = misspecified()[condition]
-        link = replace(Link(slopes=_SLOPES), **changes)
+        truth = misspecified()[condition]
         for design in args.designs:
             if condition != "as supposed" and design not in _FIXED_AND_ADAPTIVE:
                 continue
             file = args.out / f"{condition}-{design}.csv".replace(",", "").replace(" ", "-")
             if not file.exists():
-                rng = np.random.default_rng([1, len(design)])
                 policy = "information" if design.startswith("adaptive") else "random"
-                named = identify(
-                    policy, made[design], truth, link, _LENGTHS[design], 5, args.studies, rng
-                )
+                named = identify(policy, made[design], truth, _LENGTHS[design], args.studies, 1)
                 curve(named, design, condition).to_csv(file, index=False)
             own = pd.read_csv(file)
             tables.append(own)

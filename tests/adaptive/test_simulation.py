@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from pools import PLAN, make_pool
 
-from contstim.adaptive import Stopping, simulate
+from contstim.adaptive import Conductor, Stopping, simulate
 from contstim.adaptive.posterior import SIX_POINT
+from contstim.adaptive.simulation import _as_read, _study, simulated_answers
+from contstim.adaptive.standing import standing_of
 from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
 from contstim.people import People
@@ -60,6 +62,48 @@ def test_people_of_tied_models_lean_to_neither_where_these_differ() -> None:
 def test_ratings_are_simulated_where_the_link_has_thresholds() -> None:
     plan = replace(SHORT, link=replace(SHORT.link, thresholds=SIX_POINT))
     assert simulate(plan, make_pool(), "b", SURE, n_studies=1)["recovered"].all()
+
+
+@pytest.mark.parametrize("looks", [(), (4, 8, 12)])
+def test_a_study_ends_where_its_whole_record_says_it_could_have_stopped(looks) -> None:
+    rule = "looks" if looks else "exact"
+    stopping = Stopping(participants=12, margin=0.2, rule=rule, looks=looks)
+    pool, plan = make_pool(), replace(SHORT, stopping=stopping)
+    felt = pool.preferences[:, 0]
+    standing, verdict = _study(plan, pool, felt, SURE, np.random.default_rng(3))
+    # The same study once more, without looking before its end.
+    rng, log = np.random.default_rng(3), []
+    effects = SURE.item_sd * rng.normal(size=len(felt))
+    conductor = Conductor(plan, pool)
+    for person, block, ratings in simulated_answers(conductor, felt, effects, SURE, rng):
+        sides = np.where(block.turned, -1, 1)
+        for row in zip(block.pairs, sides, sides * ratings, block.propensities, strict=True):
+            log.append((person, *row, block.number, block.available))
+    settled = standing_of(*_as_read(log, conductor), plan).settled
+    assert settled is not None
+    assert settled.n_participants == verdict.n_participants < 12
+    assert settled.text == verdict.text
+    assert len(standing.verdicts) == 1
+
+
+def test_people_answer_by_the_curve_given_and_the_pairs_effects() -> None:
+    pool = make_pool()
+    nothing, effects = np.zeros(len(pool.pairs)), np.where(np.arange(len(pool.pairs)) % 2, 1, -1)
+    conductor = Conductor(replace(SHORT, trials=9), pool)
+    rng, people = np.random.default_rng(0), replace(SURE, side_sd=0.0)
+
+    def step(x):
+        return (x > 0).astype(float)
+
+    told = list(simulated_answers(conductor, nothing, effects, people, rng, step))
+    assert len(told) == 18 + 1  # 55 pairs beside the anchors: nobody is asked one twice
+    for _, block, ratings in told:
+        assert ratings == [2.5 if pair % 2 else -2.5 for pair in block.pairs]
+
+
+def test_a_pool_too_small_for_one_participant_is_refused() -> None:
+    with pytest.raises(InputError, match="60 pairs are too few for a participant's 56 trials"):
+        simulate(replace(PLAN, trials=56), make_pool(), n_studies=1)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
