@@ -136,7 +136,7 @@ def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) 
 def add_decisions(parser: CommandParser) -> None:
     """Add ``--decisions`` and ``--reviewers``."""
     parser.add(
-        "--decisions CSV",
+        "--decisions CSV ...",
         "keep only what reviewers approved, as `contstim review` writes it; edited sentences are "
         "scored again; for reviewers with files of their own",
         several=True,
@@ -153,7 +153,7 @@ def approved(args: argparse.Namespace, table: pd.DataFrame) -> pd.DataFrame:
         return table
     from contstim.selection.review import read_decisions, reviewed
 
-    decisions = [decision for path in args.decisions for decision in read_decisions(path)]
+    decisions = read_decisions(*args.decisions)
 
     def score(spec: str, sentences: Sequence[str]) -> FloatArray:
         from contstim.models.registry import load_model

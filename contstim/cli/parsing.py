@@ -78,7 +78,7 @@ class CommandParser(argparse.ArgumentParser):
         if required:
             how["required"] = True
         if several:
-            how["action"] = "append"
+            how["action"] = "extend" if how.get("nargs") == "+" else "append"
             what += "; may be given several times"
         (to or self).add_argument(name, help=what, **how)
 

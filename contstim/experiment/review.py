@@ -28,6 +28,7 @@ from contstim.report.page import Page
 from contstim.selection.review import (
     Decision,
     counts_of,
+    disagreements,
     kappa,
     read_decisions,
     sentences_of,
@@ -38,40 +39,71 @@ from contstim.text.features import sentence_flags
 from contstim.text.words import offensive_words
 
 _MOST_BYTES = 100_000  # of a message from the page
+_MOST_ROWS = 3  # of the table, that the page shows of one sentence
+
+#: What is to be judged, unless a review has a rule of its own.
+REVIEW_RULE = """\
+May people be shown this sentence in an experiment? Approve it as it stands, reject it, or write
+what is to be shown in its place. Look for what would offend or distress, for living people and
+private matters, and for slips that nobody meant. That it is odd is no fault: these are sentences on
+which models disagree. A flag is a reason to look, no verdict.
+"""
+
+# What a sentence is in its row, by its column: the first of these whose names the row has.
+_TWO = (
+    "accepted by {model_1}, rejected by {model_2}",
+    "accepted by {model_2}, rejected by {model_1}",
+)
 _ROLES = {
-    "natural": "natural sentence",
-    "synthetic_1": "accepted by {model_1}, rejected by {model_2}",
-    "synthetic_2": "accepted by {model_2}, rejected by {model_1}",
-    "synthetic": "accepted by {accept}, rejected by {reject}",
-    "sentence_1": "sentence 1 of a pair",
-    "sentence_2": "sentence 2 of a pair",
+    "natural": ("natural sentence",),
+    "synthetic_1": (_TWO[0], "synthetic sentence 1"),
+    "synthetic_2": (_TWO[1], "synthetic sentence 2"),
+    "synthetic": ("accepted by {accept}, rejected by {reject}", "synthetic sentence"),
+    "sentence_1": ("preferred by {prefer_1}", _TWO[0], "sentence 1"),
+    "sentence_2": ("preferred by {prefer_2}", _TWO[1], "sentence 2"),
 }
 
 
-def standing(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """Return where each sentence of a table stands: its role, its natural sentence, its scores."""
-    places: dict[str, list[dict[str, Any]]] = {sentence: [] for sentence in sentences_of(table)}
-    roles = {name: role for name, role in _ROLES.items() if name in table}
-    for row in table.to_dict("records"):
-        names = {str(key): str(value) for key, value in row.items()}
-        for column, role in roles.items():
-            scores = {
-                names[f"model_{k}"]: float(row[f"{column}_lp_{k}"])
-                for k in (1, 2)
-                if f"{column}_lp_{k}" in row and f"model_{k}" in row
-            }
-            place = {
-                "role": role.format_map({**dict.fromkeys(_MODELS, "a model"), **names}),
-                "natural": names.get("natural", "") if column != "natural" else "",
-                "scores": scores,
-            }
-            of_sentence = places[" ".join(names[column].split())]
-            if place not in of_sentence:
-                of_sentence.append(place)
-    return places
+def standing(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[list[dict[str, Any]]]:
+    """Return the different rows of a table as a reviewer sees them, sentences side by side.
+
+    Parameters
+    ----------
+    table
+        Triplets, pairs or written sentences.
+    scores
+        Log-probabilities in nats, shape (S, M), the sentences as index, for those that the table
+        does not give.
+
+    Returns
+    -------
+    list
+        Of each row its sentences, each with its ``role`` in the row and its ``scores`` by model.
+    """
+    roles = {name: templates for name, templates in _ROLES.items() if name in table}
+    given = {} if scores is None else scores.to_dict("index")
+    known_scores = {
+        str(sentence): {str(m): float(value) for m, value in by_model.items() if not isnan(value)}
+        for sentence, by_model in given.items()
+    }
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in table.astype(object).where(table.notna(), "").to_dict("records"):
+        names = {str(key): str(value) for key, value in row.items() if value != ""}
+        cells = []
+        for column, templates in roles.items():
+            if sentence := " ".join(names.get(column, "").split()):
+                by_model = dict(known_scores.get(sentence, {}))
+                for k in (1, 2):
+                    if {f"model_{k}", f"{column}_lp_{k}"} <= names.keys():
+                        by_model[names[f"model_{k}"]] = float(names[f"{column}_lp_{k}"])
+                role = next(t.format_map(names) for t in templates if _fields(t) <= names.keys())
+                cells.append({"sentence": sentence, "role": role, "scores": by_model})
+        rows.setdefault(json.dumps(cells), cells)
+    return [cells for cells in rows.values() if cells]
 
 
-_MODELS = ("model_1", "model_2", "accept", "reject")
+def _fields(template: str) -> set[str]:
+    return set(re.findall(r"{(\w+)}", template))
 
 
 @dataclass(eq=False)
@@ -86,44 +118,73 @@ class Review:
         The decisions of all reviewers; written after each.
     reviewer
         Who judges.
+    rule
+        What is to be judged, in words.
+    scores
+        See `standing`.
     """
 
     table: pd.DataFrame
     path: Path
     reviewer: str
+    rule: str = REVIEW_RULE
+    scores: pd.DataFrame | None = None
     _busy: Lock = field(default_factory=Lock, repr=False)
 
     def __post_init__(self) -> None:
         self.reviewer = " ".join(self.reviewer.split())
         if not self.reviewer:
             raise InputError("a review needs the reviewer's name or initials; give --reviewer")
-        self.places = standing(self.table)
+        self.sentences = sentences_of(self.table)
         self.decisions = read_decisions(self.path) if self.path.exists() else []
 
-    def stimuli(self) -> list[dict[str, Any]]:
-        """Return what the page shows: sentences, then edited forms of other reviewers' making.
+    def content(self) -> dict[str, Any]:
+        """Return what the page shows, as JSON values.
 
-        What the others decided is not shown.
+        ``digest`` is of what is judged by whom. ``rows`` are those of `standing`, and after them
+        the rows in which other reviewers edited a sentence. ``stimuli`` is what is to be judged:
+        the sentences, then the edited forms, each with its flags, the numbers of its rows and this
+        reviewer's decision. What the others decided is not shown.
         """
+        rows = standing(self.table, self.scores)
+        for decision in self.decisions:
+            if decision.reviewer != self.reviewer and decision.edited:
+                rows += self._edited(decision, rows)
+        where = defaultdict[str, list[int]](list)
+        for number, cells in enumerate(rows):
+            for sentence in dict.fromkeys(cell["sentence"] for cell in cells):
+                where[sentence].append(number)
         decided = {d.sentence: asdict(d) for d in self.decisions if d.reviewer == self.reviewer}
-        edits = {
-            d.edited: d.sentence
-            for d in self.decisions
-            if d.decision == "edit" and d.reviewer != self.reviewer and d.edited not in self.places
+        return {
+            "reviewer": self.reviewer,
+            "digest": digest("\n".join([self.reviewer, *where]))[:16],
+            "rule": " ".join(self.rule.split()),
+            "rows": rows,
+            "stimuli": [
+                {
+                    "sentence": sentence,
+                    "rows": where[sentence][:_MOST_ROWS],
+                    "more": len(where[sentence][_MOST_ROWS:]),
+                    "flags": sentence_flags(sentence),
+                    "decision": decided.get(sentence),
+                }
+                for sentence in dict.fromkeys([*self.sentences, *where])
+            ],
         }
-        places = self.places | {
-            form: [{"role": f"edited form of: {old}", "natural": "", "scores": {}}]
-            for form, old in edits.items()
-        }
-        return [
-            {
-                "sentence": sentence,
-                "places": where,
-                "flags": sentence_flags(sentence),
-                "decision": decided.get(sentence),
-            }
-            for sentence, where in places.items()
-        ]
+
+    def _edited(
+        self, decision: Decision, rows: Sequence[list[dict[str, Any]]]
+    ) -> list[list[dict[str, Any]]]:
+        """Return the first row of an edited sentence with the edited form in its place."""
+        old, new = decision.sentence, decision.edited
+        form = {"sentence": new, "role": f"edited form of: {old}", "scores": {}}
+        for cells in rows:
+            if any(cell["sentence"] == new for cell in cells):
+                return []
+        for cells in rows:
+            if any(cell["sentence"] == old for cell in cells):
+                return [[form if cell["sentence"] == old else cell for cell in cells]]
+        return []
 
     def decide(self, decision: Decision) -> None:
         """Keep a decision in place of the reviewer's earlier one; it is on the disk on return.
@@ -134,13 +195,32 @@ class Review:
             If the sentence is none of those under review.
         """
         with self._busy:
-            sentences = {*self.places, *(d.edited for d in self.decisions)}
+            sentences = {*self.sentences, *(d.edited for d in self.decisions)}
             if decision.sentence not in sentences:
                 raise InputError(f"{decision.sentence!r} is not under review; load the page again")
             whose = (decision.sentence, decision.reviewer)
             others = [d for d in self.decisions if (d.sentence, d.reviewer) != whose]
             write_decisions(self.path, [*others, decision])
             self.decisions = [*others, decision]
+
+
+def mailed_review(review: Review) -> str:
+    """Return the page of a review as one file, for a reviewer who has no contstim.
+
+    It asks no network and keeps decisions in the browser; its button gives the CSV that
+    `write_decisions` writes of this reviewer's decisions.
+    """
+    # In JSON a "<" may be written as its code, which no text can then end the script by.
+    content = json.dumps(review.content()).replace("<", "\\u003c")
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">'
+    text = _page().decode()
+    for place, inside in (('<meta charset="utf-8">', f"\n{policy}"), (_CONTENT, content)):
+        before, _, after = text.partition(place)
+        text = before + place + inside + after
+    return text
+
+
+_CONTENT = '<script id="content" type="application/json">'
 
 
 @cache
@@ -150,7 +230,7 @@ def _page() -> bytes:
 
 @cache
 def _policy() -> str:
-    """Return what the page may do: run its own script, and ask this server alone."""
+    """Return what the page may do: run its own script, nothing else."""
 
     def own(element: bytes) -> str:
         (text,) = re.findall(rb"<%b>(.*?)</%b>" % (element, element), _page(), flags=re.S)
@@ -158,7 +238,7 @@ def _policy() -> str:
 
     return (
         f"default-src 'none'; script-src {own(b'script')}; style-src {own(b'style')}; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "base-uri 'none'; form-action 'none'"
     )
 
 
@@ -169,13 +249,12 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Give the page, or the stimuli."""
+        """Give the page, or what it shows."""
         path, root = self.path.split("?")[0], self.server.root
         if path in (root, f"{root}/"):
             self._send(HTTPStatus.OK, _page(), "text/html; charset=utf-8")
-        elif path == f"{root}/stimuli":
-            review = self.server.review
-            self._send(HTTPStatus.OK, {"reviewer": review.reviewer, "stimuli": review.stimuli()})
+        elif path == f"{root}/content":
+            self._send(HTTPStatus.OK, self.server.review.content())
         else:
             self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
 
@@ -212,7 +291,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("Content-Security-Policy", _policy())
+        policy = f"{_policy()}; connect-src 'self'; frame-ancestors 'none'"
+        self.send_header("Content-Security-Policy", policy)
         self.send_header("X-Frame-Options", "DENY")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
@@ -356,13 +436,45 @@ def serve_review(server: ReviewServer, say: Callable[[str], None]) -> None:
     finally:
         server.server_close()
     review = server.review
-    counts = Counter(d.decision for d in review.decisions if d.reviewer == review.reviewer)
-    say(
-        f"{review.reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
-        f"{counts['reject']} rejected of {len(review.places)} sentences"
-    )
-    for line in _kappas(review.decisions):
+    for line in progress_lines(review.decisions, len(review.sentences), review.reviewer):
         say(line)
+
+
+def progress_lines(
+    decisions: Sequence[Decision], sentences: int, reviewer: str | None = None
+) -> Iterator[str]:
+    """Yield how far each reviewer is, or one of them, and how far each two agree."""
+    for name in sorted({d.reviewer for d in decisions} if reviewer is None else {reviewer}):
+        counts = Counter(d.decision for d in decisions if d.reviewer == name)
+        yield (
+            f"{name}: {counts['approve']} approved, {counts['edit']} edited, "
+            f"{counts['reject']} rejected of {sentences} sentences"
+        )
+    yield from _kappas(decisions)
+
+
+def joined_review(
+    table: pd.DataFrame, decisions: Sequence[Decision], reviewers: int = 1
+) -> Iterator[str]:
+    """Yield lines on what reviewers decided together: how far they agree, and where they do not.
+
+    Parameters
+    ----------
+    table
+        What was reviewed.
+    decisions, reviewers
+        Of all reviewers, and how many must agree, as for `settled`.
+    """
+    sentences = sentences_of(table)
+    yield from progress_lines(decisions, len(sentences))
+    shown = settled(decisions, reviewers)
+    counts = counts_of({sentence: shown.get(sentence) for sentence in sentences})
+    yield "together: " + ", ".join(f"{n} {what}" for what, n in counts.items())
+    for sentence, judged in disagreements(decisions).items():
+        yield f"not agreed: {sentence}"
+        for d in judged:
+            why = "; ".join(text for text in (d.edited, d.reason) if text)
+            yield f"  {d.reviewer}: {d.decision}{f' ({why})' if why else ''}"
 
 
 def _kappas(decisions: Sequence[Decision]) -> Iterator[str]:

@@ -78,31 +78,47 @@ class Decision:
             )
 
 
-def read_decisions(path: str | Path) -> list[Decision]:
-    """Read the decisions of one or more reviewers.
+def read_decisions(*paths: str | Path) -> list[Decision]:
+    """Read the decisions of one or more reviewers, of one file or several.
 
     Raises
     ------
     InputError
-        Naming file and fault; also if a reviewer decided twice about a sentence.
+        Naming file and fault; also if a reviewer decided twice about a sentence in a file, or
+        otherwise in one than in another.
     """
-    table = read_table(path, _COLUMNS[:3], cells="text").reindex(columns=[*_COLUMNS])
-    table = table.astype(object).where(table.notna(), "")
-    read = [Decision(*map(str, row)) for row in table.itertuples(index=False)]
-    twice = Counter((d.sentence, d.reviewer) for d in read)
-    for (sentence, reviewer), n in twice.items():
-        if n > 1:
-            raise InputError(
-                f"{path}: {reviewer} decided {n} times about {sentence!r}; keep one row"
-            )
-    return read
+    by_whose: dict[tuple[str, str], Decision] = {}
+    for path in paths:
+        table = read_table(path, _COLUMNS[:3], cells="text").reindex(columns=[*_COLUMNS])
+        table = table.astype(object).where(table.notna(), "")
+        read = [Decision(*map(str, row)) for row in table.itertuples(index=False)]
+        twice = Counter((d.sentence, d.reviewer) for d in read)
+        for (sentence, reviewer), n in twice.items():
+            if n > 1:
+                raise InputError(
+                    f"{path}: {reviewer} decided {n} times about {sentence!r}; keep one row"
+                )
+        for decision in read:
+            before = by_whose.setdefault((decision.sentence, decision.reviewer), decision)
+            if before != decision:
+                raise InputError(
+                    f"{path}: {decision.reviewer} has {decision.decision!r} for "
+                    f"{decision.sentence!r}, and {before.decision!r} or another text in a file "
+                    "before; keep one of the rows"
+                )
+    return list(by_whose.values())
+
+
+def decisions_text(decisions: Iterable[Decision]) -> str:
+    """Return decisions as CSV, sorted by reviewer and sentence."""
+    ordered = sorted(decisions, key=lambda d: (d.reviewer, d.sentence))
+    table = pd.DataFrame([asdict(decision) for decision in ordered], columns=list(_COLUMNS))
+    return table_text(table)
 
 
 def write_decisions(path: str | Path, decisions: Iterable[Decision]) -> None:
-    """Write decisions, sorted by reviewer and sentence, whole or not at all."""
-    ordered = sorted(decisions, key=lambda d: (d.reviewer, d.sentence))
-    table = pd.DataFrame([asdict(decision) for decision in ordered], columns=list(_COLUMNS))
-    write_whole(Path(path), table_text(table))
+    """Write decisions as `decisions_text` has them, whole or not at all."""
+    write_whole(Path(path), decisions_text(decisions))
 
 
 def sentences_of(table: pd.DataFrame) -> list[str]:
@@ -116,8 +132,9 @@ def sentences_of(table: pd.DataFrame) -> list[str]:
     columns = [name for name in _TEXTS if name in table]
     if not columns:
         raise InputError(f"the table has none of the columns {', '.join(_TEXTS)}; give sentences")
-    found = (" ".join(str(text).split()) for row in table[columns].to_numpy() for text in row)
-    return [text for text in dict.fromkeys(found) if text]
+    cells = table[columns].astype(object).where(table[columns].notna(), "").to_numpy()
+    texts = (" ".join(str(text).split()) for row in cells for text in row)
+    return [text for text in dict.fromkeys(texts) if text]
 
 
 def settled(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str | None]:
@@ -150,6 +167,22 @@ def settled(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str 
         apart = others or against or set(of_sentence) - agreed
         result[sentence] = None if apart or len(agreed) < reviewers else shown
     return result
+
+
+def disagreements(decisions: Sequence[Decision]) -> dict[str, list[Decision]]:
+    """Return, by sentence, what was decided where reviewers do not agree.
+
+    They agree if all reject the sentence, or if `settled` knows what is to be shown.
+    """
+    shown = settled(decisions)
+    by_sentence: dict[str, list[Decision]] = {}
+    for decision in decisions:
+        by_sentence.setdefault(decision.sentence, []).append(decision)
+    return {
+        sentence: judged
+        for sentence, judged in by_sentence.items()
+        if shown[sentence] is None and {d.decision for d in judged} != {"reject"}
+    }
 
 
 def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, int]]:

@@ -1,16 +1,18 @@
-"""Two reviewers go through a table of triplets by keys; then selection obeys, and the appendix."""
+"""Two reviewers go through a table of triplets by keys, at the server or by mail; what follows."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
+from playing import PATIENCE_S, open_context
 
 from contstim import load_model
 from contstim.cli import main
@@ -19,7 +21,7 @@ from contstim.selection import read_triplets
 from contstim.selection.review import kappa, read_decisions
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
@@ -63,6 +65,7 @@ def judge(page: Page, address: str, answers: dict[str, tuple[str, str]]) -> list
     """Approve every sentence but those with another answer, by keys; return what was shown."""
     from playwright.sync_api import expect
 
+    expect.set_options(timeout=1000 * PATIENCE_S)
     page.goto(address)
     expect(page.locator("#sentence")).not_to_be_empty()
     shown = []
@@ -118,3 +121,85 @@ def test_two_reviewers(page: Page, table: Path, tmp_path: Path) -> None:
     text = pages[0].read_text("utf-8")
     for wanted in ("0.333 over 6 sentences", "The ship fell at night.", "CD: reject, odd"):
         assert wanted in text
+
+
+def buttons_apart(page: Page) -> float:
+    """Return how near to each other two buttons that can be seen are, at the nearest, in pixels."""
+    boxes = [box for one in page.locator("button").all() if (box := one.bounding_box())]
+    assert len(boxes) >= 6
+
+    def gap(one: dict[str, float], other: dict[str, float]) -> float:
+        across, down = (
+            max(one[at], other[at]) - min(one[at] + one[size], other[at] + other[size])
+            for at, size in (("x", "width"), ("y", "height"))
+        )
+        return max(across, down)
+
+    return min(gap(one, other) for one, other in combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_sentences_stand_side_by_side_and_buttons_do_not_touch(
+    page: Page, table: Path, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    with serving(table, "AB") as address:
+        page.goto(address)
+        page.locator("#sentence").wait_for()
+        shown = page.locator(".cell .sentence").all_inner_texts()
+        assert shown == list(TRIPLETS[0])
+        cells = [one.bounding_box() for one in page.locator(".cell").all()]
+        assert len({box["y"] for box in cells if box}) == (1 if width > 1000 else 3)
+        assert "accepted by contstim:bigram, rejected by contstim:trigram" in page.inner_text(
+            "main"
+        )
+        assert page.locator(".scores").count() == 3
+        page.locator(".sentence").nth(2).click()
+        assert page.locator("#sentence").inner_text() == TRIPLETS[0][2]
+        page.keyboard.press("e")
+        assert buttons_apart(page) >= 6
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_review_by_mail_gives_the_csv_of_the_served_one(
+    browser: Browser, page: Page, table: Path, tmp_path: Path
+) -> None:
+    first, second = TRIPLETS
+    odd = 'The "ship" left, 🚢 at <b>dawn</b> </script> \uff41.'
+    answers = {
+        "AB": {first[1]: ("e", odd), second[2]: ("r", "")},
+        "CD": {second[2]: ("r", ""), second[0]: ("r", ""), odd: ("e", first[1] + "\u3000\u00a0!")},
+    }
+    # In code points the ship comes after the wide letter, in JavaScript's own order before it.
+    rows = pd.read_csv(table)
+    names = ["natural", "synthetic_1", "synthetic_2"]
+    more = rows[1:].assign(**dict(zip(names, ("\uff41 b.", "\U0001f6a2 b.", "a, b"), strict=True)))
+    pd.concat([rows, more]).to_csv(table, index=False)
+    served, mailed = table.with_suffix(".decisions.csv"), []
+    for who in ("AB", "CD"):
+        with serving(table, who) as address:
+            at_the_server = judge(page, address, answers[who])
+        given = ["--decisions", *(mailed or [str(tmp_path / "none.csv")])]
+        file = tmp_path / f"{who}.html"
+        assert main(["review", str(table), "--reviewer", who, "--mail", str(file), *given]) == 0
+        context = open_context(browser)
+        asked: list[str] = []
+        context.on("request", lambda request, asked=asked: asked.append(request.url))
+        by_mail = context.new_page()
+        assert judge(by_mail, file.as_uri(), answers[who]) == at_the_server
+        by_mail.close()  # and opened again later
+        by_mail = context.new_page()
+        by_mail.goto(file.as_uri())
+        assert f"; {len(at_the_server)} decided" in by_mail.locator("#count").inner_text()
+        with by_mail.expect_download() as download:
+            by_mail.locator("#save").click()
+        assert download.value.suggested_filename == f"{who}.decisions.csv"
+        mailed.append(str(tmp_path / f"mail-{who}.csv"))
+        download.value.save_as(mailed[-1])
+        assert {url.split(":")[0] for url in asked} <= {"file", "blob"}
+        context.close()
+        if len(mailed) == 1:
+            assert Path(mailed[0]).read_bytes() == served.read_bytes()
+    joined = tmp_path / "joined.csv"
+    assert main(["review", str(table), "--decisions", *mailed, "--out", str(joined)]) == 0
+    assert joined.read_bytes() == served.read_bytes()

@@ -18,8 +18,14 @@ import pytest
 
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.experiment.review import Review, ReviewServer, appendix
-from contstim.selection.review import Decision, read_decisions
+from contstim.experiment.review import (
+    Review,
+    ReviewServer,
+    appendix,
+    mailed_review,
+    standing,
+)
+from contstim.selection.review import Decision, read_decisions, write_decisions
 
 TABLE = pd.DataFrame(
     {
@@ -53,16 +59,21 @@ def ask(server: ReviewServer, method: str, path: str, body: object = None) -> tu
 
 
 def test_stimuli_and_decisions(server: ReviewServer) -> None:
-    status, body = ask(server, "GET", f"{server.root}/stimuli")
-    known = json.loads(body)
-    assert (status, known["reviewer"]) == (200, "A B")
-    places = [one["places"][0] for one in known["stimuli"]]
-    assert places[1] == {
-        "role": "accepted by m, rejected by n",
-        "natural": "The dog ran.",
-        "scores": {"m": -3.0, "n": -8.5},
-    }
-    assert [one["flags"] for one in known["stimuli"]] == [
+    status, body = ask(server, "GET", f"{server.root}/content")
+    content = json.loads(body)
+    assert (status, content["reviewer"]) == (200, "A B")
+    (row,) = content["rows"]
+    assert row == [
+        {"sentence": "The dog ran.", "role": "natural sentence", "scores": {}},
+        {
+            "sentence": "The fire ran.",
+            "role": "accepted by m, rejected by n",
+            "scores": {"m": -3.0, "n": -8.5},
+        },
+        {"sentence": "A apple.", "role": "accepted by n, rejected by m", "scores": {}},
+    ]
+    assert [one["rows"] for one in content["stimuli"]] == [[0], [0], [0]]
+    assert [one["flags"] for one in content["stimuli"]] == [
         [],
         ["offensive word: fire"],
         ["agreement: a apple ('an' before a vowel)"],
@@ -119,12 +130,63 @@ def test_the_page_runs_its_own_script_alone_and_stands_in_no_frame(server: Revie
             reply.headers[name] for name in ("Content-Security-Policy", "X-Frame-Options")
         )
         text = reply.read().decode()
-    script = text[text.index("<script>") + 8 : text.index("</script>")]
+    script = text[text.index("<script>") + 8 : text.rindex("</script>")]
     digest = b64encode(sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}';" in policy
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
     assert frames == "DENY"
+
+
+def test_pairs_stand_side_by_side_with_roles_and_scores() -> None:
+    pairs = pd.DataFrame(
+        {
+            "model_1": ["m", None], "model_2": ["n", None],
+            "sentence_1": ["Dogs run.", "Cats  sleep."], "sentence_2": ["Run dogs.", "Dogs run."],
+            "prefer_1": [None, "k l"],
+        }
+    )  # fmt: skip
+    scores = pd.DataFrame({"m": [-3.0, -4.0], "n": [-5.0, None]}, index=["Dogs run.", "Run dogs."])
+    rows = standing(pd.concat([pairs, pairs]), scores)  # a row per participant, say
+    assert [[tuple(cell.values()) for cell in row] for row in rows] == [
+        [
+            ("Dogs run.", "accepted by m, rejected by n", {"m": -3.0, "n": -5.0}),
+            ("Run dogs.", "accepted by n, rejected by m", {"m": -4.0}),
+        ],
+        [
+            ("Cats sleep.", "preferred by k l", {}),
+            ("Dogs run.", "sentence 2", {"m": -3.0, "n": -5.0}),
+        ],
+    ]
+
+
+def test_an_edited_form_stands_in_its_row(tmp_path: Path) -> None:
+    edit = Decision("A apple.", "A", "edit", "An apple.", "article")
+    write_decisions(tmp_path / "d.csv", [edit])
+    content = Review(TABLE, tmp_path / "d.csv", "B").content()
+    assert [cell["sentence"] for cell in content["rows"][1]] == [
+        "The dog ran.",
+        "The fire ran.",
+        "An apple.",
+    ]
+    assert content["rows"][1][2]["role"] == "edited form of: A apple."
+    assert [one["sentence"] for one in content["stimuli"]][3:] == ["An apple."]
+    own = Review(TABLE, tmp_path / "d.csv", "A").content()["stimuli"]
+    assert [one["sentence"] for one in own] == ["The dog ran.", "The fire ran.", "A apple."]
+    assert own[2]["decision"]["edited"] == "An apple."
+
+
+def test_a_mailed_page_asks_nobody_and_its_texts_end_no_script() -> None:
+    bad = "</script><script>alert(1)</script>"
+    table = pd.DataFrame({"sentence_1": [bad], "sentence_2": ["<img src=x>"]})
+    page = mailed_review(Review(table, Path("none.csv"), bad, rule=bad))
+    assert page.count("</script>") == 2
+    assert "<img" not in page
+    inside = page.partition('<script id="content" type="application/json">')[2]
+    content = json.loads(inside.partition("</script>")[0])
+    assert content["reviewer"] == content["rule"] == content["stimuli"][0]["sentence"] == bad
+    assert "connect-src" not in page
+    assert "default-src 'none'; script-src 'sha256-" in page
 
 
 def test_control_characters_are_no_part_of_a_reason() -> None:
@@ -175,3 +237,47 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "contstim: --appendix writes a page about all reviewers; leave out --reviewer",
         "contstim: a review needs the reviewer's name or initials; give --reviewer",
     ]
+
+
+def test_what_two_reviewers_decided_is_joined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    texts = {
+        "A": "The dog ran.,A,approve,,\nThe fire ran.,A,reject,,odd\n"
+        "A apple.,A,edit,An apple.,an\n",
+        "B": "The dog ran.,B,reject,,dull\nThe fire ran.,B,reject,,no\nA apple.,B,approve,,\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(f"sentence,reviewer,decision,edited,reason\n{text}", "utf-8")
+    out = tmp_path / "d.csv"
+    ask = ["review", str(tmp_path / "t.csv"), "--decisions", *(str(tmp_path / n) for n in texts)]
+    assert main([*ask, "--out", str(out)]) == 0
+    assert read_decisions(out) == sorted(
+        read_decisions(*(tmp_path / name for name in texts)),
+        key=lambda d: (d.reviewer, d.sentence),
+    )
+    # Observed agreement 1/3; expected (1 * 1 + 1 * 2 + 1 * 0) / 9 = 1/3.
+    assert capsys.readouterr().out.splitlines() == [
+        "A: 1 approved, 1 edited, 1 rejected of 3 sentences",
+        "B: 1 approved, 0 edited, 2 rejected of 3 sentences",
+        "Cohen's kappa of A and B: 0.000 over 3 sentences",
+        "together: 0 approved, 0 edited, 3 left out",
+        "not agreed: The dog ran.",
+        "  A: approve",
+        "  B: reject (dull)",
+        "not agreed: A apple.",
+        "  A: edit (An apple.; an)",
+        "  B: approve",
+    ]
+    (tmp_path / "B").write_text(
+        "sentence,reviewer,decision,reason\nThe dog ran.,A,reject,dull\n", "utf-8"
+    )
+    assert main([*ask, "--out", str(tmp_path / "other.csv")]) == 2
+    assert capsys.readouterr().err == (
+        f"contstim: {tmp_path / 'B'}: A has 'reject' for 'The dog ran.', and 'approve' or another "
+        "text in a file before; keep one of the rows\n"
+    )
+    assert not (tmp_path / "other.csv").exists()
+    assert main([*ask, "--reviewer", "A"]) == 2
+    assert "join them first, without --reviewer and with --out" in capsys.readouterr().err
