@@ -368,8 +368,8 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
         (lambda: Bounded(inputs=0), "inputs is 0; give at least 1"),
         (
             lambda: strategy_called("paper", budget=3),
-            "budget=3 goes with the strategy 'beam' or 'bounded' or 'infill', not 'paper'; leave "
-            "it out",
+            "budget=3 goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not "
+            "'paper'; leave it out",
         ),
         (
             lambda: strategy_called("bounded", candidates="contstim:lstm"),

@@ -231,10 +231,6 @@ def test_floors_as_text(text: str, floor: Floor) -> None:
             "for example contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict",
         ),
         (
-            "gpt>=-5",
-            "'gpt' is not a model spec; write FAMILY:LOCATION, for example contstim:trigram",
-        ),
-        (
             "contstim:gpt?reduction=pen/token>=-5",
             "'contstim:gpt?reduction=pen/token>=-5' asks for a score per token of a model that has "
             "a reduction; leave out /token or the reduction",
@@ -245,6 +241,18 @@ def test_texts_that_are_no_floor(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         parse_floors(text)
     assert str(error.value) == message
+
+
+def test_a_floor_names_a_compared_model_or_gives_a_spec() -> None:
+    reject, accept = (load_model(f"contstim:{name}") for name in ("bigram", "trigram"))
+    named = load_model("mine=contstim:unigram")
+    floors = problem_of([reject], [accept], floors=["mine>=-5"], others=[named]).constraints
+    assert any(getattr(floor, "model", "") == "mine" for floor in floors)
+    with pytest.raises(InputError) as error:
+        problem_of([reject], [accept], floors=["gpt>=-5"])
+    assert str(error.value) == (
+        "'gpt' is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
+    )
 
 
 @pytest.mark.parametrize(
