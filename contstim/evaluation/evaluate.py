@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from contstim.evaluation.options import EvaluationOptions, departures, preset_op
 from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
     ScoreSource,
+    as_source,
     model_scores,
     model_specs,
     rising,
@@ -52,7 +53,7 @@ from contstim.evaluation.trials import (
 from contstim.evaluation.values import analyse
 from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
-from contstim.models.registry import Models, load_models
+from contstim.models.registry import Models
 from contstim.progress import track
 from contstim.sampling import POPULATIONS
 from contstim.tables import read_table
@@ -112,19 +113,17 @@ def evaluate(
         from contstim.adaptive.preregister import plan_departures
 
         departed = (*departed, *plan_departures(human.choices, planned.adaptive))
-    if isinstance(scores, Sequence) or (
-        isinstance(scores, Mapping)
-        and scores
-        and all(isinstance(model, SentenceModel | str) for model in scores.values())
-    ):
-        models = load_models(cast("Models", scores))
+    given = None if scores is None else as_source(scores)
+    if isinstance(given, Mapping):
+        models = [model for model in given.values() if isinstance(model, SentenceModel)]
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
-        scores = model_scores(models, human.choices)
+        if len(models) == len(given):
+            given = model_scores(models, human.choices)
     choices_kept, removed = exclude(human.choices, options.exclusions)
     choices_kept, on_items = checked_items(choices_kept)
     if (options.inference, options.population) == ("crossed", POPULATIONS[0]):
         on_items += kin(choices_kept)
-    source = human.scores if scores is None else cast("ScoreSource", scores)
+    source = human.scores if given is None else given
     study = _Scored.of(choices_kept, source)
     specs = model_specs(study.source)
     choices, named = name_targets(study.choices, list(study.kinds), specs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import CATCH, refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
-from contstim.models.registry import score_kind
+from contstim.models.registry import Models, load_models, score_kind
 from contstim.models.scored import ADD_UP
 from contstim.tables import KIND, SCORES, SPEC
 
@@ -76,6 +77,29 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
             text = wide.index[(wide[model] == np.inf).to_numpy()][0]
             raise InputError(f"model {model!r} gives {text!r} an infinite score")
     return wide
+
+
+def as_source(scores: ScoreSource | Models) -> ScoreSource:
+    """Return scores in which models that are named by their specs, or in a list, are loaded.
+
+    Raises
+    ------
+    InputError
+        As `load_models`.
+    """
+    if isinstance(scores, pd.DataFrame):
+        return scores
+    if not isinstance(scores, Mapping):
+        return {model.name: model for model in load_models(scores)}
+    models = {name: m for name, m in scores.items() if isinstance(m, SentenceModel | str)}
+    loaded = dict(zip(models, load_models(models), strict=True)) if models else {}
+    return {**cast("Mapping[str, _Source]", scores), **loaded}
+
+
+def rising_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
+    """Return what `score_table` does, such that of two sentences the higher score is the better."""
+    wide = score_table(scores, sentences)
+    return rising(wide, score_kinds(scores, [str(column) for column in wide.columns]))
 
 
 def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:

@@ -14,7 +14,14 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import align_choices, check_choices, missing_text, name_rows
 from contstim.evaluation.items import item_codes
-from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
+from contstim.evaluation.scores import (
+    ScoreSource,
+    as_source,
+    log_ratios,
+    rising_table,
+    unscored_catch,
+)
+from contstim.models.registry import Models
 from contstim.settings import Several, settings
 from contstim.tables import require_columns
 
@@ -100,7 +107,7 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
 
 def simulate_choices(
     design: pd.DataFrame,
-    scores: ScoreSource | None,
+    scores: ScoreSource | Models | None,
     simulation: Simulation,
     participants_per_group: int = 10,
     seed: int = 0,
@@ -115,8 +122,8 @@ def simulate_choices(
         `participant` the design's own participants answer their own trials; otherwise each
         group has `participants_per_group`, who all see the group's trials.
     scores
-        As in `evaluate`; None if nobody follows a model. Catch trials that have none are answered
-        with the sentence expected.
+        As in `evaluate`, models or their specs among them; None if nobody follows a model. Catch
+        trials that have none are answered with the sentence expected.
     simulation
         How they answer.
     seed
@@ -145,10 +152,11 @@ def simulate_choices(
     if scores is None:
         ratios, models = np.zeros((len(rows), 0)), []
     else:
+        scores = as_source(scores)
         pairs = rows[["sentence_1", "sentence_2"]]
         unscored = unscored_catch(rows, scores)
         distinct = pairs[~unscored].drop_duplicates().reset_index(drop=True)
-        wide = score_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
+        wide = rising_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
         where = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
         # The place of a trial without scores is -1, the last; it is answered below.
         ratios, models = log_ratios(wide, distinct)[where], [str(c) for c in wide.columns]

@@ -23,7 +23,13 @@ from contstim.evaluation.choices import CATCH, FILLERS, compares_models
 from contstim.evaluation.items import item_codes
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
+from contstim.evaluation.scores import (
+    ScoreSource,
+    as_source,
+    log_ratios,
+    rising_table,
+    unscored_catch,
+)
 from contstim.evaluation.simulate import (
     Simulation,
     answers,
@@ -33,6 +39,7 @@ from contstim.evaluation.simulate import (
 )
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData, default_analyses, select
+from contstim.models.registry import Models
 from contstim.sampling import FEWEST, FEWEST_PEOPLE
 
 #: People like those of the second experiment of Golan et al. (2023), in units of the noise of an
@@ -231,7 +238,7 @@ class TrialStudies(Studies):
     def of(
         cls,
         design: pd.DataFrame,
-        scores: ScoreSource,
+        scores: ScoreSource | Models,
         models: Sequence[str],
         people: Simulation,
         measures: Sequence[str] = _MEASURES,
@@ -259,6 +266,7 @@ class TrialStudies(Studies):
             If the design or the scores cannot be used.
         """
         require_pairs(design)
+        scores = as_source(scores)
         design = design[~unscored_catch(design, scores)].reset_index(drop=True)
         for name, value in (("condition", "all"), ("model_1", None), ("model_2", None)):
             if name not in design:
@@ -268,7 +276,7 @@ class TrialStudies(Studies):
             raise InputError("the design has only catch trials or fillers; give other trials")
         keys = ["sentence_1", "sentence_2"]
         pairs = counted.drop_duplicates(keys).reset_index(drop=True)
-        wide = score_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
+        wide = rising_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
         names = [str(column) for column in wide.columns]
         for name in models:
             require_known("model", name, names)

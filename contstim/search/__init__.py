@@ -7,6 +7,7 @@ from typing import Any
 
 from contstim.errors import InputError, require_known, require_whole
 from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.search.candidates import WordReplacement
@@ -100,14 +101,15 @@ def synthesize(
     sentence: str,
     *,
     problem: Problem | None = None,
-    reject: SentenceModel | None = None,
-    accept: SentenceModel | None = None,
+    reject: SentenceModel | str | None = None,
+    accept: SentenceModel | str | None = None,
     vocabulary: Vocabulary | None = None,
     strategy: str | Strategy | None = None,
     seed: int = 0,
     attempt: int = 0,
     proposal: WordReplacement | None = None,
     certificate: bool = False,
+    **options: Any,
 ) -> Synthesis:
     """Write a sentence of low loss that keeps a problem's constraints.
 
@@ -121,7 +123,8 @@ def synthesize(
     problem
         What is wanted.
     reject, accept
-        In its place, the two models of Eq. 2: short for ``problem=Problem.pair(reject, accept)``.
+        In its place, the two models of Eq. 2, or their specs: short for
+        ``problem=Problem.pair(reject, accept)``.
     vocabulary
         The words that may be used; the bundled one if not given.
     strategy
@@ -137,6 +140,9 @@ def synthesize(
         Candidates prepared for these models, when many sentences share them.
     certificate
         Whether to find a bound on what any sentence could reach, for models of n-grams.
+    options
+        Options of the strategy, the default or the named one, such as ``budget=8``; by the names
+        that ``contstim synthesize`` has for them. The result names them.
 
     Returns
     -------
@@ -148,11 +154,14 @@ def synthesize(
     ------
     UnknownWordError
         If a model does not know a word of `sentence`.
+    UnknownNameError
+        If there is no such strategy or option.
     InputError
-        If the two models are one, if both a problem and models are given or neither, if the
-        sentence has one word only, if seed or attempt is below 0, if no vocabulary word may stand
-        at a position, or if a model's score is not higher for more acceptable sentences
-        (``reduction=ppl``); if a certificate is asked for that there is none of.
+        If an option is one of other strategies, if the two models are one, if both a problem and
+        models are given or neither, if the sentence has one word only, if seed or attempt is below
+        0, if no vocabulary word may stand at a position, or if a model's score is not higher for
+        more acceptable sentences (``reduction=ppl``); if a certificate is asked for that there is
+        none of.
 
     Examples
     --------
@@ -168,7 +177,8 @@ def synthesize(
     ('A dog away here.', -0.9)
     """
     if problem is None and reject is not None and accept is not None:
-        problem = Problem.pair(reject, accept)
+        both = (load_model(m) if isinstance(m, str) else m for m in (reject, accept))
+        problem = Problem.pair(*both)
     elif problem is None or reject is not None or accept is not None:
         raise InputError("say what is wanted: either problem=, or reject= and accept=")
     require_whole("seed", seed, 0)
@@ -177,7 +187,14 @@ def synthesize(
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, tuple(problem.by_name.values()))
-    strategy = strategy or default_strategy(problem)
+    strategy = strategy or default_strategy(problem, **options)
+    if options:
+        if not isinstance(strategy, str):
+            raise InputError(
+                f"{next(iter(options))}= is for a strategy by its name; {strategy!r} has its "
+                "options already"
+            )
+        strategy = strategy_called(strategy, **options)
     steering = strategy_called(strategy) if isinstance(strategy, str) else strategy
     natural = Sentence.parse(sentence)
     search = Search(problem, proposal, natural, seed, attempt, steering.starts_at_natural)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model
 from contstim.progress import track
 from contstim.search import synthesize
 from contstim.search.candidates import WordReplacement
@@ -75,6 +77,7 @@ def triplets(
     strategy: str | Strategy | None = None,
     seed: int = 0,
     minimum_drop: float = 0.0,
+    **options: Any,
 ) -> list[Triplet]:
     """Write the synthetic sentences for one natural sentence, both ways round.
 
@@ -86,7 +89,7 @@ def triplets(
         The natural sentence.
     per_sentence
         How many different triplets to make; each search visits the positions in another order.
-    strategy, seed
+    strategy, seed, options
         As for :func:`~contstim.search.synthesize`.
     minimum_drop
         By how many nats each rejecting model's log-probability must fall at least.
@@ -120,6 +123,7 @@ def triplets(
             seed=seed,
             attempt=attempt,
             proposal=pair.proposal,
+            **options,
         )
 
     both_ways = (
@@ -131,7 +135,7 @@ def triplets(
 
 def synthesize_triplets(
     sentences: Sequence[str],
-    pairs: Sequence[tuple[SentenceModel, SentenceModel]],
+    pairs: Sequence[tuple[SentenceModel | str, SentenceModel | str]],
     *,
     vocabulary: Vocabulary | None = None,
     strategy: str | Strategy | None = None,
@@ -139,6 +143,7 @@ def synthesize_triplets(
     seed: int = 0,
     minimum_drop: float = 0.0,
     most_use: float = MOST_USE,
+    **options: Any,
 ) -> TripletTable:
     """Write the triplets of many natural sentences for some pairs of models.
 
@@ -150,10 +155,10 @@ def synthesize_triplets(
     sentences
         The natural sentences; each counts once.
     pairs
-        Two models each.
+        Two models each, or specs of them.
     vocabulary
         The words that may be written; the bundled ones if not given.
-    strategy, per_sentence, seed, minimum_drop
+    strategy, per_sentence, seed, minimum_drop, options
         As for `triplets`.
     most_use
         In what share of a pair's sentences a word may be, at most, and no sentence comes twice
@@ -171,7 +176,8 @@ def synthesize_triplets(
         As `triplets` and `ModelPair.of`; if `most_use` is not above 0 and at most 1.
     """
     words = bundled_vocabulary() if vocabulary is None else vocabulary
-    prepared = [ModelPair.of(one, two, words) for one, two in pairs]
+    loaded = {m: load_model(m) if isinstance(m, str) else m for pair in pairs for m in pair}
+    prepared = [ModelPair.of(loaded[one], loaded[two], words) for one, two in pairs]
     natural = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
 
     def written(pair: ModelPair, sentence: str) -> list[Triplet]:
@@ -182,6 +188,7 @@ def synthesize_triplets(
             strategy=strategy,
             seed=seed,
             minimum_drop=minimum_drop,
+            **options,
         )
 
     rows = list[Triplet]()

@@ -6,6 +6,13 @@ from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.exclusion import ExclusionRules, exclude
 from contstim.evaluation.simulate import Simulation, simulate_choices
+from contstim.evaluation.studies import TrialStudies
+from contstim.models.registry import load_model
+
+TWELVE = (
+    *("dog", "man", "king", "house", "road", "garden"),
+    *("letter", "child", "horse", "river", "window", "door"),
+)
 
 
 def design_and_scores(n_pairs=60, n_groups=1, seed=0, models=("a", "b", "c")):
@@ -97,6 +104,46 @@ def test_a_design_with_participants_is_kept():
     pd.testing.assert_frame_equal(choices, again)
     none = simulate_choices(design, None, Simulation(), 2)
     assert len(none) == 12
+
+
+def test_models_come_as_evaluate_takes_them(tmp_path):
+    design, _ = design_and_scores(n_pairs=12)
+    design["sentence_1"] = [f"The {word} was here." for word in TWELVE]
+    design["sentence_2"] = [f"The {word} were here." for word in TWELVE]
+    catch = {"sentence_1": "He went home.", "sentence_2": "Home he went.", "condition": "catch"}
+    design = pd.concat([design.assign(condition="pairs"), pd.DataFrame([catch])])
+    design["group"] = "g"
+    texts = [*design["sentence_1"], *design["sentence_2"]]
+    file = tmp_path / "scores.csv"
+    mine = -20.0 - np.random.default_rng(0).random(len(texts))
+    # Of catch trials the table holds nothing.
+    rows = {t: m for t, m in zip(texts, mine, strict=True) if "home" not in t.lower()}
+    pd.Series(rows, name="mine").rename_axis("sentence").to_csv(file)
+    table = f"Mine=table:{file}"
+    bigram = load_model("contstim:bigram")
+    people = Simulation.of({"Mine": 1, "contstim:bigram": 2})
+    listed = simulate_choices(design, [table, "contstim:bigram"], people, 3)
+    named = {"Mine": pd.Series(rows), "contstim:bigram": bigram}
+    for same in ([table, bigram], {"Mine": f"table:{file}", "contstim:bigram": bigram}, named):
+        pd.testing.assert_frame_equal(listed, simulate_choices(design, same, people, 3))
+    studies = [
+        TrialStudies.of(design, given, ["Mine", "contstim:bigram"], people)
+        for given in ([table, "contstim:bigram"], named)
+    ]
+    np.testing.assert_array_equal(studies[0].latent, studies[1].latent)
+    result = evaluate(listed, [table, "contstim:bigram"])
+    assert set(result.models["model"]) == {"Mine", "contstim:bigram"}
+
+
+def test_of_a_perplexity_people_follow_the_lower():
+    design, _ = design_and_scores(n_pairs=12)
+    design["sentence_1"] = [f"The {word} was here." for word in TWELVE]
+    design["sentence_2"] = [f"Here were the {word}." for word in TWELVE]
+    spec = "contstim:bigram?reduction=ppl"
+    sure = Simulation.of(spec, noise=0, lapse=0)
+    choices = simulate_choices(design, [spec], sure, 4)
+    accuracy = evaluate(choices, [spec]).models.query("measure == 'accuracy'")
+    assert set(accuracy["value"]) == {1.0}
 
 
 def test_effects_of_pairs_are_those_of_all_people_and_turn_with_the_pair():

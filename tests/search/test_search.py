@@ -398,3 +398,35 @@ def test_the_default_is_chosen_by_the_models_and_named(accept: str, name: str) -
     )
     assert call().strategy == name
     assert call() == call(strategy=name)
+
+
+def test_options_of_the_strategy_are_named_in_the_call() -> None:
+    pair = dict(zip(("reject", "accept"), _models(1, ("none", "none")), strict=True))
+    asked = partial(synthesize, NATURAL, **pair, vocabulary=VOCABULARY)
+    by_name = asked(strategy="bounded", budget=2)
+    itself = asked(strategy=Bounded(budget=2))
+    assert by_name.steps == itself.steps
+    assert by_name.n_scores == itself.n_scores
+    assert by_name.strategy == itself.strategy == "Bounded(budget=2, first=4, inputs=None)"
+    by_default = asked(budget=2)  # which is bounded, for models whose scores are not known at once
+    assert by_default.n_scores == itself.n_scores
+    for given, message in (
+        ({"bugdet": 2}, "unknown option of a strategy 'bugdet'; did you mean 'budget'?"),
+        (
+            {"strategy": Bounded(), "budget": 2},
+            "budget= is for a strategy by its name; Bounded(budget=64, first=4, inputs=None) has "
+            "its options already",
+        ),
+        ({"strategy": "exhaustive", "budget": 2}, "not 'exhaustive'; leave it out"),
+    ):
+        with pytest.raises(InputError) as error:
+            asked(**given)
+        assert str(error.value).endswith(message)
+
+
+def test_models_are_named_by_their_specs() -> None:
+    words = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran", "away", "here"])
+    specs = {"reject": "contstim:bigram", "accept": "contstim:trigram"}
+    loaded = {role: load_model(spec) for role, spec in specs.items()}
+    asked = partial(synthesize, "The cat sat here.", vocabulary=words)
+    assert asked(**specs).steps == asked(**loaded).steps

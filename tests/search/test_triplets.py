@@ -4,8 +4,11 @@ import pytest
 from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
 
 from contstim.errors import InputError
+from contstim.models.registry import load_model
 from contstim.models.toy import TableModel
-from contstim.search.triplets import ModelPair, triplets
+from contstim.search.triplets import ModelPair, synthesize_triplets, triplets
+from contstim.text import pool
+from contstim.text.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +58,16 @@ def test_a_model_is_no_pair_with_itself(pair: ModelPair) -> None:
 def test_a_drop_that_cannot_be_meant(pair: ModelPair, drop: float) -> None:
     with pytest.raises(InputError, match="the minimum drop must be a number of nats from 0 up"):
         triplets(pair, SENTENCES[0], minimum_drop=drop)
+
+
+def test_triplets_take_specs_and_the_options_of_strategies() -> None:
+    sentence, *others = pool()[:40]
+    words = Vocabulary.from_words(sorted({w.strip(".,") for s in others for w in s.split()}))
+    pair = ("contstim:bigram", "contstim:trigram")
+    asked = {"vocabulary": words, "most_use": 1.0, "strategy": "bounded", "budget": 3}
+    table = synthesize_triplets([sentence], [pair], **asked)
+    both = ModelPair.of(*map(load_model, pair), words)
+    (alone,) = triplets(both, sentence, strategy="bounded", budget=3)
+    assert table.to_dict("records") == [alone.row()]
+    with pytest.raises(InputError, match="'beam' or 'leftward', not 'bounded'"):
+        synthesize_triplets([sentence], [pair], **(asked | {"width": 3}))
