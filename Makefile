@@ -3,7 +3,7 @@ PYTHON ?= $(or $(shell command -v python3.11 || command -v python3.12 || command
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-browser page page-check check bench docs clean
+.PHONY: help demo test test-browser page page-check check bench docs site clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -53,6 +53,9 @@ bench: $(BIN)/.installed  ## measure speed into benchmarks/RESULTS.md; DATA=FOLD
 docs: $(BIN)/.installed  ## build the documentation into docs/_build/html; a warning is an error
 	$(PIP) install -c constraints.txt -e ".[dev,docs]"
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+site: docs  ## put it beside other versions in a folder that needs no server; SITE=FOLDER
+	$(BIN)/python tools/add_version.py docs/_build/html $(or $(SITE),docs/_build/site)
 
 clean:  ## remove the environment and what the commands made
 	rm -rf $(VENV) demo-output docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
+from types import FunctionType, MethodType
 
 from docutils.nodes import Element
 from pygments.lexers.special import TextLexer
@@ -16,10 +19,13 @@ from sphinx.util.nodes import make_refnode
 
 import contstim
 
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 # Commands in tutorials (`!contstim ...`) are those of the environment that builds.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 # How long this build's cells took is nothing to show.
 os.environ["CONTSTIM_PROGRESS"] = "off"
+# Nor is it that progress bars of other packages could be prettier.
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"
 
 project = "contstim"
 author = "the contstim authors"
@@ -32,9 +38,11 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "site_files",
 ]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
 templates_path = ["_templates"]
@@ -66,7 +74,9 @@ nb_execution_show_tb = True
 
 # The interface.
 autosummary_generate = True
-autodoc_typehints = "signature"
+# Types stand with the parameters, so that signatures are plain.
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": False}
 numpydoc_show_class_members = False
@@ -94,7 +104,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "contstim"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["names.js"]
+html_js_files = ["names.js", "version.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -102,10 +112,12 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "pygments_light_style": "github-light-high-contrast",
     "pygments_dark_style": "github-dark-high-contrast",
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["version", "theme-switcher"],
     "show_prev_next": True,
+    "article_header_end": ["downloads"],
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
-    "footer_end": [],
+    "footer_end": ["cite"],
     "show_toc_level": 2,
 }
 
@@ -136,6 +148,48 @@ def _rename_source(
             lines[number : number + 2] = ["References", "----------"]
 
 
+def _types_beside_names(
+    app: object, what: str, name: str, obj: object, _: object, lines: list[str]
+) -> None:
+    """Write each parameter's type beside its name, as the source has it."""
+    if not isinstance(obj, type | FunctionType | MethodType):
+        return
+    kinds = {
+        parameter.name: parameter.annotation
+        for item in (reversed(obj.__mro__[:-1]) if isinstance(obj, type) else [obj])
+        for parameter in _parameters(item)
+        if isinstance(parameter.annotation, str)
+    }
+    for at, line in enumerate(lines):
+        names = re.fullmatch(r"    \*\*([\w, ]+)\*\*", line)
+        types = {kinds.get(word) for word in names[1].split(", ")} if names else set()
+        if len(types) == 1 and (kind := types.pop()):
+            lines[at] = f"{line} : ``{kind}``"
+
+
+def _parameters(item: object) -> list[inspect.Parameter]:
+    """Return the parameters of a function, or of what makes a class."""
+    try:
+        return list(inspect.signature(item).parameters.values())
+    except (TypeError, ValueError):  # what C has made may have none
+        return []
+
+
+def _example_first(
+    app: object, what: str, name: str, obj: object, _: object, lines: list[str]
+) -> None:
+    """Put the examples of a docstring above its parameters, once numpydoc has laid it out."""
+    rubrics = [at for at, line in enumerate(lines) if line.startswith(".. rubric:: ")]
+    starts = [at for at in rubrics if lines[at] == ".. rubric:: Examples"]
+    fields = [at for at, line in enumerate(lines) if re.match(r":(\w+):", line)]
+    if not starts or not fields or fields[0] > starts[0]:
+        return
+    end = next((at for at in rubrics if at > starts[0]), len(lines))
+    example = lines[starts[0] : end]
+    del lines[starts[0] : end]
+    lines[fields[0] : fields[0]] = [*example, ""]
+
+
 def _by_last_name(
     app: Sphinx, env: BuildEnvironment, node: Element, content: Element
 ) -> Element | None:
@@ -160,6 +214,8 @@ def setup(app: Sphinx) -> None:
     app.add_lexer("csv", TextLexer)
     app.connect("missing-reference", _by_last_name)
     app.connect("autodoc-process-docstring", _rename_source, priority=400)
+    app.connect("autodoc-process-docstring", _types_beside_names, priority=600)
+    app.connect("autodoc-process-docstring", _example_first, priority=610)
 
 
 myst_substitutions = {"unlisted_guides": _unlisted_guides()}

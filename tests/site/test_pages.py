@@ -1,6 +1,7 @@
 """The site is whole: every page is listed, every public name has its page, commands can be read."""
 
 import argparse
+import inspect
 import re
 import shlex
 from importlib import import_module
@@ -135,6 +136,58 @@ def test_a_word_is_explained_where_it_is_first_met(path: str, word: str, explana
     text = " ".join(re.sub(r'"\n\s*f?"', "", (ROOT / path).read_text("utf-8")).split())
     places = [m.start() for m in re.finditer(re.escape(word), text)]
     assert any(explanation in text[max(0, at - 160) : at + 300] for at in places), (word, path)
+
+
+#: Names that still have no example above their parameters; the list may only become shorter.
+WITHOUT_EXAMPLE = set(Path(__file__).with_name("without_example.txt").read_text("utf-8").split())
+
+
+def test_every_public_name_shows_an_example() -> None:
+    without = {
+        item.__qualname__
+        for item in _documented()
+        if callable(item) and "\nExamples\n" not in inspect.cleandoc(item.__doc__ or "")
+    }
+    assert without - WITHOUT_EXAMPLE == set(), "give these an example"
+    assert WITHOUT_EXAMPLE - without == set(), "these have one now: take them off the list"
+
+
+#: Messages of the shell, of Python and of PyTorch that newcomers to contstim meet as well.
+OF_OTHERS = {
+    *("contstim: command not found", "the following arguments are required: COMMAND"),
+    *("No space left on device", "CUDA out of memory"),
+}
+
+
+def _messages() -> list[str]:
+    """Return the messages that the page on troubleshooting explains, without its other entries."""
+    entries = re.findall(r"^(\S.*)\n: ", PAGES["troubleshooting"], flags=re.MULTILINE)
+    assert len(entries) >= 20
+    return [text for entry in entries for text in re.findall(r"`([^`]+)`", entry)]
+
+
+def test_messages_that_are_explained_are_given() -> None:
+    sources = (path.read_text("utf-8") for path in (ROOT / "contstim").rglob("*.py"))
+    given = " ".join(re.sub(r"""["']\n\s*f?["']""", "", "\n".join(sources)).split())
+    for message in set(_messages()) - OF_OTHERS:
+        for part in filter(None, (part.strip(" ;,") for part in message.split("…"))):
+            assert part in given, message
+
+
+#: What readers search for, and the page that has to have the words.
+SEARCHED = {
+    "lme4": "how-to/index",
+    "reaction times": "troubleshooting",
+    "surprisal bits": "how-to/own-scores",
+    "Qualtrics": "how-to/own-choices",
+    "cite": "about/cite",
+}
+
+
+@pytest.mark.parametrize(("words", "page"), SEARCHED.items())
+def test_a_search_finds_its_page(words: str, page: str) -> None:
+    """The site's search finds pages that have all the words; the build checks its index."""
+    assert all(word.lower() in PAGES[page].lower() for word in words.split())
 
 
 def _commands() -> list[str]:
