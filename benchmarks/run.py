@@ -48,6 +48,7 @@ BENCHMARKS = {
     "experiment": ([], []),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
     "mixed_models": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
+    "r_page": ([], []),
 }
 
 

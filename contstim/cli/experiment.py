@@ -10,7 +10,8 @@ Three ways to run it. serve: on this machine, for the lab or behind a web server
 is acknowledged to the page before it is on the disk, and participants who come back go on where
 they stopped.
 static: as a folder for any web host, data by a DataPipe-style endpoint or saved by participants.
-jatos: as a study archive that JATOS imports.
+jatos: as a study archive that JATOS imports. Or by a jsPsych script of your own: timeline writes
+the trials as its timeline_variables.
 
 And back. import: adds raw logs of static pages and JATOS to the study's data. export: writes
 choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data set; the raw log
@@ -30,6 +31,7 @@ Examples:
   contstim experiment serve my-study
   contstim experiment static my-study --out site
   contstim experiment jatos my-study --out my-study.jzip
+  contstim experiment timeline trials.csv --out trials.js
   contstim experiment import my-study jatos_results.txt
   contstim experiment export my-study --out collected
   contstim experiment check-psychds collected/psychds
@@ -53,6 +55,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli import experiment_data
+from contstim.cli.common import refuse_overwriting
 from contstim.cli.parsing import (
     CommandParser,
     new_file,
@@ -66,6 +69,9 @@ from contstim.experiment.new import STUDY_PRESETS, new_study, write_sentence_tri
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, presentation_of
 from contstim.experiment.study import LANGUAGES, Study, read_study
+from contstim.experiment.timeline import LISTS, timeline_text, timeline_variables
+from contstim.experiment.trials import read_design
+from contstim.files import write_whole
 
 _PARTICIPANTS = 24
 _CATCH = 12
@@ -80,6 +86,7 @@ def configure(parser: CommandParser) -> None:
     actions.add_parser("build", help="fetch the page's npm files, by lock file; needs npm")
     static = actions.add_parser("static", help="write the study as a folder for any web host")
     jatos = actions.add_parser("jatos", help="write the study as an archive that JATOS imports")
+    _add_timeline(actions.add_parser("timeline", help="write trials for a jsPsych of your own"))
     for sub in (check, serve, static, jatos):
         sub.add("study STUDY", "the study's folder")
     serve.add(
@@ -103,6 +110,24 @@ def configure(parser: CommandParser) -> None:
     static.add("--experiment-id ID", "of the experiment at the endpoint")
     jatos.add("--out JZIP", "the archive to write", new_file, required=True)
     experiment_data.add_data(actions)
+
+
+def _add_timeline(parser: CommandParser) -> None:
+    parser.add("trials CSV", "from `contstim design trials`")
+    what = "of a trial; other than choice, the trials are of sentences"
+    parser.add("--presentation", what, choices=PRESENTATIONS, default="choice")
+    parser.add("--by", "a list for each", choices=LISTS, default=LISTS[0])
+    parser.add("--out FILE", "JSON, or a script if it ends in .js", new_file, required=True)
+
+
+def _timeline(args: argparse.Namespace) -> int:
+    presentation = presentation_of(TrialOptions(args.presentation))
+    design = read_design(Path(args.trials), presentation=presentation)
+    lists = timeline_variables(design, presentation, args.by)
+    refuse_overwriting(args.out, [args.trials])
+    write_whole(Path(args.out), timeline_text(lists, Path(args.out).suffix == ".js"))
+    print(f"{args.out}: {len(lists)} lists of {design.n_trials} trials, one a {args.by}")
+    return 0
 
 
 def _add_new(parser: CommandParser) -> None:
@@ -130,6 +155,8 @@ def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
     if args.action in experiment_data.ACTIONS:
         return experiment_data.ACTIONS[args.action][0](args)
+    if args.action == "timeline":
+        return _timeline(args)
     if args.action in ("build", "static", "jatos"):
         return _write_page(args)
     if args.action == "new":
