@@ -83,65 +83,54 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PLACES = {
-    "Accepted": "search.problem",
-    "Constraint": "search.problem",
-    "ContstimError": "errors",
-    "Edits": "search.problem",
-    "Evaluation": "evaluation.result",
-    "Event": "models.base",
-    "Fall": "search.problem",
-    "Floor": "search.problem",
-    "Hints": "models.base",
-    "Layout": "selection.design",
-    "LeastFall": "search.problem",
-    "ModelPair": "search.triplets",
-    "ModelSpec": "models",
-    "Objective": "search.problem",
-    "Problem": "search.problem",
-    "Replacements": "models.base",
-    "ScoreKind": "models.base",
-    "Sentence": "text",
-    "SentenceModel": "models.base",
-    "SentenceParts": "models.base",
-    "Simulation": "evaluation.simulate",
-    "Strategy": "search.sweeps",
-    "Synthesis": "search.results",
-    "Totals": "models.base",
-    "Triplet": "search.results",
-    "Vocabulary": "text.vocabulary",
-    "WordList": "text",
-    "WordOptions": "text.words",
-    "answer_sentences": "evaluation.answer",
-    "bundled_vocabulary": "text.vocabulary",
-    "check_design": "selection.design",
-    "check_measure": "evaluation.measures.check",
-    "check_model": "models.check",
-    "check_strategy": "search.check",
-    "common_failure": "search.targets",
-    "design_trials": "selection.design",
-    "evaluate": "evaluation.evaluate",
-    "latin_square": "selection.latin",
-    "load_model": "models.registry",
-    "one_against_all": "search.targets",
-    "plan_design": "evaluation.planning",
-    "pool": "text",
-    "problem_of": "search.targets",
-    "read_choices": "evaluation.importers",
-    "read_scores": "selection.scores",
-    "read_sentences": "text",
-    "register_family": "models.registry",
-    "sample_sentences": "text.corpora",
-    "score_sentences": "models.registry",
-    "select_natural_pairs": "selection.natural",
-    "select_set": "selection.sets",
-    "select_triplets": "selection.triplets",
-    "simulate_choices": "evaluation.simulate",
-    "standard_deviations": "search.targets",
-    "synthesize": "search",
-    "synthesize_triplets": "search.triplets",
-    "triplets": "search.triplets",
-    "write_report": "evaluation.report",
+_NAMES = {
+    "errors": ("ContstimError",),
+    "evaluation.answer": ("answer_sentences",),
+    "evaluation.evaluate": ("evaluate",),
+    "evaluation.importers": ("read_choices",),
+    "evaluation.measures.check": ("check_measure",),
+    "evaluation.planning": ("plan_design",),
+    "evaluation.report": ("write_report",),
+    "evaluation.result": ("Evaluation",),
+    "evaluation.simulate": ("Simulation", "simulate_choices"),
+    "models": ("ModelSpec",),
+    "models.base": (
+        "Event",
+        "Hints",
+        "Replacements",
+        "ScoreKind",
+        "SentenceModel",
+        "SentenceParts",
+        "Totals",
+    ),
+    "models.check": ("check_model",),
+    "models.registry": ("load_model", "register_family", "score_sentences"),
+    "search": ("synthesize",),
+    "search.check": ("check_strategy",),
+    "search.problem": (
+        "Accepted",
+        "Constraint",
+        "Edits",
+        "Fall",
+        "Floor",
+        "LeastFall",
+        "Objective",
+        "Problem",
+    ),
+    "search.results": ("Synthesis", "Triplet"),
+    "search.sweeps": ("Strategy",),
+    "search.targets": ("common_failure", "one_against_all", "problem_of", "standard_deviations"),
+    "search.triplets": ("ModelPair", "synthesize_triplets", "triplets"),
+    "selection.design": ("Layout", "check_design", "design_trials"),
+    "selection.latin": ("latin_square",),
+    "selection.natural": ("select_natural_pairs",),
+    "selection.scores": ("read_scores",),
+    "selection.sets": ("select_set",),
+    "selection.triplets": ("select_triplets",),
+    "text": ("Sentence", "WordList", "pool", "read_sentences"),
+    "text.corpora": ("sample_sentences",),
+    "text.vocabulary": ("Vocabulary", "bundled_vocabulary"),
+    "text.words": ("WordOptions",),
 }
 
 __all__ = [
@@ -211,9 +200,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return import_module("contstim.datasets")
-    if name not in _PLACES:
-        raise AttributeError(f"module 'contstim' has no attribute {name!r}")
-    return getattr(import_module(f"contstim.{_PLACES[name]}"), name)
+    for place, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"contstim.{place}"), name)
+    raise AttributeError(f"module 'contstim' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -179,6 +179,11 @@ def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
     return made
 
 
+def values_of(made: object, kind: Any) -> dict[str, Any]:
+    """Return what settings hold in the fields that are of `kind`, a class that theirs extends."""
+    return {item.name: getattr(made, item.name) for item in fields(kind)}
+
+
 def range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
     """Return what a field of settings takes: ``int``, ``float``, ``str`` or ``bool``; and of these.
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from contstim.cli.common import add_decisions, add_people, approved, people_of, tell, write_rows
-from contstim.cli.parsing import CommandParser, number, positive, whole_number
+from contstim.cli.parsing import CommandParser, given
 from contstim.errors import InputError
 from contstim.text import read_words
 from contstim.text.diversity import diversity_line
@@ -46,8 +46,6 @@ def configure(parser: CommandParser) -> None:
     _add_triplets(triplets)
     for sub in (natural, of_set):
         _add_constraints(sub)
-    for sub in (natural, triplets):
-        sub.add("--per-pair N", "", whole_number(1, 100_000), default=10)
     for sub in (natural, of_set, triplets):
         sub.add_out()
 
@@ -67,12 +65,9 @@ def _add_scores(parser: CommandParser) -> None:
 
 
 def _add_natural(parser: CommandParser) -> None:
-    from contstim.selection.natural import NATURAL_CRITERIA
+    from contstim.selection.natural import NaturalSelection
 
-    what = "what is made small: the ranks of sentences under the models that reject them (rank)"
-    parser.add("--criterion", what, choices=NATURAL_CRITERIA, default="rank")
-    what = "fractional rank from which a model accepts a sentence (default: 0.5, the median)"
-    parser.add("--accept-from RANK", what, number(0, 1), default=0.5)
+    parser.add_fields(NaturalSelection)
     parser.add(
         "--solver NAME",
         "go through PuLP with cbc, highs, gurobi or cplex (default: none is needed; with "
@@ -81,22 +76,9 @@ def _add_natural(parser: CommandParser) -> None:
 
 
 def _add_set(parser: CommandParser) -> None:
-    from contstim.selection.sets import SET_CRITERIA
+    from contstim.selection.sets import SetSelection
 
-    parser.add("--n N", "number of pairs", positive, default=360)
-    parser.add(
-        "--margin RANK",
-        "two models are separated only where fractional ranks differ by more than this under both",
-        number(0, 1),
-        default=0.0,
-    )
-    parser.add(
-        "--criterion",
-        "what is made large for the two models where it is least: how many pairs separate them, or "
-        "the expected log Bayes factor of people's answers",
-        choices=SET_CRITERIA,
-        default="separation",
-    )
+    parser.add_fields(SetSelection)
     add_people(parser)
     what = "as `contstim synthesize` writes it; the scores are of its sentences too"
     parser.add("--triplets CSV", what)
@@ -105,8 +87,6 @@ def _add_set(parser: CommandParser) -> None:
         "with --triplets: pairs of natural sentences, those of a triplet, or both (default: both)",
         choices=("natural", "synthetic", "both"),
     )
-    parser.add("--uses N", "in how many pairs a sentence may be", positive, default=1)
-    parser.add("--time-limit SECONDS", "for the integer programme", number(above=0), default=60.0)
     parser.add_seed()
 
 
@@ -125,34 +105,11 @@ def _add_constraints(parser: CommandParser) -> None:
 
 
 def _add_triplets(parser: CommandParser) -> None:
-    from contstim.selection.triplets import OBJECTIVES
+    from contstim.selection.triplets import TripletSelection
 
     parser.add("table TRIPLETS", "as `contstim synthesize` writes it")
-    parser.add(
-        "--objective NAME",
-        f"{', '.join(OBJECTIVES)} (default: controversiality, the sum of both falls in nats)",
-        default="controversiality",
-    )
-    parser.add(
-        "--strata N",
-        "ranges of each model's log-probabilities, from each of which equally many triplets are "
-        "chosen",
-        positive,
-        default=10,
-    )
+    parser.add_fields(TripletSelection)
     parser.add("--reference SCORES", "log-probabilities of a corpus that define the strata")
-    parser.add(
-        "--most-use SHARE",
-        "in what share of the chosen synthetic sentences of a pair a word may be, at most, unless "
-        "natural sentences have it more often (default: 1, no limit)",
-        number(1e-6, 1),
-        default=1.0,
-    )
-    parser.add(
-        "--apart",
-        "choose no two triplets that share a sentence, whatever their models, so that each is an "
-        "item of its own",
-    )
     add_decisions(parser)
 
 
@@ -240,22 +197,18 @@ def _corpus(
 
 
 def _natural(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import select_natural_pairs
+    from contstim.selection.natural import NaturalSelection, select_natural_pairs
 
     scores, eligible, constraints = _corpus(args)
+    asked = given(args, NaturalSelection)
     return select_natural_pairs(
-        scores,
-        args.per_pair,
-        criterion=args.criterion,
-        accept_from=args.accept_from,
-        eligible=eligible,
-        constraints=constraints,
-        solver=args.solver,
+        scores, eligible=eligible, constraints=constraints, solver=args.solver, **asked
     )
 
 
 def _set(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_triplets, select_set, triplet_pairs
+    from contstim.selection import read_triplets
+    from contstim.selection.sets import SetSelection, select_set, triplet_pairs
 
     if args.candidates and not args.triplets:
         raise InputError(f"--candidates {args.candidates} has no effect without --triplets; add it")
@@ -271,28 +224,21 @@ def _set(args: argparse.Namespace) -> pd.DataFrame:
         pairs = None if args.candidates == "natural" else triplet_pairs(triplets)
     return select_set(
         scores,
-        args.n,
-        criterion=args.criterion,
-        margin=args.margin,
         people=people_of(args),
         eligible=eligible,
         pairs=pairs,
         constraints=constraints,
-        uses=args.uses,
-        time_limit=args.time_limit,
         seed=args.seed,
+        **given(args, SetSelection),
     )
 
 
 def _triplets(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_scores, read_triplets, select_triplets
+    from contstim.selection import read_scores, read_triplets
+    from contstim.selection.triplets import TripletSelection, select_triplets
 
     return select_triplets(
         approved(args, read_triplets(args.table)),
-        args.per_pair,
-        args.objective,
-        strata=args.strata,
         reference=read_scores(args.reference) if args.reference else None,
-        most_use=args.most_use,
-        apart=args.apart,
+        **given(args, TripletSelection),
     )

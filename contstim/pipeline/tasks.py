@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.search import default_strategy, strategy_called, synthesize
 from contstim.search.results import Step, Synthesis
 from contstim.search.targets import Sides
-from contstim.search.writer import Form
 from contstim.text import Sentence
 from contstim.text.words import words_alike
+
+if TYPE_CHECKING:
+    from contstim.search.writer import Form
 
 #: Sentences that one task scores, and that are committed together.
 BATCH = 256

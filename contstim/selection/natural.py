@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from pydantic import Field
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
@@ -18,8 +20,12 @@ from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import Solver, SolverOptions, solve_programme
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
+from contstim.settings import one_of, option, settings
 
 ASSIGNMENT = "scipy linear_sum_assignment"
+
+#: Pairs or triplets of two models, at most.
+MOST_PER_PAIR = 100_000
 
 # Parts of their range in which costs of sentences are counted.
 _PARTS = 1_000_000
@@ -62,6 +68,21 @@ NATURAL_CRITERIA = Registry[NaturalCriterion](
     {"rank": _Rank(lambda scores: scores.rank(pct=True))},
     NaturalCriterion,
 )
+
+
+@settings
+class NaturalSelection:
+    """What commands and study plans ask of `select_natural_pairs`."""
+
+    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = option(10, "", "N")
+    criterion: Annotated[str, one_of(NATURAL_CRITERIA)] = option(
+        "rank", "what is made small: the ranks of sentences under the models that reject them"
+    )
+    accept_from: Annotated[float, Field(ge=0, le=1)] = option(
+        0.5,
+        "fractional rank from which a model accepts a sentence (default: 0.5, the median)",
+        "RANK",
+    )
 
 
 def select_natural_pairs(

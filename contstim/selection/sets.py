@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_whole
@@ -25,6 +26,7 @@ from contstim.selection.cover import (
     kept_pairs,
 )
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
+from contstim.settings import Count, one_of, option, settings
 
 #: What a selection for a set makes as large as possible for the two models where it is least.
 SET_CRITERIA = Registry[type[SetCriterion]](
@@ -33,6 +35,27 @@ SET_CRITERIA = Registry[type[SetCriterion]](
     {"separation": Separation, "log-bf": LogBayesFactor},
     SetCriterion,
 )
+
+
+@settings
+class SetSelection:
+    """What commands and study plans ask of `select_set`."""
+
+    n: Count = option(360, "number of pairs", "N")
+    criterion: Annotated[str, one_of(SET_CRITERIA)] = option(
+        "separation",
+        "what is made large for the two models where it is least: how many pairs separate them, or "
+        "the expected log Bayes factor of people's answers",
+    )
+    margin: Annotated[float, Field(ge=0, lt=1)] = option(
+        0.0,
+        "two models are separated only where fractional ranks differ by more than this under both",
+        "RANK",
+    )
+    uses: Count = option(1, "in how many pairs a sentence may be", "N")
+    time_limit: Annotated[float, Field(gt=0)] = option(60.0, "for the integer programme", "SECONDS")
+    people: People | None = None
+
 
 # Up to so many sentences all their pairs are candidates.
 _ALL_PAIRS_UP_TO = 150

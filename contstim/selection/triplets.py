@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import scipy  # which loads `optimize` at its first use
+from pydantic import Field
 from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
@@ -19,14 +20,13 @@ from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.models.registry import score_kind
 from contstim.plugins import Registry
 from contstim.progress import waiting
+from contstim.selection.natural import MOST_PER_PAIR
+from contstim.settings import Count, one_of, option, settings
 from contstim.tables import require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
-
-#: Triplets of a model pair, at most.
-MOST_PER_PAIR = 100_000
 
 #: How `worst_ranks` settles triplets whose weaker members have equal ranks.
 TIES = ("average", "row-order")
@@ -162,6 +162,34 @@ def check_per_pair(per_pair: int, strata: int, name: str = "per_pair") -> None:
         raise InputError(
             f"{name} is {per_pair}, not a multiple of {strata} strata; change one of them"
         )
+
+
+@settings
+class TripletSelection:
+    """What commands and study plans ask of `select_triplets`."""
+
+    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = option(10, "", "N")
+    objective: Annotated[str, one_of(OBJECTIVES)] = option(
+        "controversiality",
+        "what the total is of (default: controversiality, the sum of both falls in nats)",
+    )
+    strata: Count = option(
+        10,
+        "ranges of each model's log-probabilities, from each of which equally many triplets are "
+        "chosen",
+        "N",
+    )
+    most_use: Annotated[float, Field(ge=1e-6, le=1)] = option(
+        1.0,
+        "in what share of the chosen synthetic sentences of a pair a word may be, at most, unless "
+        "natural sentences have it more often (default: 1, no limit)",
+        "SHARE",
+    )
+    apart: bool = option(
+        False,
+        "choose no two triplets that share a sentence, whatever their models, so that each is an "
+        "item of its own",
+    )
 
 
 def select_triplets(

@@ -152,6 +152,10 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
     ("argv", "words"),
     [
         (["scor"], "invalid choice: 'scor'"),
+        (
+            ["select", "triplets", "x.csv", "--objective", "worst"],
+            "invalid choice: 'worst' (choose from 'controversiality', 'worst-rank')",
+        ),
         (["score", "x.txt"], "--model"),
         (
             ["synthesize", "The door was open."],

@@ -168,7 +168,6 @@ def test_a_subcommand_shows_its_own_example(capsys: pytest.CaptureFixture[str]) 
     [
         (["select", "natural", "missing.csv"], "missing.csv"),
         (["select", "triplets", "{scores}"], "has no column 'model_1'"),
-        (["select", "triplets", "{triplets}", "--objective", "worst"], "unknown objective 'worst'"),
         (["select", "natural", "{scores}", "--per-pair", "100"], "m1"),
         (["design", "trials", "--layout", "golan"], "unknown layout 'golan'"),
         (["design", "trials", "--layout", "golan2023", "--groups", "3"], "not both"),

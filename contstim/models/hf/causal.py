@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,7 +17,6 @@ from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
-from contstim.models.hf.beginnings import CausalBeginnings, Kept, goes_on
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.network import Before
@@ -31,6 +31,9 @@ from contstim.models.hf.trie import (
     tree_logits,
 )
 from contstim.text import Sentence, WordList, natural_prompt, prompt_of, read_sentences
+
+if TYPE_CHECKING:
+    from contstim.models.hf.beginnings import CausalBeginnings, Kept
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.
@@ -248,8 +251,9 @@ class CausalModel(TransformerModel):
 
         Where many sentences begin alike, what they share is computed once.
         """
-        if len(self.prefix) >= _LONG_PREFIX and goes_on(self.network, self.prefix[:1]):
-            return [value for group in self._batched(encoded) for value in self._gone_on(group)]
+        if len(self.prefix) >= _LONG_PREFIX and (kept := self._before()) is not None:
+            groups = self._batched(encoded)
+            return [value for group in groups for value in self._gone_on(*kept, group)]
         shared = self.shared_values(encoded)
         if shared is not None:
             return shared
@@ -271,11 +275,19 @@ class CausalModel(TransformerModel):
         for first in range(0, len(encoded), size):
             yield encoded[first : first + size]
 
-    def _gone_on(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
-        """Compute what `values` gives from the keys and values of the prefix, kept once."""
-        if self._kept is None:
+    def _before(self) -> tuple[Kept, torch.Tensor] | None:
+        """Return what is kept of the prefix, and its last logits; None if nothing goes on so."""
+        from contstim.models.hf.beginnings import Kept, goes_on  # which short prefixes do without
+
+        if self._kept is None and goes_on(self.network, self.prefix[:1]):
             self._kept = Kept.of(self.network, self.prefix, keep=True)
-        (before, last), n = self._kept, len(self.prefix)
+        return self._kept
+
+    def _gone_on(
+        self, before: Kept, last: torch.Tensor, encoded: Sequence[Encoded]
+    ) -> list[FloatArray]:
+        """Compute what `values` gives from the keys and values of the prefix."""
+        n = len(self.prefix)
         tokens = [tuple(e.ids[n:].tolist()) for e in encoded]
         logits = before.go_on(self.network, [0] * len(tokens), tokens, every=True)[1]
         values = []
@@ -411,6 +423,8 @@ class CausalModel(TransformerModel):
 
     def beginnings(self, first: WordList, later: WordList) -> CausalBeginnings | None:
         """Return one beginning without a word; None where nothing stands before the first one."""
+        from contstim.models.hf.beginnings import CausalBeginnings  # which scoring does without
+
         return CausalBeginnings.begun(self, (first, later)) if self.prefix else None
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:

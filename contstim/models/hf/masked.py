@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,11 +30,13 @@ from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import MASKED_OPTIONS, Checkpoint, MaskedOptions
 from contstim.models.hf.encoding import Encoded, check_length
-from contstim.models.hf.guide import MaskedGuide
 from contstim.models.hf.metrics import LARGEST_EXACT, METRICS, Plan, masked_rows, merge, plan_for
 from contstim.models.hf.network import Normaliser
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.text import Sentence, WordList
+
+if TYPE_CHECKING:
+    from contstim.models.hf.guide import MaskedGuide
 
 #: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
 #: With twice as many, bounds are two or three nats lower and estimates no better.
@@ -234,6 +237,8 @@ class MaskedModel(TransformerModel):
 
     def guide(self, first: WordList, later: WordList) -> MaskedGuide:
         """Return one beginning, after which the model reads masks and the final mark."""
+        from contstim.models.hf.guide import MaskedGuide  # which scoring does without
+
         return MaskedGuide(self, (first, later))
 
     def completions(

@@ -282,15 +282,17 @@ class Run:
         """Return a model's scores, as far as they are there, by sentence."""
         return self.store.scores.read(self.identity(given))
 
-    @property
-    def log_probs(self) -> pd.DataFrame:
-        """Log-probabilities, nats: a row per sentence, a column per model; NaN where not there."""
+    def log_probs(self, further: Sequence[str] = ()) -> pd.DataFrame:
+        """Return log-probabilities, nats, NaN where not there: a column per model.
+
+        The rows are the natural sentences, and then `further` ones.
+        """
         import pandas as pd  # which syntheses alone do without
 
         columns = {
             model.name: pd.Series(
                 {s: row.score for s, row in self.scores(given).items()}, dtype="float64"
-            ).reindex(self.sentences)
+            ).reindex([*self.sentences, *further])
             for given, model in self.models.items()
         }
         return pd.DataFrame(columns)

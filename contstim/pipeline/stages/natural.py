@@ -10,15 +10,14 @@ from pydantic import Field
 from contstim.files import digest_of
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
 from contstim.selection.constraints import check_constraints, parse_constraints
-from contstim.selection.natural import NATURAL_CRITERIA, select_natural_pairs
-from contstim.selection.triplets import MOST_PER_PAIR
-from contstim.settings import Several, one_of, settings
+from contstim.selection.natural import NaturalSelection, select_natural_pairs
+from contstim.settings import Several, settings, values_of
 from contstim.tables import table_text
 from contstim.text.features import repeats_no_word
 
 
 @settings
-class NaturalOptions:
+class NaturalOptions(NaturalSelection):
     """``[natural]``: the choice of natural pairs; see `select_natural_pairs`.
 
     ``distinct_words`` leaves out sentences in which a word recurs, the vocabulary's repeatable
@@ -27,9 +26,6 @@ class NaturalOptions:
     `contstim.selection.constraints.parse_constraints`.
     """
 
-    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = 10
-    criterion: Annotated[str, one_of(NATURAL_CRITERIA)] = "rank"
-    accept_from: Annotated[float, Field(ge=0, le=1)] = 0.5
     reject_below: Annotated[float, Field(ge=0, le=1)] | None = None
     distinct_words: bool = False
     constraints: Several[str] = ()
@@ -58,12 +54,10 @@ class _Natural(Stage):
         eligible = None
         if options.distinct_words:
             eligible = repeats_no_word(run.sentences, run.vocabulary.repeatable)
-        scores, features = run.log_probs, run.features(options.features)
+        scores, features = run.log_probs(), run.features(options.features)
         pairs = select_natural_pairs(
             scores,
-            options.per_pair,
-            criterion=options.criterion,
-            accept_from=options.accept_from,
+            **values_of(options, NaturalSelection),
             reject_below=options.reject_below,
             eligible=eligible,
             constraints=parse_constraints(options.constraints, scores.index, features),

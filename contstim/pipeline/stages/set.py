@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
-from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.files import digest_of
-from contstim.people import People
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task
 from contstim.selection.constraints import check_constraints, parse_constraints
-from contstim.selection.sets import SET_CRITERIA, select_set, triplet_pairs
-from contstim.settings import Count, Several, one_of, settings
+from contstim.selection.sets import SetSelection, select_set, triplet_pairs
+from contstim.settings import Several, settings, values_of
 from contstim.tables import table_text
 from contstim.text.features import repeats_no_word
 
 
 @settings
-class SetOptions(StageOptions):
+class SetOptions(SetSelection, StageOptions):
     """``[set]``: the choice of pairs for all models at once; see `select_set`.
 
     ``distinct_words``, ``constraints`` and ``features`` are those of ``[natural]``; ``synthetic``
@@ -32,16 +30,10 @@ class SetOptions(StageOptions):
     model; the table ``[set.people]`` says how people answer, for the criterion ``log-bf``.
     """
 
-    n: Count = 360
-    criterion: Annotated[str, one_of(SET_CRITERIA)] = "separation"
-    margin: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    uses: Count = 1
     distinct_words: bool = False
     constraints: Several[str] = ()
     features: str | None = None
     synthetic: bool = False
-    time_limit: Annotated[float, Field(gt=0)] = 60.0
-    people: People | None = None
 
     def __post_init__(self) -> None:
         check_constraints(self.constraints)
@@ -72,30 +64,26 @@ class _Set(Stage):
         features = run.features(run.plan.table(SetOptions).features)
         given = [] if features is None else [digest_of(features.to_csv())]
         tables = [run.table(stage).sha256 for stage in self.needs(run.plan)]
-        scores = self._scores(run, self._synthetic(run)) if len(tables) > 1 else None
-        given += [] if scores is None else [digest_of(scores.to_csv())]
+        if len(tables) > 1:
+            scores = run.log_probs(self._synthetic(run))[len(run.sentences) :]
+            given.append(digest_of(scores.to_csv()))
         return [*tables, run.plan.study.seed, sorted(run.vocabulary.repeatable), *given]
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.table(SetOptions)
         synthetic = self._synthetic(run)
-        scores = pd.concat([run.log_probs, self._scores(run, synthetic)])
+        scores = run.log_probs(synthetic)
         eligible = ~pd.Series(scores.index.isin(synthetic), index=scores.index)
         if options.distinct_words:
             eligible &= repeats_no_word(scores.index, run.vocabulary.repeatable).to_numpy()
         pairs = select_set(
             scores,
-            options.n,
-            criterion=options.criterion,
-            margin=options.margin,
-            people=options.people,
+            **values_of(options, SetSelection),
             eligible=eligible,
             pairs=triplet_pairs(SYNTHESIS.of(run).triplets()) if options.synthetic else None,
             constraints=parse_constraints(
                 options.constraints, scores.index, run.features(options.features)
             ),
-            uses=options.uses,
-            time_limit=options.time_limit,
             seed=run.plan.study.seed,
         )
         return table_text(pairs), notes_of(pairs)
@@ -107,15 +95,6 @@ class _Set(Stage):
         triplets = SYNTHESIS.of(run).triplets()
         written = triplets[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
         return sorted(set(written) - set(run.sentences))
-
-    @staticmethod
-    def _scores(run: Run, sentences: list[str]) -> pd.DataFrame:
-        columns = {}
-        for given, model in run.models.items():
-            scores = run.scores(given)
-            values = {s: scores[s].score for s in sentences if s in scores}
-            columns[model.name] = pd.Series(values, dtype="float64").reindex(sentences)
-        return pd.DataFrame(columns)
 
 
 SET = _Set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from contstim.errors import InputError
 from contstim.files import digest
@@ -15,9 +15,6 @@ from contstim.pipeline.work import Task
 from contstim.search.results import Triplet, written_and_natural
 from contstim.tables import csv_text
 from contstim.text.diversity import diversity
-
-if TYPE_CHECKING:
-    pass
 
 #: What the notes of a table hold besides the settings that made it.
 FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "pool", "keeping")

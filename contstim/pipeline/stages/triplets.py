@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.selection.triplets import (
-    MOST_PER_PAIR,
-    OBJECTIVES,
     TIES,
+    TripletSelection,
     check_objective,
     check_per_pair,
     select_triplets,
 )
-from contstim.settings import Count, one_of, settings
+from contstim.settings import one_of, settings, values_of
 from contstim.tables import table_text
 
 #: What the strata of triplets are quantiles of.
@@ -27,7 +24,7 @@ REFERENCES = ("triplets", "sentences")
 
 
 @settings
-class TripletOptions(StageOptions):
+class TripletOptions(TripletSelection, StageOptions):
     """``[triplets]``: the choice of triplets; see `select_triplets`.
 
     ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
@@ -35,13 +32,8 @@ class TripletOptions(StageOptions):
     no two of the chosen triplets share a sentence.
     """
 
-    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = 10
-    objective: Annotated[str, one_of(OBJECTIVES)] = "controversiality"
-    strata: Count = 10
     ties: Annotated[str, one_of(TIES)] = "average"
     reference: Annotated[str, one_of(REFERENCES)] = "triplets"
-    most_use: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
-    apart: bool = False
 
     def __post_init__(self) -> None:
         check_per_pair(self.per_pair, self.strata, "triplets.per_pair")
@@ -77,13 +69,9 @@ class _Triplets(Stage):
         options = run.plan.table(TripletOptions)
         chosen = select_triplets(
             SYNTHESIS.of(run).triplets(),
-            options.per_pair,
-            options.objective,
-            strata=options.strata,
+            **values_of(options, TripletSelection),
             ties=options.ties,
-            reference=run.log_probs if options.reference == "sentences" else None,
-            most_use=options.most_use,
-            apart=options.apart,
+            reference=run.log_probs() if options.reference == "sentences" else None,
         )
         return table_text(chosen), notes_of(chosen)
 
