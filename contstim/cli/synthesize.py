@@ -52,6 +52,7 @@ from contstim.files import is_stream
 from contstim.models.seen import training_notes
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
+from contstim.pipeline.stages.synthesis import SYNTHESIS, SynthesisStage
 from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
 from contstim.pipeline.work import Task
 from contstim.search import options_of, owners_of_options, settings_of
@@ -125,7 +126,13 @@ def _add_strategy_options(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesize and write."""
-    plan = plan_of(args)
+    return write_stage(args, plan_of(args))
+
+
+def write_stage(
+    args: argparse.Namespace, plan: StudyPlan, stage: SynthesisStage = SYNTHESIS
+) -> int:
+    """Write the table of a stage of the plan, and say what came of it; return the exit status."""
     if share := small_share(plan.sentences.listed, plan.words):
         # Models of word pieces know any word, and would write foreign ones into the sentences.
         tell(
@@ -134,6 +141,7 @@ def run(args: argparse.Namespace) -> int:
         )
     for note in training_notes((*plan.models, *plan.further), plan.sentences.listed):
         tell(note)
+    tried = _TRIED if args.cost else None
     is_file = args.out != "-" and not is_stream(Path(args.out))
     if args.out != "-":
         lists = [*(args.allow or ()), *(args.block or ())]
@@ -141,18 +149,18 @@ def run(args: argparse.Namespace) -> int:
     with executor_of(args) as executor:
         if is_file:
             with resumable():
-                report = write_synthesis(plan, Path(args.out), executor, tried=tried(args))
+                report = write_synthesis(plan, Path(args.out), executor, stage=stage, tried=tried)
         else:
             with write_output(args.out) as file:
                 printer = _Printer(file)
-                report = write_synthesis(plan, None, executor, printer.show, tried=tried(args))
+                report = write_synthesis(plan, None, executor, printer.show, tried=tried)
                 printer.finish()
     if report.is_old:
         tell(f"{args.out}: up to date")
         return 0
     if report.failed:
-        return told_failed(report.failed)
-    if tell_left(report):
+        return _told_failed(report.failed)
+    if _tell_left(report):
         return 0
     if report.asked is not None:
         opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
@@ -161,18 +169,13 @@ def run(args: argparse.Namespace) -> int:
             "order the two synthetic sentences oppositely",
         )
     if report.pool is not None:
-        tell_pool(report)
+        _tell_pool(report)
     if len(report.rows) > 1:
         tell(diversity_line(*written_and_natural(report.rows)))
     return 0
 
 
-def tried(args: argparse.Namespace) -> float | None:
-    """Return after how many seconds to stop, where it is only to be said what the work costs."""
-    return _TRIED if args.cost else None
-
-
-def tell_left(report: SynthesisReport) -> bool:
+def _tell_left(report: SynthesisReport) -> bool:
     """Say what work that was tried still takes; return whether anything is left of it."""
     if (left := report.left) is None:
         return False
@@ -186,7 +189,7 @@ def tell_left(report: SynthesisReport) -> bool:
     return True
 
 
-def tell_pool(report: SynthesisReport) -> None:
+def _tell_pool(report: SynthesisReport) -> None:
     """Say what was written, and where rows are missing, which constraint leaves how many."""
     tell(f"{report.pool:,} different sentences were written")
     if report.asked is not None and len(report.rows) < report.asked:
@@ -254,7 +257,7 @@ class _Printer:
             self.writer.writerow(Triplet.columns())
 
 
-def told_failed(failed: Sequence[tuple[Task, str]]) -> int:
+def _told_failed(failed: Sequence[tuple[Task, str]]) -> int:
     """Say which tasks failed; return the exit status."""
     lines = [line for _, line in failed]
     kind = f"{InfeasibleError.__name__}: "

@@ -23,12 +23,11 @@ import argparse
 from pathlib import Path
 
 from contstim.cli import synthesize
-from contstim.cli.common import executor_of, refuse_overwriting, resumable, tell
 from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
+from contstim.files import is_stream
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages.written import POOL
-from contstim.pipeline.synthesis import write_synthesis
 
 
 def configure(parser: CommandParser) -> None:
@@ -46,18 +45,6 @@ def run(args: argparse.Namespace) -> int:
             f"the strategy {options.strategy!r} with these limits on words writes no pool; leave "
             "out --fixed, --changed, --most-changes, --words-at and --alike, and name fluent"
         )
-    if args.out == "-":
+    if args.out == "-" or is_stream(Path(args.out)):
         raise InputError("a pool takes a while to write; give --out FILE, so that it can be kept")
-    refuse_overwriting(args.out, [args.sentences, args.vocabulary])
-    with executor_of(args) as executor, resumable():
-        report = write_synthesis(
-            plan, Path(args.out), executor, stage=POOL, tried=synthesize.tried(args)
-        )
-    if report.is_old:
-        tell(f"{args.out}: up to date")
-        return 0
-    if report.failed:
-        return synthesize.told_failed(report.failed)
-    if not synthesize.tell_left(report):
-        synthesize.tell_pool(report)
-    return 0
+    return synthesize.write_stage(args, plan, POOL)

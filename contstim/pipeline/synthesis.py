@@ -109,7 +109,7 @@ def write_synthesis(
             pass
         for _, error in engine.failed:
             raise InputError(error.removeprefix("InputError: "))
-        waiting = deque(syntheses.pieces)
+        waiting = deque(syntheses.pieces if stage is SYNTHESIS else ())
 
         def show_new() -> None:
             while waiting and (rows := syntheses.of_piece(*waiting[0])) is not None:

@@ -148,9 +148,6 @@ class SynthesisTask(Task):
         # Whether there is another attempt depends on both directions.
         return digest_of([self.group] if self.limited else [self.group, self.sentence])
 
-    def is_done(self, store: RunStore) -> bool:  # noqa: D102
-        return store.has(self.key)
-
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = self.sides.problem(worker.load(self))
         proposal = worker.proposal(self, self.vocabulary, self.barred)
@@ -220,9 +217,6 @@ class WriteTask(Task):
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
         return self.records
-
-    def is_done(self, store: RunStore) -> bool:  # noqa: D102
-        return store.has(self.key)
 
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         models = worker.load(self)

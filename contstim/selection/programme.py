@@ -156,7 +156,7 @@ def solve_binary(
                 raise InputError(
                     f"solver {solver.name} broke down ({error}); use another solver"
                 ) from error
-            values, state = _highs(costs, rows, lower, upper, solver.timeLimit)
+            values, state = solve_by_highs(costs, rows, lower, upper, solver.timeLimit)
         else:
             values = np.array([v.varValue or 0.0 for v in variables])
             proven = problem.sol_status == pulp.LpSolutionOptimal
@@ -173,12 +173,12 @@ def solve_binary(
     return chosen, state
 
 
-def _highs(
+def solve_by_highs(
     costs: FloatArray,
     rows: csr_array,
     lower: FloatArray,
     upper: FloatArray,
-    time_limit: float | None,
+    time_limit: float | None = None,
 ) -> tuple[FloatArray | None, str]:
     """Minimise as `solve_binary` does, by SciPy's HiGHS; return the variables and the state."""
     answer: Any = scipy.optimize.milp(

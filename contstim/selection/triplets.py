@@ -21,6 +21,7 @@ from contstim.models.registry import score_kind
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.natural import MOST_PER_PAIR
+from contstim.selection.programme import solve_by_highs
 from contstim.settings import Count, one_of, option, settings
 from contstim.tables import require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
@@ -558,16 +559,10 @@ class _Grid:
         chosen = np.zeros(n)
         for costs in (-np.ones(n), self.costs):
             lower = np.append(np.zeros(len(upper) - 1), chosen.sum())
-            answer: Any = scipy.optimize.milp(
-                costs,
-                integrality=np.ones(n, dtype=np.int64),
-                bounds=scipy.optimize.Bounds(0, 1),
-                constraints=scipy.optimize.LinearConstraint(rows, lower, upper),
-                options={"mip_rel_gap": 0.0},
-            )
-            if answer.status != 0:
-                raise InfeasibleError(f"no choice of triplets was found: {answer.message}")
-            chosen = np.round(answer.x)
+            x, state = solve_by_highs(costs, rows, lower, upper)
+            if x is None or state != "optimal":
+                raise InfeasibleError(f"no choice of triplets was found: to HiGHS it is {state}")
+            chosen = np.round(x)
         return np.flatnonzero(chosen)
 
     def unfilled(self, picked: IntArray, models: tuple[str, str]) -> list[dict[str, object]]:

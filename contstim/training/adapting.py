@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 
 from contstim.arrays import IntArray, length_batches
-from contstim.errors import InputError, ModelFileError, OutputError
-from contstim.files import check_new_folder, replacing
+from contstim.errors import InputError, ModelFileError
+from contstim.files import check_new_folder
 from contstim.models import ModelSpec
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
@@ -31,6 +30,7 @@ from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
 from contstim.progress import Progress
 from contstim.training.descent import BestWeights, descend, linear_rate
+from contstim.training.folders import new_folder
 from contstim.training.options import AdaptOptions
 
 # Of the hidden tokens these shares become the mask token and a random token; the others stay.
@@ -361,12 +361,8 @@ def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str,
     OutputError
         If the place cannot be written to.
     """
-    with replacing(folder) as temporary:
-        temporary.mkdir(parents=True)
-        try:
-            model.save_pretrained(temporary)
-        except SafetensorError as error:  # a full disk, by a name of its own
-            raise OutputError(f"cannot write {folder}: {error}") from None
+    with new_folder(folder) as temporary:
+        model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         (temporary / _RECORD).write_text(text, encoding="utf-8")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,23 @@ from contstim.models.hf.opening import quiet
 from contstim.models.learnt import CARD, RECORD
 from contstim.models.learnt.encoder import Encoder
 from contstim.models.learnt.model import ENCODER
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder for a checkpoint, which takes the name `path` when the block ends.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    with replacing(path) as temporary, quiet():
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+        except SafetensorError as error:  # a full disk, by a name of its own
+            raise OutputError(f"cannot write {path}: {error}") from None
 
 
 def write_learnt(
@@ -46,16 +64,11 @@ def write_learnt(
     OutputError
         If the place is taken or cannot be written to.
     """
-    with replacing(out) as temporary:
-        temporary.mkdir(parents=True)
-        try:
-            with quiet():
-                encoder.network.save_pretrained(temporary / ENCODER)
-            for name, weights in members.items():
-                tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
-                save_file(tensors, temporary / f"{name}.safetensors")
-        except SafetensorError as error:  # a full disk, by a name of its own
-            raise OutputError(f"cannot write {out}: {error}") from None
+    with new_folder(out) as temporary:
+        encoder.network.save_pretrained(temporary / ENCODER)
+        for name, weights in members.items():
+            tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
+            save_file(tensors, temporary / f"{name}.safetensors")
         encoder.tokenizer.save_pretrained(temporary / ENCODER)
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (temporary / RECORD).write_text(text, "utf-8")

@@ -12,7 +12,7 @@ import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.beginnings import COMMA, Beginnings
-from contstim.models.hf.network import UNCOMPUTABLE, Network
+from contstim.models.hf.network import Network
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
@@ -69,7 +69,12 @@ class Kept:
         lengths = [len(t) for t in tokens]
         if self.cache is None:
             whole = [self.ids[row] + more for row, more in zip(rows, tokens, strict=True)]
-            return self._anew(network, whole, lengths, every)
+            wanted = [
+                range(len(ids) - (length if every else 1), len(ids))
+                for ids, length in zip(whole, lengths, strict=True)
+            ]
+            further = None if every else Kept(tuple(whole), None, self.seen)
+            return further, torch.cat(network.of_rows(whole, wanted))
         device, longest = network.device, max(lengths)
         padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
         chosen = torch.tensor(rows, device=device)
@@ -100,38 +105,13 @@ class Kept:
         ids = tuple(self.ids[row] + more for row, more in zip(rows, tokens, strict=True))
         return Kept(ids, cache, seen), logits
 
-    def _anew(
-        self, network: Network, whole: Sequence[_Tokens], lengths: Sequence[int], every: bool
-    ) -> tuple[Kept | None, torch.Tensor]:
-        """Compute whole rows, those of one length together."""
-        by_row: list[torch.Tensor] = [torch.empty(0)] * len(whole)
-        for length in {len(ids) for ids in whole}:
-            group = [i for i, ids in enumerate(whole) if len(ids) == length]
-            wanted = [range(length - (lengths[i] if every else 1), length) for i in group]
-            rows = np.repeat(np.arange(len(group)), [len(w) for w in wanted])
-            positions = np.concatenate([np.array(w, dtype=np.int64) for w in wanted])
-            ids = np.array([whole[i] for i in group])
-            logits = torch.cat([part for _, part in network.batches(ids, rows, positions)])
-            cuts = torch.split(logits, [len(w) for w in wanted])
-            for i, values in zip(group, cuts, strict=True):
-                by_row[i] = values
-        further = None if every else Kept(tuple(whole), None, self.seen)
-        return further, torch.cat(by_row)
-
 
 def goes_on(network: Network, prefix: Sequence[int]) -> bool:
     """Return whether rows of several lengths may go on together from what is kept of them.
 
     Tried once, on rows that go on by one and three tokens and then by two, and three.
     """
-    key = ("rows go on", tuple(prefix))
-    if key not in network.tried:
-        try:
-            network.tried[key] = _tried(network, prefix)
-        except UNCOMPUTABLE:
-            # A network that keeps something else, or takes no such positions.
-            network.tried[key] = False
-    return network.tried[key]
+    return network.holds(("rows go on", tuple(prefix)), lambda: _tried(network, prefix))
 
 
 def _tried(network: Network, prefix: Sequence[int]) -> bool:

@@ -251,9 +251,9 @@ class CausalModel(TransformerModel):
 
         Where many sentences begin alike, what they share is computed once.
         """
-        if len(self.prefix) >= _LONG_PREFIX and (kept := self._before()) is not None:
+        if len(self.prefix) >= _LONG_PREFIX and (begun := self._begun()) is not None:
             groups = self._batched(encoded)
-            return [value for group in groups for value in self._gone_on(*kept, group)]
+            return [value for group in groups for value in self._gone_on(*begun, group)]
         shared = self.shared_values(encoded)
         if shared is not None:
             return shared
@@ -275,7 +275,7 @@ class CausalModel(TransformerModel):
         for first in range(0, len(encoded), size):
             yield encoded[first : first + size]
 
-    def _before(self) -> tuple[Kept, torch.Tensor] | None:
+    def _begun(self) -> tuple[Kept, torch.Tensor] | None:
         """Return what is kept of the prefix, and its last logits; None if nothing goes on so."""
         from contstim.models.hf.beginnings import Kept, goes_on  # which short prefixes do without
 

@@ -50,21 +50,14 @@ class MaskedGuide(PieceBeginnings):
 
     def _next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
         """Return log p(token | row) of every token, (R, tokens)."""
-        model, network = self._model, self._model.network
+        model = self._model
         example = model.encode([f"{model.tokenizer.known_word}."])[0]
         before, ended = example.ids[: example.scored[0]], example.ids[example.scored[-1] + 1 :]
         mark = model.tokenizer.ids_of(".")
         after = [*[model.mask_id] * _MASKS, *mark, *ended]
-        by_row: list[torch.Tensor] = [torch.empty(0)] * len(rows)
-        for length in {len(row) for row in rows}:
-            group = [i for i, row in enumerate(rows) if len(row) == length]
-            ids = np.array([[*before, *rows[i], *after] for i in group])
-            at = np.full(len(group), len(before) + length)
-            batches = network.batches(ids, np.arange(len(group)), at)
-            logits = torch.cat([part for _, part in batches])
-            for i, values in zip(group, logits.log_softmax(dim=1), strict=True):
-                by_row[i] = values
-        return torch.stack(by_row)
+        whole = [[*before, *row, *after] for row in rows]
+        logits = model.network.of_rows(whole, [[len(before) + len(row)] for row in rows])
+        return torch.cat(logits).log_softmax(dim=1)
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return the sums over the words' pieces, (k,), nats."""

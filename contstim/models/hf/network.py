@@ -8,7 +8,7 @@ language-model head, whatever it is, never sees the others.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -184,8 +184,7 @@ class Network:
             logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
         #: V, logits of a place. What transformers calls output embeddings may be another layer.
         self.n_logits = int(logits.shape[-1])
-        #: What has been tried on this network, and whether it held.
-        self.tried: dict[tuple[object, ...], bool] = {}
+        self._tried: dict[tuple[object, ...], bool] = {}
         self._narrow = self._find_narrowing()
 
     def _find_narrowing(self) -> _Narrow | None:
@@ -305,6 +304,22 @@ class Network:
                 more = {} if before is None else before.branched(len(batch), length)
                 yield read, self.logits(batch, at, where, **more)
 
+    def of_rows(
+        self, rows: Sequence[Sequence[int]], places: Sequence[Sequence[int]]
+    ) -> list[torch.Tensor]:
+        """Return the logits at chosen `places` of each row, (m, V); rows of one length together."""
+        by_row: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        for length in {len(ids) for ids in rows}:
+            group = [i for i, ids in enumerate(rows) if len(ids) == length]
+            sizes = [len(places[i]) for i in group]
+            at = np.concatenate([np.array(places[i], dtype=np.int64) for i in group])
+            of_places = np.repeat(np.arange(len(group)), sizes)
+            ids = np.array([rows[i] for i in group])
+            logits = torch.cat([part for _, part in self.batches(ids, of_places, at)])
+            for i, values in zip(group, torch.split(logits, sizes), strict=True):
+                by_row[i] = values
+        return by_row
+
     def log_probs(
         self,
         ids: IntArray,
@@ -335,6 +350,19 @@ class Network:
         ids[: len(prefix)] = prefix[:length]
         return ids
 
+    def holds(self, what: tuple[object, ...], holds: Callable[[], bool]) -> bool:
+        """Return whether something holds of this network, trying it the first time.
+
+        It does not where the network cannot compute it: one that keeps something else of a row,
+        or takes no such masks or positions.
+        """
+        if what not in self._tried:
+            try:
+                self._tried[what] = holds()
+            except UNCOMPUTABLE:
+                self._tried[what] = False
+        return self._tried[what]
+
     def goes_on(self, length: int, limit: int | None, prefix: Sequence[int]) -> bool:
         """Return whether rows may go on from what is kept of their beginning, to `length` tokens.
 
@@ -352,14 +380,8 @@ class Network:
         """
         length = max(4, 2 ** (length - 1).bit_length())
         length = length if limit is None else min(length, limit)
-        key = ("goes on", length, tuple(prefix))
-        if key not in self.tried:
-            try:
-                self.tried[key] = self._goes_on(self.trial(length, prefix))
-            except UNCOMPUTABLE:
-                # A network that keeps something else, or cannot go on by several tokens.
-                self.tried[key] = False
-        return self.tried[key]
+        what = "goes on", length, tuple(prefix)
+        return self.holds(what, lambda: self._goes_on(self.trial(length, prefix)))
 
     def _goes_on(self, ids: IntArray) -> bool:
         """Compare two rows that go on from beginnings of `ids` (L,) with the whole row."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.hf.network import UNCOMPUTABLE, Network
+from contstim.models.hf.network import Network
 
 #: Tokens of a row. Each token is compared with all of its row, which must not outweigh the rest.
 ROW_TOKENS = 256
@@ -144,14 +144,8 @@ def takes_trees(
     """
     depth = min(max(4, 2 ** (depth - 1).bit_length()), most // 2)
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), most)
-    key = ("trees", n_tokens, depth, tuple(prefix))
-    if key not in network.tried:
-        try:
-            network.tried[key] = _takes_tree(network, network.trial(n_tokens, prefix), depth)
-        except UNCOMPUTABLE:
-            # A network that takes no such mask or positions.
-            network.tried[key] = False
-    return network.tried[key]
+    what = "trees", n_tokens, depth, tuple(prefix)
+    return network.holds(what, lambda: _takes_tree(network, network.trial(n_tokens, prefix), depth))
 
 
 def _takes_tree(network: Network, ids: IntArray, depth: int) -> bool:
