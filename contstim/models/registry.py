@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -47,8 +46,7 @@ class Bundled:
     def path(self) -> Path:
         """Return where the model's file lies. Raises what the converter raises."""
         if self.converter:
-            module, _, function = self.converter.partition(":")
-            return cast(Path, getattr(import_module(module), function)())
+            return cast(Path, imported(self.converter)())
         return bundled_folder() / self.file
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -30,45 +30,50 @@ from contstim.models.hf.opening import open_network, source_of
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
-#: Options of both kinds of model and their defaults.
-SHARED_OPTIONS = {
-    "revision": "main",
-    "device": "cpu",
-    "dtype": "float32",
-    "first": "auto",
-    "punctuation": "keep",
-    "unknown": "error",
-    "batch_tokens": "auto",
-}
-#: Options of masked models. `metric` defaults to what Kauf & Ivanova (2023) recommend.
-MASKED_OPTIONS = {
-    **SHARED_OPTIONS,
-    "metric": "pll-word-l2r",
-    "restricted": "no",
-    "exact": "10",
-    "orders": "100",
-    "seed": "0",
-}
-#: Options of causal models.
-CAUSAL_OPTIONS = {
-    **SHARED_OPTIONS,
-    "prefix": "auto",
-    "prompt": "none",
-    "end": "none",
-    "words": "tokens",
-}
+# Options that say what is loaded and how, and their defaults.
+_LOADING = {"revision": "main", "device": "cpu", "dtype": "float32"}
 
 
-def whole_number_option(spec: ModelSpec, key: str, default: str, least: int) -> int:
-    """Return option `key` as a whole number of at least `least`."""
-    text = spec.get(key, default)
-    if not text.isdecimal() or int(text) < least:
-        raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a whole number of at least {least}")
-    return int(text)
+def _option(default: str, read: Callable[[ModelSpec, str, str], Any] = ModelSpec.get) -> Any:
+    """Declare an option of specs: its default, and what reads it of a spec by its name."""
+    return field(metadata={"default": default, "read": read})
+
+
+def _one_of(default: str, *choices: str) -> Any:
+    return _option(default, lambda spec, key, usual: spec.choice(key, choices, usual))
+
+
+def _whole(default: str, least: int) -> Any:
+    def read(spec: ModelSpec, key: str, usual: str) -> int | None:
+        text = spec.get(key, usual)
+        if text == "auto" == usual:
+            return None
+        if not text.isdecimal() or int(text) < least:
+            raise SpecError(
+                f"{key}={text!r} in {str(spec)!r}: give a whole number of at least {least}"
+            )
+        return int(text)
+
+    return _option(default, read)
+
+
+class _SpecOptions:
+    """Options of specs, each declared once."""
+
+    @classmethod
+    def read(cls, spec: ModelSpec) -> Self:
+        """Read the options of `spec`. Raises `SpecError` for a bad value."""
+        declared = {item.name: item.metadata for item in fields(cast(Any, cls))}
+        return cls(**{name: of["read"](spec, name, of["default"]) for name, of in declared.items()})
+
+    @classmethod
+    def defaults(cls) -> dict[str, str]:
+        """Return the default of each as specs write it."""
+        return {item.name: item.metadata["default"] for item in fields(cast(Any, cls))}
 
 
 @dataclass(frozen=True)
-class SharedOptions:
+class SharedOptions(_SpecOptions):
     """Options of both kinds of model.
 
     Attributes
@@ -82,34 +87,23 @@ class SharedOptions:
     unknown
         ``error`` or ``unk``.
     batch_tokens
-        Most tokens of one forward pass; None lets the device decide.
+        Most tokens of one forward pass; ``auto`` lets the device decide.
     """
 
-    first: str
-    punctuation: str
-    unknown: str
-    batch_tokens: int | None
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> SharedOptions:
-        """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        budget = spec.get("batch_tokens", "auto")
-        return cls(
-            spec.choice("first", ("auto", "spaced", "unspaced"), SHARED_OPTIONS["first"]),
-            spec.choice("punctuation", ("keep", "context"), SHARED_OPTIONS["punctuation"]),
-            spec.choice("unknown", ("error", "unk"), SHARED_OPTIONS["unknown"]),
-            None if budget == "auto" else whole_number_option(spec, "batch_tokens", budget, 1),
-        )
+    first: str = _one_of("auto", "auto", "spaced", "unspaced")
+    punctuation: str = _one_of("keep", "keep", "context")
+    unknown: str = _one_of("error", "error", "unk")
+    batch_tokens: int | None = _whole("auto", 1)
 
 
 @dataclass(frozen=True)
-class MaskedOptions:
+class MaskedOptions(_SpecOptions):
     """Options of masked models.
 
     Attributes
     ----------
     metric
-        One of `METRICS`.
+        One of `METRICS`; by default what Kauf & Ivanova (2023) recommend.
     restricted
         Normalise each position over tokens of its own class alone (Golan et al. 2023).
     exact
@@ -120,32 +114,28 @@ class MaskedOptions:
         Seed of the sampled orders.
     """
 
-    metric: str
-    restricted: bool
-    exact: int
-    orders: int
-    seed: int
+    metric: str = _option("pll-word-l2r", lambda spec, key, usual: spec.choice(key, METRICS, usual))
+    restricted: bool = _option(
+        "no", lambda spec, key, usual: spec.choice(key, ("no", "yes"), usual) == "yes"
+    )
+    exact: int = _whole("10", 1)
+    orders: int = _whole("100", 4)
+    seed: int = _whole("0", 0)
 
     @classmethod
-    def read(cls, spec: ModelSpec) -> MaskedOptions:
+    def read(cls, spec: ModelSpec) -> Self:
         """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        orders = whole_number_option(spec, "orders", MASKED_OPTIONS["orders"], 4)
-        if orders % 2:
+        options = super().read(spec)
+        if options.orders % 2:
             raise SpecError(
-                f"orders={orders} in {str(spec)!r}: give an even number, for orders are drawn in "
-                "pairs, each with its reverse"
+                f"orders={options.orders} in {str(spec)!r}: give an even number, for orders are "
+                "drawn in pairs, each with its reverse"
             )
-        return cls(
-            spec.choice("metric", METRICS, MASKED_OPTIONS["metric"]),
-            spec.choice("restricted", ("no", "yes"), MASKED_OPTIONS["restricted"]) == "yes",
-            whole_number_option(spec, "exact", MASKED_OPTIONS["exact"], 1),
-            orders,
-            whole_number_option(spec, "seed", MASKED_OPTIONS["seed"], 0),
-        )
+        return options
 
 
 @dataclass(frozen=True)
-class CausalOptions:
+class CausalOptions(_SpecOptions):
     """Options of causal models.
 
     Attributes
@@ -163,20 +153,15 @@ class CausalOptions:
         carries the white-space correction.
     """
 
-    prefix: str
-    prompt: str
-    end: str
-    words: str
+    prefix: str = _option("auto")
+    prompt: str = _option("none")
+    end: str = _one_of("none", "none", "scored")
+    words: str = _one_of("tokens", "tokens", "corrected")
 
-    @classmethod
-    def read(cls, spec: ModelSpec) -> CausalOptions:
-        """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        return cls(
-            spec.get("prefix", CAUSAL_OPTIONS["prefix"]),
-            spec.get("prompt", CAUSAL_OPTIONS["prompt"]),
-            spec.choice("end", ("none", "scored"), CAUSAL_OPTIONS["end"]),
-            spec.choice("words", ("tokens", "corrected"), CAUSAL_OPTIONS["words"]),
-        )
+
+#: What specs of masked and of causal models may have, and the defaults.
+MASKED_OPTIONS = {**_LOADING, **SharedOptions.defaults(), **MaskedOptions.defaults()}
+CAUSAL_OPTIONS = {**_LOADING, **SharedOptions.defaults(), **CausalOptions.defaults()}
 
 
 @dataclass(eq=False)
@@ -255,9 +240,9 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     MissingExtraError
         If reading GGUF needs a package that is not installed.
     """
-    device = torch_device(spec.get("device", SHARED_OPTIONS["device"]), spec)
-    dtype = getattr(torch, spec.choice("dtype", DTYPES, SHARED_OPTIONS["dtype"]))
-    revision = spec.get("revision", SHARED_OPTIONS["revision"])
+    device = torch_device(spec.get("device", _LOADING["device"]), spec)
+    dtype = getattr(torch, spec.choice("dtype", DTYPES, _LOADING["dtype"]))
+    revision = spec.get("revision", _LOADING["revision"])
     path = spec.path
     files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
     stats = [(file.name, file.stat()) for file in files]
