@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Totals,
     )
     from contstim.models.check import check_model
+    from contstim.models.logits import LogitsModel
     from contstim.models.registry import load_model, register_family, score_sentences
     from contstim.search import synthesize
     from contstim.search.check import check_strategy
@@ -104,6 +105,7 @@ _NAMES = {
         "Totals",
     ),
     "models.check": ("check_model",),
+    "models.logits": ("LogitsModel",),
     "models.registry": ("load_model", "register_family", "score_sentences"),
     "search": ("synthesize",),
     "search.check": ("check_strategy",),
@@ -145,6 +147,7 @@ __all__ = [
     "Hints",
     "Layout",
     "LeastFall",
+    "LogitsModel",
     "ModelPair",
     "ModelSpec",
     "Objective",

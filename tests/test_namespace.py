@@ -20,6 +20,7 @@ PUBLIC = {
     "Floor",
     "Hints",
     "Layout",
+    "LogitsModel",
     "LeastFall",
     "ModelPair",
     "ModelSpec",

@@ -100,7 +100,7 @@ def configure(parser: CommandParser) -> None:
         "the analysis plan: options by name, e.g. margin = 0.1 and [exclusions]; the report lists "
         "what departs from it",
     )
-    what = "accuracy, signed_rank_cosine, or one that a package brings (default: these two)"
+    what = "accuracy, signed_rank_cosine (default: these two), speed (of responses), or a package's own"
     parser.add("--measure NAME", what, choices=MEASURES, several=True, default=[])
     parser.add_fields(EvaluationOptions, unset=True)
     what = "also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi"

@@ -43,7 +43,8 @@ class EvaluationOptions:
     analyses
         The trial selections; empty for those that `default_analyses` finds.
     measures
-        ``accuracy``, ``signed_rank_cosine``, or one that a package brings, see `MEASURES`.
+        ``accuracy``, ``signed_rank_cosine``, ``speed``, or one that a package brings, see
+        `MEASURES`.
     inference
         ``crossed``: Student's tests and intervals of means over participants and sentences (see
         `CellDesign`). ``signed-rank``: Wilcoxon's tests across groups or participants, as

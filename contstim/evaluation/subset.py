@@ -92,16 +92,16 @@ class Subset:
             self._designs[key] = CellDesign(self.person[rows], self.data.item[self.pair[rows]])
         return self._designs[key]
 
-    def set_blocks(self) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """Yield the participants who saw the same pairs, those pairs, and their ratings.
+    def set_blocks(self, answer: FloatArray) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+        """Yield the participants who saw the same pairs, those pairs, and a number of each row.
 
-        One entry a set of pairs: n participants (of those here), k pairs, ratings (n, k).
+        One entry a set of pairs: n participants (of those here), k pairs, numbers (n, k).
         """
         shared = self.shared
         for number in range(shared.n):
             members = np.flatnonzero(shared.set_of == number)
             rows = [np.arange(self._starts[i], self._starts[i + 1]) for i in members]
-            yield members, shared.pair[shared.number == number], self.rating[np.stack(rows)]
+            yield members, shared.pair[shared.number == number], answer[np.stack(rows)]
 
     @cached_property
     def human_ranks(self) -> SegmentRanks:

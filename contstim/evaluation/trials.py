@@ -83,6 +83,9 @@ class TrialData:
     levels, level_of
         The conditions of participants, and the code of each one's, shape (N,); empty where no
         column says them.
+    rt_ms
+        Response time of each row, milliseconds, shape (R,), NaN where it is not known; None if it
+        is known of none.
     """
 
     participants: pd.Index
@@ -96,6 +99,7 @@ class TrialData:
     log_ratio: FloatArray
     levels: tuple[str, ...] = ()
     level_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    rt_ms: FloatArray | None = None
 
     @classmethod
     def of(
@@ -130,9 +134,11 @@ class TrialData:
         ratio = none if scores is None or not models else log_ratios(scores, pairs)
         labels = pd.Index(participants), pd.Index(groups)
         person, shown = (np.asarray(codes, dtype=np.int64)[order] for codes in (participant, pair))
-        rating = choices["rating"].to_numpy(dtype=np.float64)[order]
+        rating, times = (choices[c].to_numpy(dtype=np.float64)[order] for c in ("rating", "rt_ms"))
+        rt_ms = None if np.isnan(times).all() else times
         return cls(
-            *(*labels, group_of, person, shown, rating, pairs, models, ratio, levels, level_of)
+            *(*labels, group_of, person, shown, rating, pairs, models, ratio, levels, level_of),
+            rt_ms=rt_ms,
         )
 
     def of_pairs(self, chosen: BoolArray) -> TrialData:
@@ -143,6 +149,7 @@ class TrialData:
             participant=self.participant[rows],
             pair=(np.cumsum(chosen) - 1)[self.pair[rows]],
             rating=self.rating[rows],
+            rt_ms=None if self.rt_ms is None else self.rt_ms[rows],
             pairs=self.pairs[chosen].reset_index(drop=True),
             log_ratio=self.log_ratio[chosen],
         )

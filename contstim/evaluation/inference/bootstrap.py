@@ -130,7 +130,7 @@ def resample(subset: Subset, measure: Measure, draws: Draws) -> FloatArray:
         there = ~np.isnan(value)
         total, weight = people @ np.where(there, value, 0.0), people @ there.astype(np.float64)
     else:
-        for members, pair, rating in subset.set_blocks():
+        for members, pair, rating in subset.set_blocks(measure.answer(subset)):
             values = measure.resampled(rating, subset.data.log_ratio[pair][:, subset.models])
             step = max(1, _MOST_CELLS // max(rating.size, len(members)))
             for start in range(0, len(people), step):

@@ -26,8 +26,9 @@ class Measure(ABC):
     """How well predictions agree with what people answered, and the words for it.
 
     Ratings are positive for sentence 2, predictions are log-ratios of the two sentences, positive
-    for sentence 2. Values and noise ceilings follow from `of_one` and `vote` alone, by loops over
-    participants; measures of contstim's own do the same faster, and `check_measure` compares.
+    for sentence 2. What is predicted is ratings, unless `answer` says otherwise. Values and noise
+    ceilings follow from `of_one` and `vote` alone, by loops over participants; measures of
+    contstim's own do the same faster, and `check_measure` compares.
 
     Attributes
     ----------
@@ -54,6 +55,10 @@ class Measure(ABC):
     mean_of_trials: bool = False
     words: str
     upper_bounds: ClassVar[Mapping[str, str]]
+
+    def answer(self, subset: Subset) -> FloatArray:
+        """Return what is predicted of each choice, shape (R,); NaN where it is not known."""
+        return subset.rating
 
     @abstractmethod
     def of_one(self, rating: FloatArray, prediction: FloatArray) -> float:
@@ -85,7 +90,7 @@ class Measure(ABC):
         Parameters
         ----------
         rating, ratios
-            Of n participants who saw the same k pairs, shape (n, k), and of M models, (k, M).
+            Answers of n participants who saw the same k pairs, shape (n, k); of M models, (k, M).
         """
 
     def values(self, subset: Subset) -> FloatArray:
@@ -93,27 +98,33 @@ class Measure(ABC):
 
         NaN where the measure is not defined.
         """
-        ratio = subset.data.log_ratio[subset.pair][:, subset.models]
+        answer, ratio = self.answer(subset), subset.data.log_ratio[subset.pair][:, subset.models]
         values = np.full((subset.n_people, len(subset.models)), np.nan)
         for person in range(subset.n_people):
             rows = subset.person == person
             for m in range(len(subset.models)):
-                values[person, m] = self.of_one(subset.rating[rows], ratio[rows, m])
+                values[person, m] = self.of_one(answer[rows], ratio[rows, m])
         return values
 
     def ceilings(self, subset: Subset, upper: str) -> tuple[Ceiling, Ceiling]:
         """Return the lower and the upper noise ceiling; `upper` is one of `upper_bounds`."""
-        votes = np.empty(subset.n_rows)
+        answer, votes = self.answer(subset), np.empty(subset.n_rows)
         for person in range(subset.n_people):
             rows = subset.person == person
-            votes[rows] = self.vote(subset.rating[rows])
+            votes[rows] = self.vote(answer[rows])
+        there = (~np.isnan(votes)).astype(np.float64)
+        votes, seen = np.nan_to_num(votes), subset.at_pair(there)
         total = subset.at_pair(votes)
-        predictions = (total - votes) / np.maximum(subset.seen - 1, 1), total / subset.seen
+        with np.errstate(invalid="ignore", divide="ignore"):  # NaN where nobody else has a vote
+            predictions = (total - votes) / (seen - there), total / seen
         values = np.full((2, subset.n_people), np.nan)
         for person in range(subset.n_people):
             rows = subset.person == person
-            rating, (others, everyone) = subset.rating[rows], (p[rows] for p in predictions)
-            values[:, person] = self.of_one(rating, others), self.upper_of_one(rating, everyone)
+            others, everyone = (p[rows] for p in predictions)
+            values[:, person] = (
+                self.of_one(answer[rows], others),
+                self.upper_of_one(answer[rows], everyone),
+            )
         top = np.full(subset.n_people, self.top)
         return Ceiling(values[0], None, top), Ceiling(values[1], None, top)
 
@@ -164,6 +175,7 @@ MEASURES: Registry[Measure] = Registry(
     {
         "accuracy": "contstim.evaluation.measures.accuracy:ACCURACY",
         "signed_rank_cosine": "contstim.evaluation.measures.cosine:COSINE",
+        "speed": "contstim.evaluation.measures.speed:SPEED",
     },
     Measure,
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from contstim.arrays import FloatArray
 from contstim.errors import ValidationError
 from contstim.evaluation.ceilings import Ceilings, around_pair, distance_from_pair, effect_on_others
 from contstim.evaluation.measures import Measure
@@ -73,6 +74,7 @@ def _study(rng: np.random.Generator, people: int = 7, pairs: int = 9, models: in
         pairs=pd.DataFrame(index=range(pairs)),
         models=tuple(f"model {m}" for m in range(models)),
         log_ratio=ratio,
+        rt_ms=rng.choice([0.0, 500.0, 700.0, 900.0, 1500.0, np.nan], size=len(pair)),
     )
     return Subset(data, np.arange(len(pair)), np.arange(models))
 
@@ -95,14 +97,22 @@ def _means(measure: Measure, subset: Subset) -> None:
     values = measure.values(subset)
     for m, model in enumerate(subset.models):
         cells = measure.cells(subset, subset.data.log_ratio[subset.pair, model])
-        means = subset.of_person(cells) / subset.trials
+        means = _means_of_people(subset, cells)
         _agree("means of cells", measure, means, values[:, m])
+
+
+def _means_of_people(subset: Subset, cells: FloatArray) -> FloatArray:
+    """Return the mean of each participant's cells that are there, NaN without any, shape (N,)."""
+    there = subset.of_person((~np.isnan(cells)).astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(subset.of_person(np.nan_to_num(cells)) / there)
 
 
 def _derivatives(measure: Measure, subset: Subset) -> None:
     """Compare cells with differences of values in which one choice weighs a little more."""
     rows = np.flatnonzero(subset.person == 0)
-    rating, ratios = subset.rating[rows], subset.data.log_ratio[subset.pair[rows]]
+    rows = rows[~np.isnan(measure.answer(subset)[rows])]
+    rating, ratios = measure.answer(subset)[rows], subset.data.log_ratio[subset.pair[rows]]
     if not rating.any():
         return
     values = measure.resampled(rating[None], ratios)
