@@ -626,6 +626,38 @@ def differences_of(
     return plain
 
 
+def within_of(
+    first: Sequence[Side],
+    second: Sequence[Side],
+    person: IntArray,
+    item: IntArray,
+    population: str = POPULATIONS[0],
+) -> SampledMean:
+    """Return by how much a mean, or a difference of means, is higher in some cells than in others.
+
+    Of the same people, as at two levels of a factor of pairs: the variance is that of differences
+    within people and within items, by `CellDesign`, and items may have cells on both sides (as the
+    versions of a Latin square) or on one.
+
+    Parameters
+    ----------
+    first, second
+        A mean, or the two means of a difference, of cells on one and on the other side.
+    person, item
+        Codes of all cells, shape (C,).
+    population
+        One of `POPULATIONS`.
+    """
+    value, beyond = 0.0, np.zeros(len(item))
+    for sign, sides in ((1, first), (-1, second)):
+        for side, (places, design, cells) in zip((sign, -sign), sides, strict=False):
+            beyond[places] += side * design.deviations(cells)
+            value += side * float(design.average(cells))
+    q = squares_of(beyond, person, item, blocks_of(person, item))
+    designs = tuple(design for sides in (first, second) for _, design, _ in sides)
+    return _mean_of(value, q, designs, population)
+
+
 def contrast_of(
     first: Sequence[Side],
     second: Sequence[Side],

@@ -100,7 +100,7 @@ def configure(parser: CommandParser) -> None:
         "the analysis plan: options by name, e.g. margin = 0.1 and [exclusions]; the report lists "
         "what departs from it",
     )
-    what = "accuracy, signed_rank_cosine (default: these two), speed (of responses), or a package's own"
+    what = "accuracy, signed_rank_cosine (default: these two), speed, or one that a package brings"
     parser.add("--measure NAME", what, choices=MEASURES, several=True, default=[])
     parser.add_fields(EvaluationOptions, unset=True)
     what = "also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi"
@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     if args.measure:
         changes["measures"] = tuple(dict.fromkeys(args.measure))
     if len(args.choices) > 1:
-        changes.setdefault("by", "file")
+        changes.setdefault("by", ("file",))
     rules = given_rules(args)
     if args.exclude is not None:
         rules["participants"] = read_list(args.exclude, "participant")

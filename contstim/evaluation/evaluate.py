@@ -45,6 +45,7 @@ from contstim.evaluation.trials import (
     MOST_CONDITIONS,
     Analysis,
     TrialData,
+    are_conditions,
     by_level,
     check_targets,
     default_analyses,
@@ -176,7 +177,7 @@ def _inference(
     """Return how means are tested, the options with the samples drawn for it, and their levels."""
     if options.by and options.inference != "crossed":
         raise InputError(
-            f"by {options.by!r} goes with the crossed inference; leave out --inference "
+            f"by {', '.join(options.by)} goes with the crossed inference; leave out --inference "
             "signed-rank, or by"
         )
     if options.inference == "crossed":
@@ -331,18 +332,20 @@ def _analyses(data: TrialData, notes: list[str]) -> tuple[Analysis, ...]:
 def _by_level(
     data: TrialData, options: EvaluationOptions, notes: list[str]
 ) -> tuple[list[Analysis], list[Analysis]]:
-    """Return the analyses, and those that are made for each condition of participants as well."""
+    """Return the analyses, and those that are made for each level of factors as well."""
     analyses = list(options.analyses or _analyses(data, notes))
     chosen = []
     if options.by:
         named = bool(options.analyses)
-        chosen = [a for a in analyses if not a.people and (named or not a.conditions)]
+        chosen = [a for a in analyses if not a.where and (named or not a.conditions)]
         rest = [a for a in analyses if a not in chosen]
-        analyses = [*by_level(chosen, options.by, data.levels), *rest]
+        combined = bool(options.analyses) or not are_conditions(data)
+        analyses = [*by_level(chosen, data.factors, combined), *rest]
     for analysis in analyses:
-        if analysis.people and not options.by:
+        if analysis.where and not options.by:
             raise InputError(
-                f"the analysis {analysis.name!r} names people; say by which column: by"
+                f"the analysis {analysis.name!r} names levels of {analysis.where[0][0]!r}; say so "
+                "by that column: by"
             )
     if options.headline is not None:
         require_known("analysis", options.headline, [a.name for a in analyses])

@@ -6,7 +6,7 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import UPPER_BOUNDS
@@ -30,6 +30,12 @@ TEST_METHODS = ("auto", "exact", "asymptotic", "scipy-1.7")
 UNITS = ("auto", "group", "participant")
 #: What a bootstrap can resample.
 LEVELS = ("group", "participant", "pair")
+
+
+def _listed(given: object) -> object:
+    """Return one name as a list of it."""
+    return (given,) if isinstance(given, str) and given else given
+
 
 _Measures = Annotated[Several[Annotated[str, one_of(MEASURES, "measure")]], Field(min_length=1)]
 
@@ -82,9 +88,9 @@ class EvaluationOptions:
     levels
         What is resampled, see `draw`; empty for what `default_levels` finds.
     by
-        A column of the choices with a condition of participants, one for each. Analyses that rest
-        on all trials, or that `analyses` names, are made for each condition as well, and models
-        and their differences are compared between conditions.
+        Columns of the choices with conditions of participants, or factors of pairs. Analyses that
+        rest on all trials, or that `analyses` names, are made for each level of each, and of each
+        combination, as well, and models and their differences are compared between levels.
     headline
         The name of the analysis that the answer and the first figure are of; None: the first.
     exclusions
@@ -125,10 +131,11 @@ class EvaluationOptions:
         1000, "resamples of signed-rank intervals", "N", "bootstrap"
     )
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
-    by: str = option(
-        "",
-        "a column with a condition of participants, such as native, or file for several files: "
-        "analyses by it, and how models differ otherwise in one than in the other",
+    by: Annotated[Several[str], BeforeValidator(_listed)] = option(
+        (),
+        "a column with conditions of participants, such as native, or file for several files, or "
+        "with a factor of pairs: analyses by it, and how models differ otherwise in one condition "
+        "than in the other",
         "COLUMN",
     )
     headline: str | None = option(

@@ -172,7 +172,7 @@ def _conditions(evaluation: Evaluation, page: ReportPage) -> None:
     table = evaluation.conditions
     if table.empty:
         return
-    page.heading(f"Conditions of participants ({evaluation.provenance.options.by})")
+    page.heading(f"Conditions ({', '.join(evaluation.provenance.options.by)})")
     page.paragraph(
         "By how much a model is better in one condition than in another and, where two models are "
         "named, by how much the lead of the first over the second is larger: the interaction of "

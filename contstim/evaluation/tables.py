@@ -74,18 +74,23 @@ def condition_table(
     inference: CrossedTests,
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Return how models, and their differences, differ between conditions of participants.
+    """Return how models, and their differences, differ between levels of factors.
 
     All interactions are one false-discovery family, all differences of single models another.
     """
     rows = []
-    every = product(analyses, options.measures, combinations(data.levels, 2))
-    for analysis, name, levels in every:
-        for models, sizes, mean in inference.between(data, analysis, MEASURES[name], levels):
+    contrasts = [
+        (column, levels)
+        for column, factor in data.factors.items()
+        for levels in combinations(factor.levels, 2)
+    ]
+    every = product(analyses, options.measures, contrasts)
+    for analysis, name, (by, levels) in every:
+        for models, sizes, mean in inference.between(data, analysis, MEASURES[name], by, levels):
             low, high = mean.interval()
             called = [data.models[m] for m in models]
             tested = mean.stderr == mean.stderr
-            row = (analysis.name, name, options.by, *levels, *called, *[""] * (2 - len(called)))
+            row = (analysis.name, name, by, *levels, *called, *[""] * (2 - len(called)))
             numbers = (mean.value, mean.p(), np.nan, low, high, mean.stderr, mean.df)
             rows.append((*row, *numbers, *sizes, "", "" if tested else TOO_FEW))
     table = pd.DataFrame(rows, columns=list(CONDITION_COLUMNS))

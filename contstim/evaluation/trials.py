@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Annotated
 
 import numpy as np
@@ -47,15 +48,34 @@ class Analysis:
         ``accept``, ``reject``: of the trials of one synthetic and one natural sentence, only
         those whose synthetic sentence the model was to accept or to reject; of pairs of like
         sentences each model accepts one and rejects the other, so that all count.
-    people
-        The conditions of participants who take part, values of the column that
-        `EvaluationOptions.by` names; empty for everybody.
+    where
+        Pairs (column, level) of columns that `EvaluationOptions.by` names: of each column that is
+        there a choice must have one of the levels; empty for all choices.
     """
 
     name: str
     conditions: Several[str] = ()
     target: Annotated[str, one_of(TARGETS, "target")] = "all"
-    people: Several[str] = ()
+    where: Several[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A column with conditions of participants, or with a factor of pairs.
+
+    Attributes
+    ----------
+    levels
+        Its values.
+    level_of
+        The code of each of R choices, shape (R,); -1 for a catch trial or filler that has none.
+    of_people
+        Whether each participant has one level; else each pair has.
+    """
+
+    levels: tuple[str, ...]
+    level_of: IntArray
+    of_people: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +100,8 @@ class TrialData:
         The M names.
     log_ratio
         log p(sentence 2) - log p(sentence 1), shape (P, M), nats.
-    levels, level_of
-        The conditions of participants, and the code of each one's, shape (N,); empty where no
-        column says them.
+    factors
+        By its column, each factor of the choices that was asked for.
     rt_ms
         Response time of each row, milliseconds, shape (R,), NaN where it is not known; None if it
         is known of none.
@@ -97,13 +116,12 @@ class TrialData:
     pairs: pd.DataFrame
     models: tuple[str, ...]
     log_ratio: FloatArray
-    levels: tuple[str, ...] = ()
-    level_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    factors: Mapping[str, Factor] = field(default_factory=dict)
     rt_ms: FloatArray | None = None
 
     @classmethod
     def of(
-        cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None, by: str = ""
+        cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None, by: Sequence[str] = ()
     ) -> TrialData:
         """Index validated and aligned `choices`; `scores` has one column per model.
 
@@ -112,7 +130,8 @@ class TrialData:
         ValidationError
             If the choices are not aligned.
         InputError
-            If the column `by` does not give every participant one of several conditions.
+            If a column of `by` does not give every participant, or every pair, one of several
+            levels.
         """
         require_aligned(choices)
         keys = ["sentence_1", "sentence_2"]
@@ -127,8 +146,8 @@ class TrialData:
         group, groups = pd.factorize(choices["group"])
         group_of = np.zeros(len(participants), dtype=np.int64)
         group_of[participant] = group
-        levels, level_of = _levels(choices, by, participants) if by else ((), group_of[:0])
         order = np.lexsort((pair, participant))
+        factors = {column: _factor(choices, column, pair, order) for column in by}
         models = () if scores is None else tuple(str(c) for c in scores.columns)
         none = np.zeros((len(pairs), 0))
         ratio = none if scores is None or not models else log_ratios(scores, pairs)
@@ -137,8 +156,7 @@ class TrialData:
         rating, times = (choices[c].to_numpy(dtype=np.float64)[order] for c in ("rating", "rt_ms"))
         rt_ms = None if np.isnan(times).all() else times
         return cls(
-            *(*labels, group_of, person, shown, rating, pairs, models, ratio, levels, level_of),
-            rt_ms=rt_ms,
+            *(*labels, group_of, person, shown, rating, pairs, models, ratio, factors, rt_ms),
         )
 
     def of_pairs(self, chosen: BoolArray) -> TrialData:
@@ -150,17 +168,25 @@ class TrialData:
             pair=(np.cumsum(chosen) - 1)[self.pair[rows]],
             rating=self.rating[rows],
             rt_ms=None if self.rt_ms is None else self.rt_ms[rows],
+            factors={
+                name: replace(factor, level_of=factor.level_of[rows])
+                for name, factor in self.factors.items()
+            },
             pairs=self.pairs[chosen].reset_index(drop=True),
             log_ratio=self.log_ratio[chosen],
         )
 
     def takes_part(self, analysis: Analysis) -> BoolArray:
-        """Return whether the participant of each row is one of an analysis, shape (R,)."""
-        for level in analysis.people:
-            require_known("condition of participants", level, self.levels)
-        if not analysis.people:
-            return np.ones(len(self.participant), dtype=np.bool_)
-        return np.isin(self.levels, analysis.people)[self.level_of[self.participant]]
+        """Return whether each row has the levels of an analysis, shape (R,)."""
+        there = np.ones(len(self.participant), dtype=np.bool_)
+        for column in dict.fromkeys(column for column, _ in analysis.where):
+            require_known("column of by", column, self.factors)
+            factor = self.factors[column]
+            levels = [level for name, level in analysis.where if name == column]
+            for level in levels:
+                require_known(f"level of {column}", level, factor.levels)
+            there &= np.isin(factor.level_of, [factor.levels.index(level) for level in levels])
+        return there
 
     @cached_property
     def item(self) -> IntArray:
@@ -184,39 +210,61 @@ class TrialData:
         return len(self.pairs)
 
 
-def _levels(
-    choices: pd.DataFrame, by: str, participants: pd.Index
-) -> tuple[tuple[str, ...], IntArray]:
-    """Return the conditions of participants that the column `by` says, and the code of each."""
-    require_columns(choices, [by], "the choices table")
-    values = choices[by].astype("str").str.strip()
-    refuse_rows(choices[by].isna() | (values == ""), f"a row has no {by} ({{rows}})")
-    several = values.groupby(choices["participant"], sort=False).nunique()
-    if (several > 1).any():
+def _factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
+    """Return the levels that a column says of people or of pairs, rows in an order."""
+    require_columns(choices, [column], "the choices table")
+    values = choices[column].astype("str").str.strip()
+    lacking = choices[column].isna() | (values == "")
+    refuse_rows(lacking & compares_models(choices), f"a row has no {column} ({{rows}})")
+    values = values.where(~lacking)
+    people = values.groupby(choices["participant"], sort=False).nunique()
+    pairs = values.groupby(pair).nunique()
+    of_people = bool((people <= 1).all())
+    if not of_people and (pairs > 1).any():
         raise InputError(
-            f"participant {several.index[several > 1][0]!r} has several values of {by!r}; it must "
-            "be a condition of participants (one of pairs is the column 'condition')"
+            f"participant {people.index[people > 1][0]!r} has several values of {column!r}, and so "
+            "have pairs; it must be a condition of participants, or a factor of pairs"
         )
-    level_of, levels = pd.factorize(values.groupby(choices["participant"]).first()[participants])
+    level_of, levels = pd.factorize(values)
     if not 1 < len(levels) <= MOST_CONDITIONS:
         shown = f", {levels[0]!r}" if len(levels) == 1 else ""
         raise InputError(
-            f"the column {by!r} has {len(levels)} value{'s' * (len(levels) > 1)}{shown}; name one "
-            f"with 2 to {MOST_CONDITIONS} conditions of participants"
+            f"the column {column!r} has {len(levels)} value{'s' * (len(levels) > 1)}{shown}; name "
+            f"one with 2 to {MOST_CONDITIONS} conditions of participants or pairs"
         )
-    return tuple(map(str, levels)), level_of.astype(np.int64)
+    return Factor(tuple(map(str, levels)), level_of.astype(np.int64)[order], of_people)
 
 
-def by_level(analyses: Sequence[Analysis], by: str, levels: Sequence[str]) -> list[Analysis]:
-    """Return analyses, and after each the same for participants of each condition."""
+def are_conditions(data: TrialData) -> bool:
+    """Return whether the levels of all factors together are the conditions, called otherwise."""
+    asked = compares_models(data.pairs).to_numpy()[data.pair]
+    table = pd.DataFrame({name: factor.level_of for name, factor in data.factors.items()})
+    table, condition = table[asked], data.pairs["condition"].to_numpy()[data.pair][asked]
+    cell = table.groupby([*table], sort=False).ngroup().to_numpy()
+    counts = {len(pd.unique(codes)) for codes in (cell, condition)}
+    return counts == {len(set(zip(cell, condition, strict=True)))}
+
+
+def by_level(
+    analyses: Sequence[Analysis], factors: Mapping[str, Factor], combined: bool = True
+) -> list[Analysis]:
+    """Return analyses, and after each the same by levels of each factor, and by combinations."""
+    single = [[(column, level)] for column in factors for level in factors[column].levels]
+    crossed = [[(column, level) for level in factors[column].levels] for column in factors]
+    combined &= len(factors) > 1
+    wheres = [*single, *(map(list, product(*crossed)) if combined else ())]
     return [
-        one
+        part
         for analysis in analyses
-        for one in (
+        for part in (
             analysis,
             *(
-                replace(analysis, name=f"{analysis.name}, {by} {level}", people=(level,))
-                for level in levels
+                replace(
+                    analysis,
+                    name=", ".join([analysis.name, *map(" ".join, where)]),
+                    where=tuple(where),
+                )
+                for where in wheres
             ),
         )
     ]

@@ -49,6 +49,10 @@ _FAMILIES = {
         "tests"
     ),
 }
+_NESTED = {
+    True: "people are nested in conditions, and sentences that both saw count as the same",
+    False: "differences of conditions of pairs are those within people and items",
+}
 _ZEROS = {
     "zsplit": "zero differences are ranked and split between the signs",
     "pratt": "zero differences are ranked and then left out (Pratt)",
@@ -149,11 +153,11 @@ def _analyses(evaluation: Evaluation) -> str:
     """Return a sentence on which trials each analysis rests on."""
     given = {analysis.name: analysis for analysis in evaluation.provenance.options.analyses}
     names = [*evaluation.models["analysis"], *evaluation.details.ceilings["analysis"]]
-    column, levels = evaluation.provenance.options.by, evaluation.data.levels
-    by = [f", {column} {level}" for level in levels]
+    factors = evaluation.data.factors
+    by = [f", {column} {level}" for column in factors for level in factors[column].levels]
     parts = []
     for name in dict.fromkeys(str(n) for n in names):
-        if any(name.endswith(level) for level in by):
+        if any(level in name for level in by):
             continue
         target = given[name].target if name in given else name.rpartition("/")[2]
         trials = _TRIALS_OF_TARGET.get(target, "every model on the trials of that condition")
@@ -161,18 +165,18 @@ def _analyses(evaluation: Evaluation) -> str:
         parts.append(f"{name.replace('_', ' ')}: {text}")
     text = "Analyses, by the trials they rest on. " + "; ".join(parts) + "."
     if by:
+        named = [f"{column} ({', '.join(f.levels)})" for column, f in factors.items()]
         text += (
-            f" Analyses were also made for the participants of each condition ({column}: "
-            f"{', '.join(levels)}) by themselves, and models, and differences of two models, were "
-            "compared between conditions: people are nested in conditions, and sentences that both "
-            "saw count as the same."
+            f" Analyses were also made by {' and '.join(named)}, and "
+            "models, and differences of two models, were compared between conditions: "
+            f"{', and '.join(dict.fromkeys(_NESTED[f.of_people] for f in factors.values()))}."
         )
     return text
 
 
 def condition_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:
-    """Say between which conditions of participants two models differ otherwise."""
-    table, by = evaluation.conditions, evaluation.provenance.options.by
+    """Say between which conditions two models differ otherwise."""
+    table, by = evaluation.conditions, " or ".join(evaluation.provenance.options.by)
     rows = table[(table["analysis"] == analysis) & (table["measure"] == measure)]
     rows = rows[(rows["model_2"] != "") & rows["q"].notna()]
     if rows.empty:
@@ -185,6 +189,7 @@ def condition_sentences(evaluation: Evaluation, analysis: str, measure: str) -> 
             f"shown; the largest such difference is {_between(first)}."
         ]
     first = shown.iloc[int(shown["p"].argmin())]
+    by = first["by"]
     more = f", and {len(shown) - 1} more like it" if len(shown) > 1 else ""
     return [f"Models differ otherwise by {by}: {_between(first)}{more} (see conditions.csv)."]
 

@@ -24,6 +24,7 @@ from contstim.sampling import (
     Side,
     contrast_of,
     difference_of,
+    within_of,
 )
 
 #: Why a mean has no standard error.
@@ -69,27 +70,43 @@ class CrossedTests:
         )
 
     def between(
-        self, data: TrialData, analysis: Analysis, measure: Measure, levels: tuple[str, str]
+        self,
+        data: TrialData,
+        analysis: Analysis,
+        measure: Measure,
+        column: str,
+        levels: tuple[str, str],
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, int], SampledMean]]:
-        """Yield by how much models are better in one condition of participants than in another.
+        """Yield by how much models are better at one level of a factor than at another.
 
         Of each model its value, and of each two their difference: the models, the numbers of
-        participants in both conditions, and the contrast.
+        participants at both levels, and the contrast. Where people have choices at both levels, it
+        is of those people: a mean of differences within them.
         """
         first, second = (
-            _cells_of(subsets_of(data, replace(analysis, people=(level,))), measure)
+            _cells_of(
+                subsets_of(data, replace(analysis, where=(*analysis.where, (column, level)))),
+                measure,
+            )
             for level in levels
         )
         both = [m for m in range(len(data.models)) if m in first and m in second]
         for models in (*((m,) for m in both), *combinations(both, 2)):
-            here, there = (_together([cells[m] for m in models]) for cells in (first, second))
+            sides = [[cells[m] for m in models] for cells in (first, second)]
+            # Where the same people are at both levels, those who are count.
+            within = bool({*sides[0][0].people} & {*sides[1][0].people})
+            if within:
+                every = _together([*sides[0], *sides[1]])
+                here, there = every[: len(models)], every[len(models) :]
+            else:
+                here, there = map(_together, sides)
             if not all(len(values) for *_, values in (*here, *there)):
                 continue
-            sizes = (len(np.unique(side[0][1].person)) for side in (here, there))
-            contrast = contrast_of(
+            sizes = [len(np.unique(data.participant[side[0][0]])) for side in (here, there)]
+            contrast = (within_of if within else contrast_of)(
                 here, there, data.participant, data.item[data.pair], self.population
             )
-            yield models, (next(sizes), next(sizes)), contrast
+            yield models, (sizes[0], sizes[1]), contrast
 
     def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> Contrast:
         part = outcome.part_of(m)

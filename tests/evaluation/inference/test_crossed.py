@@ -189,17 +189,17 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
     result = evaluate(*by_native, by="native", headline="all, native no")
     assert result.models["analysis"].iloc[0] == "all, native no"
     page = result.report(tmp_path).read_text("utf-8")
-    assert "Conditions of participants (native)" in page
+    assert "Conditions (native)" in page
     assert len(pd.read_csv(tmp_path / "conditions.csv")) == len(result.conditions)
     with pytest.raises(InputError, match="unknown analysis 'natives'; did you mean"):
         evaluate(*by_native, by="native", headline="natives")
-    analyses = (Analysis("natives", people=("yes",)),)
+    analyses = (Analysis("natives", where=(("native", "yes"),)),)
     named = evaluate(*by_native, by="native", analyses=analyses).models
     assert set(named["n_participants"]) == {len(by_native[0]["participant"].unique()) / 2}
-    with pytest.raises(InputError, match="names people; say by which column: by"):
+    with pytest.raises(InputError, match="names levels of 'native'; say so by that column: by"):
         evaluate(*by_native, analyses=analyses)
-    unknown = (Analysis("natives", people=("ja",)),)
-    with pytest.raises(InputError, match="unknown condition of participants 'ja'"):
+    unknown = (Analysis("natives", where=(("native", "ja"),)),)
+    with pytest.raises(InputError, match="unknown level of native 'ja'"):
         evaluate(*by_native, by="native", analyses=unknown)
 
 
@@ -208,13 +208,17 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
     [
         ("yes", {}, "the column 'native' has 1 value, 'yes'; name one with 2 to 12"),
         (None, {}, "a row has no native (rows 1, "),
-        ("trial", {}, "has several values of 'native'; it must be a condition of participants"),
+        (
+            "trial",
+            {},
+            "has several values of 'native', and so have pairs; it must be a condition",
+        ),
         ("participant", {}, "the column 'native' has "),
-        ("native", {"inference": "signed-rank"}, "by 'native' goes with the crossed inference"),
+        ("native", {"inference": "signed-rank"}, "by native goes with the crossed inference"),
         ("native", {"by": "nativ"}, "the choices table has no column 'nativ'; did you mean 'nativ"),
     ],
 )
-def test_columns_that_are_no_condition_of_participants(by_native, values, options, message):
+def test_columns_that_are_no_factor(by_native, values, options, message):
     choices, scores = by_native
     numbers = choices.assign(trial=range(len(choices)))
     choices = choices.assign(native=numbers.get(values, values))
