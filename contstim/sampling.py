@@ -637,7 +637,8 @@ def within_of(
 
     Of the same people, as at two levels of a factor of pairs: the variance is that of differences
     within people and within items, by `CellDesign`, and items may have cells on both sides (as the
-    versions of a Latin square) or on one.
+    versions of a Latin square) or on one. Coefficients are those of one side, so that it differs
+    from a textbook's quasi F ratio by a few per cent in small studies.
 
     Parameters
     ----------

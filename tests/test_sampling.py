@@ -15,6 +15,7 @@ from contstim.sampling import (
     difference_of,
     differences_of,
     mean_of,
+    within_of,
 )
 
 SUCH, THESE = POPULATIONS
@@ -533,3 +534,68 @@ def test_the_variance_of_a_contrast_is_unbiased(shared: bool) -> None:
     squares = np.array([result.stderr**2 for result in results])
     assert squares.mean() / values.var() == pytest.approx(1, abs=0.12)
     assert np.mean([result.p(-1.0) < 0.05 for result in results]) == pytest.approx(0.05, abs=0.02)
+
+
+def two_levels(
+    n: int, k: int, versions: bool, rng: np.random.Generator
+) -> tuple[list[list[tuple[np.ndarray, CellDesign, np.ndarray]]], np.ndarray, np.ndarray]:
+    """Cells of n people at both levels of a factor of 2 k items, in versions or in levels."""
+    person, item = np.indices((n, 2 * k)).reshape(2, -1)
+    second = (person + item) % 2 if versions else (item >= k).astype(int)
+    order = np.argsort(second, kind="stable")
+    person, item, second = person[order], item[order], second[order]
+    x = 0.7 * rng.normal(size=n)[person] + 0.5 * rng.normal(size=(n, 2))[person, second]
+    x += 0.6 * rng.normal(size=2 * k)[item] + 0.5 * rng.normal(size=(2 * k, 2))[item, second]
+    x += rng.normal(size=len(x))
+    places = [np.flatnonzero(second == level) for level in (0, 1)]
+    sides = [[(where, CellDesign(person[where], item[where]), x[where])] for where in places]
+    return sides, person, item
+
+
+def test_within_people_items_of_one_level_have_the_variance_of_a_quasi_f_ratio() -> None:
+    n, k = 9, 13
+    sides, person, item = two_levels(n, k, False, np.random.default_rng(8))
+    result = within_of(*sides, person, item)
+    table = np.stack([side[0][2].reshape(n, k) for side in sides])  # levels, people, items
+    people = table.mean(axis=2)
+    ms_people = k * (people[0] - people[1]).var(ddof=1) / 2
+    ms_items = n * table.mean(axis=1).var(axis=1, ddof=1).mean()
+    centred = table - table.mean(axis=1, keepdims=True)
+    left = centred - centred.mean(axis=2, keepdims=True)
+    ms_left = (left**2).sum() / (2 * (n - 1) * (k - 1))
+    assert result.value == pytest.approx(table[0].mean() - table[1].mean())
+    assert ms_people > ms_left < ms_items
+    expected = 2 * (ms_people + ms_items - ms_left) / (n * k)
+    assert result.stderr**2 == pytest.approx(expected, rel=0.03)
+    these = within_of(*sides, person, item, THESE)
+    assert these.p() == pytest.approx(ttest_1samp(people[0] - people[1], 0).pvalue)
+
+
+@pytest.mark.parametrize("versions", [True, False])
+def test_within_people_a_difference_is_that_of_two_means(versions: bool) -> None:
+    rng = np.random.default_rng(9)
+    sides, person, item = two_levels(8, 6, versions, rng)
+    alone = within_of(*sides, person, item)
+    same = difference_of(sides[0][0], sides[1][0], person, item)
+    assert (alone.value, alone.stderr, alone.df) == pytest.approx(
+        (same.value, same.stderr, same.df)
+    )
+    # An interaction is the difference of the differences.
+    others = [[(w, d, x + rng.normal(size=len(x)))] for ((w, d, x),) in sides]
+    both = within_of(*(a + b for a, b in zip(sides, others, strict=True)), person, item)
+    less = [[(w, d, x - y)] for ((w, d, x),), ((_, _, y),) in zip(sides, others, strict=True)]
+    apart = within_of(*less, person, item)
+    assert (both.value, both.stderr) == pytest.approx((apart.value, apart.stderr))
+
+
+@pytest.mark.parametrize("versions", [True, False])
+def test_the_variance_within_people_is_unbiased(versions: bool) -> None:
+    rng = np.random.default_rng(10)
+    results = []
+    for _ in range(1500):
+        sides, person, item = two_levels(8, 7, versions, rng)
+        results.append(within_of(*sides, person, item))
+    values = np.array([result.value for result in results])
+    squares = np.array([result.stderr**2 for result in results])
+    assert squares.mean() / values.var() == pytest.approx(1, abs=0.15)
+    assert np.mean([result.p() < 0.05 for result in results]) == pytest.approx(0.05, abs=0.02)

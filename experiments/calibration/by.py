@@ -1,10 +1,12 @@
-"""How often models are found to differ otherwise in one condition of participants than in another.
+"""How often models are found to differ otherwise in one condition than in another.
 
-People and sentences are both sampled; people are nested in conditions, and the sentences are the
-same in both or not. Prints a row for each design as the guide has it: how often the interaction of
-model and condition, and the difference of one model between conditions, are found at p < .05 where
-there is none, how often the 95 % interval holds a difference that there is, and how often it is
-found, beside an oracle that knows the standard error.
+People and sentences are both sampled. In conditions of participants people are nested, and the
+sentences are the same in both or not. With ``--pairs`` conditions are those of pairs, which all
+people see: of items in two versions, in a Latin square, or of items of one version. Prints a row
+for each design as the guide has it: how often the interaction of model and condition, and the
+difference of one model between conditions, are found at p < .05 where there is none, how often the
+95 % interval holds a difference that there is, and how often it is found, beside an oracle that
+knows the standard error.
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
-from contstim.sampling import CellDesign, SampledMean, contrast_of
+from contstim.sampling import CellDesign, SampledMean, contrast_of, within_of
 
 #: People in the one condition and in the other, and sentence pairs that each judges.
 SHAPES = ((10, 10, 20), (30, 30, 40), (30, 10, 40), (100, 100, 40))
+#: People in all, and sentence pairs of each of two conditions that each of them judges.
+SHAPES_OF_PAIRS = ((10, 0, 8), (20, 0, 12), (30, 0, 20), (100, 0, 20))
 # Effects of people, as in `study`, and of pairs in one condition alone as a share of those in both.
 _GAIN, _LEANING, _TASTE, _OWN = 0.5, 0.35, 0.25, 0.5
 _LIMITS = (-2.0, -1.0, 0.0, 1.0, 2.0)
@@ -41,11 +45,12 @@ class Conditions:
     Attributes
     ----------
     people
-        In either condition.
+        In either condition; (n, 0): of n people each is in both, which are of pairs.
     pairs
-        That each person judges.
+        That each person judges, in a condition.
     shared
-        Whether both conditions have the same pairs.
+        Whether both conditions have the same pairs; where they are of pairs, versions of the same
+        items, of which each person judges one.
     items
         Standard deviation of the effect of a pair that neither model knows of.
     lead
@@ -59,8 +64,17 @@ class Conditions:
     items: float
     lead: float = 0.0
 
+    @property
+    def of_pairs(self) -> bool:
+        """Whether the conditions are those of pairs."""
+        return self.people[1] == 0
+
     def designs(self) -> tuple[CellDesign, CellDesign]:
-        """Return who judges what in either condition."""
+        """Return who judges which items in either condition."""
+        if self.of_pairs:
+            person, item = np.indices((self.people[0], 2 * self.pairs)).reshape(2, -1)
+            second = (person + item) % 2 if self.shared else item >= self.pairs
+            return tuple(CellDesign(person[second == k], item[second == k]) for k in (0, 1))
         first, second = (np.indices((n, self.pairs)).reshape(2, -1) for n in self.people)
         second[0] += self.people[0]
         second[1] += 0 if self.shared else self.pairs
@@ -70,11 +84,16 @@ class Conditions:
 def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     """Return the choices of `n` studies, whose people and pairs are numbered on."""
     one, two = cell.designs()
+    versions = cell.of_pairs and cell.shared
     n_people, n_pairs = sum(cell.people), cell.pairs * (1 if cell.shared else 2)
+    n_pairs *= 4 if versions else 1
     study = np.repeat(np.arange(n), len(one.person) + len(two.person))
     second = np.tile(np.repeat([0, 1], [len(one.person), len(two.person)]), n)
     person = np.tile(np.append(one.person, two.person), n) + study * n_people
-    pair = np.tile(np.append(one.item, two.item), n) + study * n_pairs
+    of_items = np.append(one.item, two.item)
+    pair = np.tile(of_items, n) + study * n_pairs
+    if versions:  # each item has two pairs, of which the first have what is common to both
+        pair += second * (n_pairs // 2)
     models = rng.normal(size=(n * n_pairs, 2))
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
     effects = cell.items * rng.normal(size=(n * n_pairs, 3)) * [1, _OWN, _OWN]
@@ -82,7 +101,8 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     leaning, taste = rng.normal(size=(2, n * n_people)) * [[_LEANING], [_TASTE]]
     lead = np.array([cell.lead, 0.0])[second]
     felt = gain[person] * both[pair] + (lead + taste[person]) * rather[pair] + leaning[person]
-    felt += effects[pair, 0] + effects[pair, 1 + second] + rng.normal(size=len(pair))
+    common = pair - second * (n_pairs // 2) if versions else pair
+    felt += effects[common, 0] + effects[pair, 1 + second] + rng.normal(size=len(pair))
     return TrialData(
         participants=pd.Index(range(n * n_people)),
         groups=pd.Index(["all"]),
@@ -103,22 +123,25 @@ def said(
     designs = one, two = cell.designs()
     person, item = (np.append(getattr(one, k), getattr(two, k)) for k in ("person", "item"))
     places = np.arange(len(one.person)), np.arange(len(one.person), len(person))
+    contrast = within_of if cell.of_pairs else contrast_of
     interactions, differences = [], []
     while n > 0:
         size = min(n, max(1, _CHOICES // len(person)))
         n -= size
-        data = simulate(cell, size, rng)
-        subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
-        ratios = data.log_ratio[data.pair].T
-        kind = MEASURES[measure]
-        cells = [kind.cells(subset, ratio).reshape(size, -1) for ratio in ratios]
-        for a, b in zip(*cells, strict=True):
+        data, kind = simulate(cell, size, rng), MEASURES[measure]
+        of_levels = []
+        for where in places:
+            rows = (where + len(person) * np.arange(size)[:, None]).ravel()
+            subset = Subset(data, rows, np.arange(2))
+            ratios = data.log_ratio[subset.pair].T
+            of_levels.append([kind.cells(subset, ratio).reshape(size, -1) for ratio in ratios])
+        for number in range(size):
             levels = [
-                [(where, design, model[where]) for model in (a, b)]
-                for where, design in zip(places, designs, strict=True)
+                [(where, design, model[number]) for model in models]
+                for where, design, models in zip(places, designs, of_levels, strict=True)
             ]
-            interactions.append(contrast_of(*levels, person, item))
-            differences.append(contrast_of(*(level[:1] for level in levels), person, item))
+            interactions.append(contrast(*levels, person, item))
+            differences.append(contrast(*(level[:1] for level in levels), person, item))
     return interactions, differences
 
 
@@ -152,6 +175,7 @@ def main() -> int:
     parser.add_argument("--studies", type=int, default=1000, help="a row (1000)")
     parser.add_argument("--measure", choices=("accuracy", "signed_rank_cosine"))
     parser.add_argument("--items", type=float, nargs="+", default=ITEMS[1:4:2])
+    parser.add_argument("--pairs", action="store_true", help="conditions of pairs")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     measures = ("accuracy", "signed_rank_cosine")
@@ -161,13 +185,16 @@ def main() -> int:
         "difference, none there | interval | interaction found | by the oracle |"
     )
     print("| --- " * 2 + "| ---: | --- " + "| ---: " * 6 + "|")
-    every = itertools.product(measures, SHAPES, (True, False), arguments.items)
+    shapes = SHAPES_OF_PAIRS if arguments.pairs else SHAPES
+    words = ("versions", "items") if arguments.pairs else ("the same", "others")
+    every = itertools.product(measures, shapes, (True, False), arguments.items)
     for number, (measure, (one, two, pairs), shared, items) in enumerate(every):
         cell = Conditions((one, two), pairs, shared, items)
         rng = np.random.default_rng([arguments.seed, number])
         row = row_of(cell, measure, arguments.studies, rng)
         print(
-            f"| {measure} | {one} + {two} | {pairs} | {'the same' if shared else 'others'} | "
+            f"| {measure} | {one if arguments.pairs else f'{one} + {two}'} | "
+            f"{2 * pairs if arguments.pairs else pairs} | {words[not shared]} | "
             f"{items:g} | " + " | ".join(f"{share:.1f}" for share in row) + " |",
             flush=True,
         )

@@ -1,5 +1,6 @@
 """What the default evaluation may never say, over studies drawn at random."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -225,3 +226,47 @@ def test_columns_that_are_no_factor(by_native, values, options, message):
     with pytest.raises(InputError) as error:
         evaluate(choices, scores, **{"by": "native", **options})
     assert message in str(error.value)
+
+
+def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
+    choices, scores = by_native
+    number = choices["sentence_1"].str.removeprefix("first ").astype(int)
+    choices["length"] = np.where(number % 2, "long", "short")
+    choices["tense"] = np.where(number % 3, "past", "present")
+    filler = {"sentence_1": "first 0 0", "sentence_2": "second 0 0", "condition": "filler"}
+    shown = choices.iloc[[0]].assign(**filler, length=None, tense="")
+    scores = pd.concat([scores, scores.head(2).assign(sentence=["first 0 0", "second 0 0"])])
+    choices = pd.concat([choices, shown], ignore_index=True)
+    result = evaluate(choices, scores, by=("length", "tense"), analyses=ALL)
+    lengths, tenses = ("short", "long"), ("present", "past")
+    names = ["all", *(f"all, length {x}" for x in lengths), *(f"all, tense {x}" for x in tenses)]
+    names += [f"all, length {x}, tense {y}" for x in lengths for y in tenses]
+    assert list(dict.fromkeys(result.models["analysis"])) == names
+    for length, tense in itertools.product(lengths, tenses):
+        here = choices[(choices["length"] == length) & (choices["tense"] == tense)]
+        alone = evaluate(here, scores, analyses=ALL).models
+        rows = result.models.query(f"analysis == 'all, length {length}, tense {tense}'")
+        np.testing.assert_array_equal(rows["value"], alone["value"])
+        np.testing.assert_array_equal(rows["ci_low"], alone["ci_low"])
+    table = result.conditions
+    assert set(table["by"]) == {"length", "tense"}
+    value = result.models.set_index(["analysis", "measure", "model"])["value"]
+    n = choices["participant"].nunique()
+    for row in table.itertuples():
+        lead = [
+            value[f"all, {row.by} {level}", row.measure, row.model_1]
+            - (value[f"all, {row.by} {level}", row.measure, row.model_2] if row.model_2 else 0)
+            for level in (row.level_1, row.level_2)
+        ]
+        assert row.difference == pytest.approx(lead[0] - lead[1])
+        assert (row.n_participants_1, row.n_participants_2) == (n, n)
+    # By conditions of people and by factors of pairs at once.
+    both = evaluate(choices, scores, by=("native", "length"), analyses=ALL)
+    assert "all, native no, length long" in set(both.models["analysis"])
+    sizes = both.conditions.groupby("by")["n_participants_1"].first()
+    assert sizes["native"] == sizes["length"] / 2
+    # Conditions that are the levels themselves, called otherwise, are not analysed twice.
+    named = choices.assign(condition=choices["length"].str.cat(choices["tense"]).fillna("filler"))
+    models = evaluate(named, scores, by=("length", "tense")).models
+    assert "shortpast" in set(models["analysis"])
+    assert "all, length short, tense past" not in set(models["analysis"])
