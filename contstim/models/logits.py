@@ -139,8 +139,9 @@ class LogitsModel(SentenceModel):
             size = max(1, _AT_ONCE // (length * self._n_vocabulary))
             for first in range(0, len(numbers), size):
                 batch = numbers[first : first + size]
-                ids = np.array([cuts[number][0] for number in batch], dtype=np.int64)
-                for number, tokens, logits in zip(batch, ids, self._of(ids[:, :-1]), strict=True):
+                given = np.array([cuts[number][0] for number in batch], dtype=np.int64)
+                every = zip(batch, given, self._of(given[:, :-1]), strict=True)
+                for number, tokens, logits in every:
                     rows = log_softmax(logits.astype(np.float64), axis=1)
                     scored[number] = rows[np.arange(length - 1), tokens[1:]]
         return [

@@ -95,12 +95,13 @@ class Speed(Measure):
 
 def _there(*values: FloatArray) -> FloatArray:
     """Return 1 where all are there, else 0."""
-    return np.all([~np.isnan(value) for value in values], axis=0).astype(np.float64)
+    return np.asarray(np.all([~np.isnan(v) for v in values], axis=0), dtype=np.float64)
 
 
 def _before(values: FloatArray) -> FloatArray:
     """Return which of k values lie before each, (k, k): 1, those that tie with it 1/2, else 0."""
-    return (values[None] < values[:, None]) + 0.5 * (values[None] == values[:, None])
+    ties = 0.5 * (values[None] == values[:, None])
+    return np.asarray((values[None] < values[:, None]) + ties, dtype=np.float64)
 
 
 def _cells(first: FloatArray, second: FloatArray) -> FloatArray:
