@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.beginnings import COMMA, Beginnings
-from contstim.models.hf.network import Network
+from contstim.models.hf.network import Kept, Network
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
@@ -23,87 +21,6 @@ _Tokens = tuple[int, ...]
 
 # Rows that go on together.
 _ROWS = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """What is kept of R rows of tokens, or nothing where a network keeps nothing of use.
-
-    Attributes
-    ----------
-    ids
-        The tokens of each row.
-    cache
-        Keys and values of the rows, those of shorter ones padded; None: rows are computed anew.
-    seen
-        Which places of the cache hold tokens, shape (R, L).
-    """
-
-    ids: tuple[_Tokens, ...]
-    cache: Any
-    seen: torch.Tensor
-
-    @classmethod
-    def of(cls, network: Network, ids: Sequence[int], *, keep: bool) -> tuple[Kept, torch.Tensor]:
-        """Run one row, of one token at least; return what is kept, and its last logits (1, V)."""
-        logits, before = network.begin(np.array(ids, dtype=np.int64), keep=keep)
-        seen = torch.ones((1, len(ids)), dtype=torch.int64, device=network.device)
-        cache = None if before is None else before.cache
-        return cls((tuple(ids),), cache, seen), logits[-1:]
-
-    def go_on(
-        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
-    ) -> tuple[Kept | None, torch.Tensor]:
-        """Let rows go on by one token or more each.
-
-        Parameters
-        ----------
-        network
-            The network.
-        rows, tokens
-            Which rows, and what they go on by.
-        every
-            Whether the logits at every token are wanted, row after row, and not what is kept; else
-            those at the last token of each row.
-        """
-        lengths = [len(t) for t in tokens]
-        if self.cache is None:
-            whole = [self.ids[row] + more for row, more in zip(rows, tokens, strict=True)]
-            wanted = [
-                range(len(ids) - (length if every else 1), len(ids))
-                for ids, length in zip(whole, lengths, strict=True)
-            ]
-            further = None if every else Kept(tuple(whole), None, self.seen)
-            return further, torch.cat(network.of_rows(whole, wanted))
-        device, longest = network.device, max(lengths)
-        padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
-        chosen = torch.tensor(rows, device=device)
-        inside = (
-            torch.arange(longest, device=device) < torch.tensor(lengths, device=device)[:, None]
-        )
-        seen = torch.cat([self.seen[chosen], inside.to(torch.int64)], dim=1)
-        places = seen.cumsum(dim=1)[:, -longest:] - 1
-        cache = copy.deepcopy(self.cache)
-        cache.batch_select_indices(chosen)
-        if every:
-            at_rows, at = inside.nonzero(as_tuple=True)
-        else:
-            at_rows = torch.arange(len(rows), device=device)
-            at = torch.tensor(lengths, device=device) - 1
-        with torch.inference_mode():
-            logits = network.logits(
-                torch.tensor(padded, device=device),
-                at_rows,
-                at,
-                attention_mask=seen,
-                position_ids=places,
-                past_key_values=cache,
-                use_cache=True,
-            )
-        if every:
-            return None, logits
-        ids = tuple(self.ids[row] + more for row, more in zip(rows, tokens, strict=True))
-        return Kept(ids, cache, seen), logits
 
 
 def goes_on(network: Network, prefix: Sequence[int]) -> bool:
@@ -117,7 +34,7 @@ def goes_on(network: Network, prefix: Sequence[int]) -> bool:
 def _tried(network: Network, prefix: Sequence[int]) -> bool:
     n = len(prefix)
     ids = tuple(network.trial(n + 10, prefix).tolist())
-    before, _ = Kept.of(network, ids[: n + 1], keep=True)
+    _, before = network.begin(np.array(ids[: n + 1]))
     if before.cache is None:
         return False
     steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
@@ -213,8 +130,8 @@ class CausalBeginnings(PieceBeginnings):
     def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalBeginnings:
         """Return one beginning without a word."""
         keep = goes_on(model.network, model.prefix[:1])
-        before, logits = Kept.of(model.network, model.prefix, keep=keep)
-        return cls(model, lists, 0, before, logits.log_softmax(dim=1))
+        logits, before = model.network.begin(np.array(model.prefix, dtype=np.int64), keep=keep)
+        return cls(model, lists, 0, before, logits[-1:].log_softmax(dim=1))
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return the sums over the words' pieces, (k,), nats."""

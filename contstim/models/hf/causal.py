@@ -19,7 +19,7 @@ from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
 from contstim.models.hf.encoding import Encoded
-from contstim.models.hf.network import Before
+from contstim.models.hf.network import Kept
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.hf.trie import (
     ROW_TOKENS,
@@ -33,7 +33,7 @@ from contstim.models.hf.trie import (
 from contstim.text import Sentence, WordList, natural_prompt, prompt_of, read_sentences
 
 if TYPE_CHECKING:
-    from contstim.models.hf.beginnings import CausalBeginnings, Kept
+    from contstim.models.hf.beginnings import CausalBeginnings
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.
@@ -86,7 +86,7 @@ class _Beginning:
 
     log_prob: float
     first: FloatArray
-    branch: Before | None
+    branch: Kept | None
 
 
 class CausalModel(TransformerModel):
@@ -135,7 +135,7 @@ class CausalModel(TransformerModel):
         self.boundary = _everything_but(forms.continuing, n, device)
         others = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
         self._start = _everything_but(others, n, device)
-        self._kept: tuple[Kept, torch.Tensor] | None = None
+        self._kept: tuple[torch.Tensor, Kept] | None = None
         # What the first scored word is divided by: the second, where the first is a condition.
         self._divisor = "start" if self.prefix else "boundary"
 
@@ -275,28 +275,28 @@ class CausalModel(TransformerModel):
         for first in range(0, len(encoded), size):
             yield encoded[first : first + size]
 
-    def _begun(self) -> tuple[Kept, torch.Tensor] | None:
-        """Return what is kept of the prefix, and its last logits; None if nothing goes on so."""
-        from contstim.models.hf.beginnings import Kept, goes_on  # which short prefixes do without
+    def _begun(self) -> tuple[torch.Tensor, Kept] | None:
+        """Return the logits of the prefix, and what is kept of it; None if nothing goes on so."""
+        from contstim.models.hf.beginnings import goes_on  # which short prefixes do without
 
         if self._kept is None and goes_on(self.network, self.prefix[:1]):
-            self._kept = Kept.of(self.network, self.prefix, keep=True)
+            self._kept = self.network.begin(np.array(self.prefix, dtype=np.int64))
         return self._kept
 
     def _gone_on(
-        self, before: Kept, last: torch.Tensor, encoded: Sequence[Encoded]
+        self, logits: torch.Tensor, before: Kept, encoded: Sequence[Encoded]
     ) -> list[FloatArray]:
         """Compute what `values` gives from the keys and values of the prefix."""
         n = len(self.prefix)
         tokens = [tuple(e.ids[n:].tolist()) for e in encoded]
-        logits = before.go_on(self.network, [0] * len(tokens), tokens, every=True)[1]
+        beyond = before.go_on(self.network, [0] * len(tokens), tokens, every=True)[1]
         values = []
         for e, of_sentence in zip(
-            encoded, torch.split(logits, [len(t) for t in tokens]), strict=True
+            encoded, torch.split(beyond, [len(t) for t in tokens]), strict=True
         ):
             positions = self._positions(e)
             following = e.ids[np.minimum(positions + 1, len(e.ids) - 1)]
-            read = torch.cat([last, of_sentence])[torch.from_numpy(positions - n + 1)]
+            read = torch.cat([logits[-1:], of_sentence])[torch.from_numpy(positions - n + 1)]
             values.append(self._unit_log_probs(e, self._predictions(read, following)))
         return values
 
@@ -376,7 +376,7 @@ class CausalModel(TransformerModel):
         return np.minimum(values, 0.0)
 
     def _predict(
-        self, ids: IntArray, rows: IntArray, positions: IntArray, before: Before | None = None
+        self, ids: IntArray, rows: IntArray, positions: IntArray, before: Kept | None = None
     ) -> _Predictions:
         """Predict from places of rows of one length.
 
@@ -480,7 +480,8 @@ class CausalModel(TransformerModel):
         """
         longest = len(frame.left) + most + len(frame.right)
         keep = self.network.goes_on(longest, self.checkpoint.max_tokens, self.prefix)
-        logits, branch = self.network.begin(frame.left, keep=keep)
+        logits, before = self.network.begin(frame.left, keep=keep)
+        branch = None if before.cache is None else before
         predictions = self._predictions(logits, np.append(frame.left[1:], 0))
         log_prob = float(predictions["token"][frame.scored_left - 1].sum())
         if self.corrected:

@@ -19,6 +19,8 @@ from transformers import DynamicCache
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
+_Tokens = tuple[int, ...]
+
 #: What the scores of networks of transformers depend on.
 PACKAGES = ("torch", "transformers", "tokenizers")
 
@@ -71,20 +73,84 @@ class _Narrow:
 
 
 @dataclass(frozen=True, eq=False)
-class Before:
-    """What rows go on from: the keys and values of a row of `n_tokens` tokens on `device`."""
+class Kept:
+    """What is kept of R rows of tokens, or nothing where a network keeps nothing of use.
 
-    cache: DynamicCache
-    n_tokens: int
-    device: torch.device
+    Attributes
+    ----------
+    ids
+        The tokens of each row.
+    cache
+        Keys and values of the rows, those of shorter ones padded; None: rows are computed anew.
+    seen
+        Which places of the cache hold tokens, shape (R, L).
+    """
+
+    ids: tuple[_Tokens, ...]
+    cache: Any
+    seen: torch.Tensor
 
     def branched(self, n_rows: int, length: int) -> dict[str, Any]:
-        """Return the arguments with which a model goes on, in `n_rows` rows of `length`."""
+        """Return the arguments with which a model goes on from one row, in `n_rows` of `length`."""
         cache = copy.deepcopy(self.cache)
         cache.batch_repeat_interleave(n_rows)
-        shape = (n_rows, self.n_tokens + length)
-        mask = torch.ones(shape, dtype=torch.int64, device=self.device)
+        shape = (n_rows, len(self.ids[0]) + length)
+        mask = torch.ones(shape, dtype=torch.int64, device=self.seen.device)
         return {"attention_mask": mask, "past_key_values": cache, "use_cache": True}
+
+    def go_on(
+        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
+    ) -> tuple[Kept | None, torch.Tensor]:
+        """Let rows go on by one token or more each.
+
+        Parameters
+        ----------
+        network
+            The network.
+        rows, tokens
+            Which rows, and what they go on by.
+        every
+            Whether the logits at every token are wanted, row after row, and not what is kept; else
+            those at the last token of each row.
+        """
+        lengths = [len(t) for t in tokens]
+        if self.cache is None:
+            whole = [self.ids[row] + more for row, more in zip(rows, tokens, strict=True)]
+            wanted = [
+                range(len(ids) - (length if every else 1), len(ids))
+                for ids, length in zip(whole, lengths, strict=True)
+            ]
+            further = None if every else Kept(tuple(whole), None, self.seen)
+            return further, torch.cat(network.of_rows(whole, wanted))
+        device, longest = network.device, max(lengths)
+        padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
+        chosen = torch.tensor(rows, device=device)
+        inside = (
+            torch.arange(longest, device=device) < torch.tensor(lengths, device=device)[:, None]
+        )
+        seen = torch.cat([self.seen[chosen], inside.to(torch.int64)], dim=1)
+        places = seen.cumsum(dim=1)[:, -longest:] - 1
+        cache = copy.deepcopy(self.cache)
+        cache.batch_select_indices(chosen)
+        if every:
+            at_rows, at = inside.nonzero(as_tuple=True)
+        else:
+            at_rows = torch.arange(len(rows), device=device)
+            at = torch.tensor(lengths, device=device) - 1
+        with torch.inference_mode():
+            logits = network.logits(
+                torch.tensor(padded, device=device),
+                at_rows,
+                at,
+                attention_mask=seen,
+                position_ids=places,
+                past_key_values=cache,
+                use_cache=True,
+            )
+        if every:
+            return None, logits
+        ids = tuple(self.ids[row] + more for row, more in zip(rows, tokens, strict=True))
+        return Kept(ids, cache, seen), logits
 
 
 class Normaliser:
@@ -262,7 +328,7 @@ class Network:
         rows: IntArray,
         positions: IntArray,
         budget: int | None = None,
-        before: Before | None = None,
+        before: Kept | None = None,
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield the logits of all places read, a batch of rows at a time.
 
@@ -283,7 +349,7 @@ class Network:
             Which of the M places, and their logits (m, V).
         """
         n_rows, length = ids.shape
-        n_before = 0 if before is None else before.n_tokens
+        n_before = 0 if before is None else len(before.ids[0])
         most_rows = max(1, (budget or self.token_budget) // (n_before + length))
         most_reads = max(1, self._logit_budget // self.n_logits)
         read_before = np.concatenate([[0], np.bincount(rows, minlength=n_rows).cumsum()])
@@ -390,7 +456,7 @@ class Network:
         row = torch.from_numpy(ids[None]).to(self.device)
         for start in sorted(start for start in starts if 0 < start < n):
             before = self.begin(ids[:start])[1]
-            if before is None:
+            if before.cache is None:
                 return False
             places = torch.tensor([start, n - 1], device=self.device)
             rows = torch.tensor([0, 0, 1, 1], device=self.device)
@@ -403,7 +469,7 @@ class Network:
                 return False
         return True
 
-    def begin(self, ids: IntArray, *, keep: bool = True) -> tuple[torch.Tensor, Before | None]:
+    def begin(self, ids: IntArray, *, keep: bool = True) -> tuple[torch.Tensor, Kept]:
         """Run the beginning of rows once and keep its keys and values.
 
         Parameters
@@ -417,15 +483,15 @@ class Network:
         -------
         tensor
             Logits at every place, shape (L, V).
-        Before or None
-            What to go on from, or None where the network keeps nothing of the kind. Whether rows
-            that go on from it are right, `goes_on` tells.
+        Kept
+            What to go on from. Whether rows that go on from it are right, `goes_on` tells.
         """
         with torch.inference_mode():
             row = torch.from_numpy(ids[None]).to(self.device)
             output = self.model(input_ids=row, attention_mask=torch.ones_like(row), use_cache=keep)
         cache = getattr(output, "past_key_values", None)
-        before = Before(cache, len(ids), self.device) if isinstance(cache, DynamicCache) else None
+        cache = cache if isinstance(cache, DynamicCache) else None
+        before = Kept((tuple(ids.tolist()),), cache, torch.ones_like(row))
         return output.logits[0].to(self._wide), before
 
     @cached_property
