@@ -22,13 +22,6 @@ _CLOSES = (
 )
 
 
-def preregistration(plan: AdaptivePlan, title: str | None = None) -> str:
-    """Return the plan of a study in whole sentences, Markdown; see `plan_paragraphs`."""
-    title = title or f"{plan.choosing.by.design.capitalize()} study"
-    parts = [f"## {name}\n\n{text}" for name, text in plan_paragraphs(plan).items()]
-    return "\n\n".join([f"# {title}", *parts]) + "\n"
-
-
 def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
     """Return paragraphs that say all of a plan, by their headings.
 

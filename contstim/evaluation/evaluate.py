@@ -110,6 +110,8 @@ def evaluate(
     options = preset_options(preset, **(fixed | changes))
     human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
     departed = None if plan is None else departures(options, planned)
+    if departed is not None and planned.sample is not None:
+        departed = (*departed, *planned.sample.departures(human.choices))
     if departed is not None and planned.adaptive is not None:
         from contstim.adaptive.preregister import plan_departures
 

@@ -44,6 +44,35 @@ class ExclusionRules:
     min_trials: _Least | None = None
     participants: Several[str] = ()
 
+    @property
+    def words(self) -> str:
+        """What is left out, in whole sentences."""
+        sentences = [
+            text.format(limit)
+            for limit, text in (
+                (self.min_rt_ms, "Trials answered in less than {:g} ms are left out."),
+                (self.max_rt_ms, "Trials answered in more than {:g} ms are left out."),
+                (
+                    self.min_catch_correct,
+                    "Participants with less than {:.3g} of their catch trials right, or without "
+                    "one answered, are left out.",
+                ),
+                (
+                    self.min_median_rt_ms,
+                    "Participants whose median response time is below {:g} ms are left out.",
+                ),
+                (
+                    self.min_trials,
+                    "Participants with fewer than {:g} trials, after the rules on trials, are left "
+                    "out.",
+                ),
+            )
+            if limit is not None
+        ]
+        if self.participants:
+            sentences.append(f"Left out by name: {', '.join(self.participants)}.")
+        return " ".join(sentences) or "No rule leaves out participants or trials."
+
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
     """Return each participant's share of catch trials right; empty if there are none."""

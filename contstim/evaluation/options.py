@@ -12,6 +12,7 @@ from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import UPPER_BOUNDS
 from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
 from contstim.people import MIN_GROUPS
 from contstim.sampling import POPULATIONS
@@ -97,6 +98,8 @@ class EvaluationOptions:
         Participants and trials left out.
     seed
         Of the bootstrap and the random halves.
+    sample
+        How many people a fixed study asks, from which its choices may depart.
     adaptive
         The plan of an adaptive study, from which its choices may depart.
     """
@@ -145,6 +148,7 @@ class EvaluationOptions:
     )
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: Seed = 0
+    sample: Sample | None = None
     adaptive: AdaptivePlan | None = None
 
     def __post_init__(self) -> None:
@@ -198,8 +202,8 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     ----------
     path
         A TOML file whose keys are fields of `EvaluationOptions`; ``[exclusions]`` is a table of
-        those of `ExclusionRules`, and each ``[[analyses]]`` one of those of `Analysis`;
-        ``[adaptive]`` is one of those of `AdaptivePlan`.
+        those of `ExclusionRules`, ``[sample]`` of those of `Sample`, ``[adaptive]`` of those of
+        `AdaptivePlan`, and each ``[[analyses]]`` of those of `Analysis`.
 
     Returns
     -------

@@ -9,7 +9,7 @@ import pandas as pd
 
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.options import PRESETS
+from contstim.evaluation.options import PRESETS, EvaluationOptions
 from contstim.people import unit_sentence
 from contstim.sampling import POPULATIONS
 
@@ -210,46 +210,117 @@ def _tests(evaluation: Evaluation) -> str:
     tests = (
         _crossed(evaluation)
         if crossed
-        else (
-            f"Wilcoxon signed-rank tests across {evaluation.models['unit'].iloc[0]}s "
-            f"({_ZEROS[options.zero_method]}; p-values {_METHODS[options.test_method]})."
-        )
+        else _signed_rank(options, f"{evaluation.models['unit'].iloc[0]}s")
     )
-    text = (
-        "Models were compared with each other and with the lower noise ceiling by two-sided "
-        f"{tests} The false discovery rate was controlled by the "
-        f"Benjamini-Hochberg procedure, {_FAMILIES[options.family]}"
-    )
-    if options.planned:
-        named = ", ".join(" and ".join(pair) for pair in options.planned)
-        text += f"; comparisons planned before ({named}) are a family of their own"
-    text += ". Effect sizes are rank-biserial correlations across participants."
+    text = _compared(options, tests, "were")
     if options.unit == "auto" and not crossed:
         text += f" {unit_sentence(evaluation.summary.n_groups, options.min_groups)}"
     if options.contrasts == "targeted":
         text += " Only models that trials pit against each other were compared."
     if options.n_bootstrap:
+        levels = " and ".join(f"{level}s" for level in evaluation.provenance.levels)
+        text += _resampled(options.n_bootstrap, levels)
+    return text
+
+
+def planned_tests(options: EvaluationOptions) -> str:
+    """Say how models are going to be compared, by a plan alone."""
+    if options.inference == "crossed":
+        items = ""
+        if options.population == POPULATIONS[0]:
+            items = " Pairs that were made of one another are one item, by the column 'item'."
+        tests, n_bootstrap = f"{_student(options)}{items} {_equivalence(options)}", 0
+    else:
+        units = {
+            "auto": f"groups, or across participants where there are fewer than "
+            f"{options.min_groups} groups"
+        }
+        tests = _signed_rank(options, units.get(options.unit, f"{options.unit}s"))
+        n_bootstrap = options.n_bootstrap
+    text = f"{_compared(options, tests, 'are')} A difference counts as found if q < {ALPHA:g}."
+    if options.contrasts == "targeted":
+        text += " Only models that trials pit against each other are compared."
+    if n_bootstrap:
+        levels = " and ".join(f"{level}s" for level in options.levels)
+        usual = "groups, or over participants and pairs where groups are few or share pairs"
+        text += _resampled(n_bootstrap, levels or usual)
+    return text
+
+
+def planned_analyses(options: EvaluationOptions) -> str:
+    """Say which trials analyses are going to rest on, by a plan alone."""
+    parts = []
+    for analysis in options.analyses:
+        trials = _TRIALS_OF_TARGET.get(analysis.target, "every model on the trials")
+        if analysis.conditions:
+            trials += f", of the conditions {', '.join(analysis.conditions)}"
+        if analysis.people:
+            trials += f", by participants of {options.by} {', '.join(analysis.people)}"
+        parts.append(f"{analysis.name}: {trials}")
+    if not parts:
+        parts = [
+            f"all: {_TRIALS_OF_NAME['all']}",
+            f"targeted, where trials were made for models: {_TRIALS_OF_TARGET['targeted']}",
+            "each condition by its name, where there are several, in the same two ways",
+        ]
+    text = f"Analyses, by the trials they rest on. {'; '.join(parts)}."
+    if options.headline is not None:
+        text += f" The main result is that of {options.headline}."
+    if options.by:
         text += (
-            f" Intervals are expanded percentile intervals of {options.n_bootstrap:,} bootstrap "
-            f"samples over {' and '.join(f'{level}s' for level in evaluation.provenance.levels)}."
+            f" They are also made for the participants of each condition ({options.by}) by "
+            "themselves, and models, and differences of two models, are compared between "
+            "conditions."
         )
     return text
 
 
-def _crossed(evaluation: Evaluation) -> str:
-    options, data = evaluation.provenance.options, evaluation.data
+def _compared(options: EvaluationOptions, tests: str, be: str) -> str:
+    """Say that models are, or were, compared by some tests, and what becomes of the p-values."""
+    was = {"are": "is", "were": "was"}[be]
+    text = (
+        f"Models {be} compared with each other and with the lower noise ceiling by two-sided "
+        f"{tests} The false discovery rate {was} controlled by the Benjamini-Hochberg procedure, "
+        f"{_FAMILIES[options.family]}"
+    )
+    if options.planned:
+        named = ", ".join(" and ".join(pair) for pair in options.planned)
+        text += f"; comparisons planned before ({named}) are a family of their own"
+    return f"{text}. Effect sizes are rank-biserial correlations across participants."
+
+
+def _signed_rank(options: EvaluationOptions, units: str) -> str:
+    return (
+        f"Wilcoxon signed-rank tests across {units} ({_ZEROS[options.zero_method]}; p-values "
+        f"{_METHODS[options.test_method]})."
+    )
+
+
+def _resampled(n_bootstrap: int, levels: str) -> str:
+    return (
+        f" Intervals are expanded percentile intervals of {n_bootstrap:,} bootstrap samples over "
+        f"{levels}."
+    )
+
+
+def _student(options: EvaluationOptions) -> str:
     if options.population == POPULATIONS[1]:
-        text = (
+        return (
             "Student's tests across participants, which take the sentences as they are and "
             "speak of these only."
         )
-    else:
-        text = (
-            "Student's tests that take both participants and sentences as samples: the variance "
-            "of a mean is the sum of the parts due to participants, to sentence pairs and to the "
-            "rest, estimated without bias for the choices at hand, with Satterthwaite's degrees of "
-            "freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)."
-        )
+    return (
+        "Student's tests that take both participants and sentences as samples: the variance "
+        "of a mean is the sum of the parts due to participants, to sentence pairs and to the "
+        "rest, estimated without bias for the choices at hand, with Satterthwaite's degrees of "
+        "freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)."
+    )
+
+
+def _crossed(evaluation: Evaluation) -> str:
+    options, data = evaluation.provenance.options, evaluation.data
+    text = _student(options)
+    if options.population == POPULATIONS[0]:
         if data.n_items < data.n_pairs:
             text = text.replace("sentence pairs", "items") + (
                 f" Pairs that were made of one another are one item, by the column 'item': "
@@ -260,9 +331,19 @@ def _crossed(evaluation: Evaluation) -> str:
                 " No column 'item' says which pairs were made of one another: each was taken as "
                 "drawn by itself."
             )
+    return f"{text} {_equivalence(options)}"
+
+
+_BENT = (
+    "Signed-rank cosines enter by their derivatives with respect to each choice (the infinitesimal "
+    "jackknife). "
+)
+
+
+def _equivalence(options: EvaluationOptions) -> str:
+    bent = "" if all(MEASURES[name].mean_of_trials for name in options.measures) else _BENT
     return (
-        f"{text} Signed-rank cosines enter by their derivatives with respect to each choice (the "
-        "infinitesimal jackknife). Intervals and p-values are of the same distribution, those of "
+        f"{bent}Intervals and p-values are of the same distribution, those of "
         "values and ceilings on Fisher's scale, where chance is 0 and perfection infinite. Two "
         "models are called equivalent if two one-sided tests show their difference to be "
         f"smaller than {options.margin:g} of the way from chance to the lower noise ceiling."

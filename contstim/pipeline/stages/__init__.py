@@ -343,6 +343,17 @@ class Stage(ABC):
         """Return whether the plan has the stage."""
         return self.options is None or plan.get(self.options) is not None
 
+    def words(self, plan: StudyPlan) -> str:
+        """Return what the plan has done by the stage, in whole sentences; nothing if it adds none.
+
+        Every number is of the plan, or what it leaves to its default.
+        """
+        return ""
+
+    def rows(self, plan: StudyPlan) -> int:
+        """Return how many pairs or triplets the plan has the stage choose; 0 for none."""
+        return 0
+
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         """Return the stages, of the plan or not, whose results the stage is made from."""
         return ()
@@ -404,6 +415,19 @@ def notes_of(table: pd.DataFrame) -> dict[str, Any]:
 class _Score(Stage):
     name = "score"
     file = "scores.csv"
+
+    def words(self, plan: StudyPlan) -> str:
+        options, models = plan.sentences, ", ".join(plan.models)
+        source = options.file or (
+            f"the {len(options.listed)} listed" if options.listed else "contstim's own pool"
+        )
+        length = "" if options.words is None else f", of {options.words} words"
+        limit = "" if options.limit is None else f", the first {options.limit} of them"
+        further = f" Further models: {', '.join(plan.further)}." if plan.further else ""
+        return (
+            f"{len(plan.models)} models are compared: {models}.{further} Natural sentences are "
+            f"those of {source}{length}{limit}; every model scores each."
+        )
 
     def tasks(self, run: Run) -> list[Task]:
         models = [*run.models.values(), *run.further.values()]

@@ -53,11 +53,43 @@ class DesignOptions(StageOptions):
         return LAYOUTS[self.layout] if self.layout is not None else Layout(**self._numbers())
 
 
+# Which conditions are made of which stage's rows.
+_CONDITIONS: tuple[tuple[Stage, tuple[str, ...]], ...] = (
+    (NATURAL, CONDITIONS[:1]),
+    (SET, CONDITIONS[:1]),
+    (TRIPLETS_STAGE, CONDITIONS[1:4]),
+)
+
+
 class _Design(Stage):
     name = "design"
     file = "trials.csv"
     key = "design"
     options = DesignOptions
+
+    def words(self, plan: StudyPlan) -> str:
+        layout, trials = plan.table(DesignOptions).resolved(), self.trials(plan)
+        parts = [f"{n} of the condition {name!r}" for name, n in trials.items() if n]
+        common = plan.table(DesignOptions).common_words
+        words = f" Words that {common} does not list recur in no group." if common else ""
+        return (
+            f"{layout.groups * layout.participants} assignments in {layout.groups} groups are laid "
+            f"out, each of {sum(trials.values())} trials: {', '.join(parts)}. Every group sees "
+            "every condition of every model pair equally often, nobody sees a sentence twice, and "
+            f"order and sides are each participant's own (seed {plan.study.seed}).{words}"
+        )
+
+    @staticmethod
+    def trials(plan: StudyPlan) -> dict[str, int]:
+        """Return how many trials of each condition a participant answers."""
+        layout = plan.table(DesignOptions).resolved()
+        made = dict.fromkeys(layout.conditions, 0)
+        for stage, conditions in _CONDITIONS:
+            for condition in conditions:
+                if condition in made:
+                    made[condition] += stage.rows(plan)
+        each = {condition: n // layout.groups for condition, n in made.items()}
+        return {**each, "random_natural": layout.random_natural, "catch": layout.catch}
 
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         return NATURAL, SET, TRIPLETS_STAGE

@@ -35,11 +35,34 @@ class NaturalOptions(NaturalSelection):
         check_constraints(self.constraints)
 
 
+def rules_kept(distinct_words: bool, constraints: Collection[str]) -> str:
+    """Say what the sentences of a selection must keep."""
+    distinct = "No content word comes twice in a sentence." if distinct_words else ""
+    rules = f"Constraints: {', '.join(constraints)}." if constraints else ""
+    return " ".join(filter(None, (distinct, rules)))
+
+
 class _Natural(Stage):
     name = "natural"
     file = "natural_pairs.csv"
     key = "natural"
     options = NaturalOptions
+
+    def rows(self, plan: StudyPlan) -> int:
+        options = plan.get(NaturalOptions)
+        return 0 if options is None else options.per_pair * len(plan.pairs())
+
+    def words(self, plan: StudyPlan) -> str:
+        options = plan.table(NaturalOptions)
+        below = options.reject_below
+        rejects = "" if below is None else f" (below {below:g})"
+        return (
+            f"Of natural sentences {options.per_pair} pairs are chosen for each two of the models, "
+            f"{self.rows(plan)} in all, the best by the criterion {options.criterion!r}: each "
+            "sentence of a pair is accepted by one model (fractional rank of at least "
+            f"{options.accept_from:g} among the sentences) and rejected by the other{rejects}. "
+            f"{rules_kept(options.distinct_words, options.constraints)}"
+        ).rstrip()
 
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         return (SCORE,)

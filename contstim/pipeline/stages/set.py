@@ -11,6 +11,7 @@ from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
+from contstim.pipeline.stages.natural import rules_kept
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task
@@ -52,6 +53,22 @@ class _Set(Stage):
     file = "set_pairs.csv"
     key = "set"
     options = SetOptions
+
+    def rows(self, plan: StudyPlan) -> int:
+        options = plan.get(SetOptions)
+        return 0 if options is None else options.n
+
+    def words(self, plan: StudyPlan) -> str:
+        options = plan.table(SetOptions)
+        candidates = ", those of the triplets among them" if options.synthetic else ""
+        margin = f", with a margin of {options.margin:g} in rank" if options.margin else ""
+        return (
+            f"{options.n} pairs{candidates} are chosen for all models at once by the criterion "
+            f"{options.criterion!r}{margin}, so that the two models that are told apart least are "
+            f"told apart as well as can be; a sentence is used {options.uses} time"
+            f"{'s' * (options.uses != 1)} at most. "
+            f"{rules_kept(options.distinct_words, options.constraints)}"
+        ).rstrip()
 
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         options = plan.get(SetOptions)

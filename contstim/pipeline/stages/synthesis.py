@@ -40,6 +40,37 @@ class SynthesisStage(Stage):
         """Return the options of the table, the strategy's own among them."""
         return SynthesisOptions.read(table, self.key or self.name)
 
+    def words(self, plan: StudyPlan) -> str:
+        """Say how sentences are written."""
+        options = plan.table(SynthesisOptions)
+        named = {
+            "reject": options.reject,
+            "accept": options.accept,
+            "reference": () if options.reference is None else (options.reference,),
+            "pairs": [" against ".join(pair) for pair in options.pairs],
+        }
+        of_target = "".join(f"; {name} {', '.join(v)}" for name, v in named.items() if v)
+        starts = "as many as there are" if options.per_pair is None else f"{options.per_pair} each"
+        strategy = options.strategy or "beam where all models are n-grams, else bounded"
+        given = ", ".join(f"{name} {value}" for name, value in options.of_strategy.items())
+        limits = {
+            "scores that models keep": ", ".join(options.floors),
+            "words that may change, at most": options.most_changes,
+            "positions that stay (from 0)": ", ".join(map(str, options.fixed)),
+            "positions that must change": ", ".join(map(str, options.changed)),
+            "what a word shares with the one that it replaces": options.alike,
+        }
+        limited = "; ".join(f"{name}: {value}" for name, value in limits.items() if value)
+        return (
+            f"Synthetic sentences are written for the target {options.target!r}{of_target}: the "
+            "log-probability under rejecting models is lowered, "
+            f"while under accepting ones it falls by no more than {options.margin:g} nats. They "
+            f"start from natural sentences ({options.starts}, {starts}), by the strategy "
+            f"{strategy}{f' ({given})' if given else ''}. A word is in no more than "
+            f"{options.most_use:g} of a pair's sentences, unless natural ones have it more often."
+            f"{f' Limits: {limited}.' if limited else ''}"
+        )
+
     def of(self, run: Run) -> Syntheses:
         """Return the syntheses of a run, and what is known of them."""
         syntheses = run.known.get(SYNTHESIS.name)

@@ -57,6 +57,25 @@ class _Triplets(Stage):
     key = "triplets"
     options = TripletOptions
 
+    def rows(self, plan: StudyPlan) -> int:
+        options = plan.get(TripletOptions)
+        synthesis = plan.get(SynthesisOptions)
+        pairs = (synthesis.pairs if synthesis is not None else ()) or plan.pairs()
+        return 0 if options is None else options.per_pair * len(pairs)
+
+    def words(self, plan: StudyPlan) -> str:
+        options = plan.table(TripletOptions)
+        limit = ""
+        if options.most_use < 1:
+            limit = f" No word is in more than {options.most_use:g} of a pair's sentences."
+        apart = " No two share a sentence." if options.apart else ""
+        return (
+            f"{options.per_pair} triplets of each pair of models are chosen, {self.rows(plan)} in "
+            f"all, by the objective {options.objective!r}, as many from each of {options.strata} "
+            f"strata of each model's log-probabilities of the natural sentences (of all "
+            f"{options.reference}).{limit}{apart}"
+        )
+
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         options = plan.get(TripletOptions)
         by_sentences = options is not None and options.reference == "sentences"

@@ -22,6 +22,9 @@ class _Pool(SynthesisStage):
     key = None
     options = None
 
+    def words(self, plan: StudyPlan) -> str:
+        return ""  # the syntheses say it
+
     def is_in(self, plan: StudyPlan) -> bool:
         options = plan.get(SynthesisOptions)
         return options is not None and options.is_pooled

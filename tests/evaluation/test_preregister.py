@@ -1,0 +1,170 @@
+"""The plan of a fixed study in words, by `contstim preregister`, and where data depart from it."""
+
+import pandas as pd
+from scipy.stats import norm
+
+from contstim.cli import main
+from contstim.evaluation import evaluate
+from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.preregister import PlannedDesign, study_paragraphs
+from contstim.evaluation.sample import Sample
+
+ANALYSIS = """\
+measures = ["accuracy"]
+population = "these sentences"
+margin = 0.2
+contrasts = "targeted"
+planned = [["one", "two"]]
+headline = "hard"
+
+[[analyses]]
+name = "hard"
+conditions = ["hard"]
+target = "either"
+
+[exclusions]
+min_catch_correct = 0.75
+min_rt_ms = 250
+min_trials = 6
+
+[sample]
+participants = 30
+minutes = 12
+pay = 9
+currency = "EUR"
+fee = 0.5
+"""
+
+
+def trials(people=6, pairs=8):
+    """Return trials in two groups with pairs of their own, two pairs an item, two catch trials."""
+    rows = []
+    for who in range(people):
+        for k in range(pairs + 2):
+            pair = 100 * (who % 2) + k
+            models = ("one", "two") if k < pairs else (None, None)
+            condition = "catch" if k >= pairs else ("easy", "hard")[k % 2]
+            texts = f"Good {pair}.", f"Bad {pair}."
+            rows.append((who + 1, who % 2 + 1, k + 1, condition, *texts, *models, pair // 2))
+    columns = ["participant", "group", "trial", "condition", "sentence_1", "sentence_2"]
+    return pd.DataFrame(rows, columns=[*columns, "model_1", "model_2", "item"])
+
+
+def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
+    plan, table = tmp_path / "plan.toml", tmp_path / "trials.csv"
+    plan.write_text(ANALYSIS)
+    trials().to_csv(table, index=False)
+    assert main(["preregister", str(plan), "--trials", str(table)]) == 0
+    text = capsys.readouterr().out
+    for stated in (
+        "# Fixed study\n",
+        "The table of trials has 6 assignments in 2 groups. Each participant answers 10 trials: ",
+        "2 of the condition 'catch', 4 of the condition 'easy', 4 of the condition 'hard'.",
+        "The 8 pairs that compare models are of 4 items. The pairs were made for 2 models: one,",
+        "30 participants take part, in 2 groups with pairs of their own.",
+        "Trials answered in less than 250 ms are left out. Participants with less than 0.75 of",
+        "fewer than 6 trials",
+        "hard: a model on the trials made to target it, of the conditions hard. The main result is",
+        "Student's tests across participants, which take the sentences as they are",
+        "smaller than 0.2 of the way from chance",
+        "comparisons planned before (one and two) are a family of their own",
+        "Only models that trials pit against each other are compared.",
+        "With 30 participants in 2 groups with pairs of their own, 8 pairs of 4 items each",
+        # 30 people, 12 minutes, 9 EUR an hour: 1.80 each, 54 together, half as much again.
+        "A session takes about 12 minutes, and all 30 together 6 hours. At 9.00 EUR an hour a "
+        "participant is paid 1.80 EUR, and all together 54.00 EUR; with the recruiter's fee of "
+        "0.5 of that, 81.00 EUR.",
+        "- plan.toml: SHA-256 ",
+        "- trials.csv: SHA-256 ",
+    ):
+        assert stated in text
+    assert "Signed-rank" not in text
+
+
+def test_a_plan_of_stages_says_what_its_run_makes(tmp_path, capsys):
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'models = ["contstim:unigram", "contstim:bigram", "contstim:trigram"]\n'
+        '[study]\nname = "three"\nseed = 5\n[sentences]\nwords = "6-9"\nlimit = 200\n'
+        "[natural]\nper_pair = 4\n[design]\ngroups = 2\nparticipants = 3\ncatch = 2\n"
+        "random_natural = 1\n"
+    )
+    assert main(["preregister", str(study)]) == 0
+    text = capsys.readouterr().out
+    for stated in (
+        "# three\n",
+        "3 models are compared: contstim:unigram, contstim:bigram, contstim:trigram.",
+        "contstim's own pool, of 6-9 words, the first 200 of them",
+        "4 pairs are chosen for each two of the models, 12 in all",
+        "6 assignments in 2 groups are laid out, each of 9 trials: 6 of the condition "
+        "'natural_controversial', 1 of the condition 'random_natural', 2 of the condition 'catch'.",
+        "(seed 5)",
+        "6 participants take part",
+        "7 pairs each",
+        "among 3 comparisons",
+        "A session takes about 1.2 minutes, 9 trials of 8 seconds",
+    ):
+        assert stated in text
+    assert main(["run", str(study)]) == 0
+    capsys.readouterr()
+    made = pd.read_csv(tmp_path / "runs" / "three" / "trials.csv")
+    counts = made[made["participant"] == 1]["condition"].value_counts().to_dict()
+    assert counts == {"natural_controversial": 6, "catch": 2, "random_natural": 1}
+    assert made["participant"].nunique() == 6
+
+
+def test_plans_that_contradict_each_other_are_refused(tmp_path, capsys):
+    for name in ("a.toml", "b.toml"):
+        (tmp_path / name).write_text("margin = 0.1\n")
+    paths = [str(tmp_path / name) for name in ("a.toml", "b.toml")]
+    assert main(["preregister", *paths]) == 2
+    assert capsys.readouterr().err == (
+        f"contstim: {paths[0]} and {paths[1]} are both plans of an analysis; give one\n"
+    )
+
+
+def test_signed_rank_plans_and_samples_alone():
+    options = EvaluationOptions(
+        inference="signed-rank",
+        sample=Sample(participants=24, groups=2, trials_each=12, per_item=3, seconds=10),
+    )
+    paragraphs = study_paragraphs(options)
+    assert paragraphs["Design"] == "Each participant judges 12 pairs of sentences, of 4 items."
+    assert "or across participants where there are fewer than 6 groups" in paragraphs["Analysis"]
+    assert "1,000 bootstrap samples over groups, or over" in paragraphs["Analysis"]
+    assert paragraphs["Power"] == "The power of signed-rank tests is not worked out."
+    # 24 people, 12 trials of 10 seconds.
+    assert paragraphs["Costs"] == (
+        "A session takes about 2 minutes, 12 trials of 10 seconds, and all 24 together 0.8 hours."
+    )
+    assert study_paragraphs(EvaluationOptions()).keys() == {"Exclusions", "Analysis"}
+
+
+def test_the_power_stated_is_that_of_the_design():
+    # One group and no item of several pairs. Two models that disagree on every pair differ by 2 a -
+    # 1 in accuracy where people follow one on a share a of pairs: at least sqrt(1 / choices) apart
+    # by binomial error alone, as if there were neither people nor items.
+    design = PlannedDesign(20, 1, 40, 40, 40, 2)
+    text = study_paragraphs(EvaluationOptions(), design)["Power"]
+    stated = float(text.split("a difference of accuracy of ")[1].split()[0])
+    least = (norm.ppf(0.975) + norm.ppf(0.8)) / (20 * 40) ** 0.5
+    assert least < stated < 4 * least
+
+
+def test_data_that_are_not_as_planned_are_departures(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text("[sample]\nparticipants = 7\ngroups = 2\ntrials_each = 8\n")
+    choices = trials().assign(rating=-1.5, rt_ms=900.0)
+    gone = choices[(choices["participant"] != 1) | (choices["trial"] > 1)]
+    assert evaluate(choices, plan=plan).provenance.departures == (
+        "The data have 6 participants; the plan has 7.",
+    )
+    plan.write_text("[sample]\nparticipants = 6\ngroups = 3\ntrials_each = 8\n")
+    assert evaluate(gone, plan=plan).provenance.departures == (
+        "The data have 2 groups; the plan has 3.",
+        "1 of 6 participants judged fewer than 8 pairs; the plan has 8 each.",
+    )
+    plan.write_text("[sample]\nparticipants = 6\ntrials_each = 7\n")
+    assert evaluate(gone, plan=plan).provenance.departures == (
+        "5 of 6 participants judged more than 7 pairs; the plan has 7 each.",
+    )
