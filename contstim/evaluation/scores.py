@@ -15,7 +15,7 @@ from contstim.evaluation.choices import CATCH, refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
-from contstim.models.scored import ADD_UP
+from contstim.models.scored import one_score_each
 from contstim.tables import KIND, SCORES, SPEC
 
 _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel
@@ -50,7 +50,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
         columns: dict[str, pd.Series] = {}
         for model, source in scores.items():
             if isinstance(source, pd.Series | Mapping):
-                columns[str(model)] = _one_score_each(pd.Series(source), str(model))
+                columns[str(model)] = one_score_each(pd.Series(source), f"model {str(model)!r}")
             else:
                 function = source.score if isinstance(source, SentenceModel) else source
                 values = np.asarray(function(wanted), dtype=float)
@@ -125,7 +125,7 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
             table = (
                 _wide(source)
                 if isinstance(source, pd.DataFrame)
-                else _one_score_each(pd.Series(source), model).to_frame(model)
+                else one_score_each(pd.Series(source), f"model {model!r}").to_frame(model)
             )
             scored &= _match(table, catch_sentences).notna().all(axis=1).to_numpy()
     lacking = {text for text, held in zip(catch_sentences, scored, strict=True) if not held}
@@ -249,7 +249,9 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
         bad = numbers.isna() & table["log_prob"].notna()
         refuse_rows(bad, "log_prob {value!r} is not a number ({rows})", table["log_prob"])
         blocks = numbers.set_axis(table["sentence"]).groupby(table["model"].to_numpy(), sort=False)
-        return pd.DataFrame({str(m): _one_score_each(block, str(m)) for m, block in blocks})
+        return pd.DataFrame(
+            {str(m): one_score_each(block, f"model {str(m)!r}") for m, block in blocks}
+        )
     if "sentence" in columns:
         table = table.set_index("sentence")
     elif not isinstance(table.index, pd.Index) or table.index.dtype.kind in "iuf":
@@ -266,18 +268,8 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
                 f"column {column!r} of the scores is not numeric; a wide table holds "
                 "'sentence' and one column of log-probabilities a model"
             )
-        columns_of_scores[str(column)] = _one_score_each(table[column], str(column))
+        columns_of_scores[str(column)] = one_score_each(table[column], f"model {str(column)!r}")
     return pd.DataFrame(columns_of_scores)
-
-
-def _one_score_each(series: pd.Series, model: str) -> pd.Series:
-    frame = pd.DataFrame({"sentence": series.index, "score": series.to_numpy(dtype=float)})
-    frame = frame.drop_duplicates()
-    twice = frame.duplicated("sentence")
-    if twice.any():
-        text = frame.loc[twice, "sentence"].iloc[0]
-        raise InputError(f"model {model!r} has two scores for {text!r}; keep one, {ADD_UP}")
-    return frame.set_index("sentence")["score"]
 
 
 def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:

@@ -39,8 +39,6 @@ _ROWS = ("sentences", "words")
 # Columns that say where in its sentence a word or token stands.
 _PLACES = ("position", "token_id", "word_id")
 _SHOWN = 3
-#: What helps where a table has several numbers of a sentence.
-ADD_UP = "or, if a row is a word, have them added up: as a model, 'table:FILE?rows=words'"
 # Columns of a table of scores that hold no score.
 _COUNTS = ("n_tokens", "n_words", "stderr")
 
@@ -166,6 +164,24 @@ def name_in_table(spec: str) -> str:
     return ""
 
 
+def one_score_each(scores: pd.Series, whose: str) -> pd.Series:
+    """Return scores by sentence, which are the index, without those that come again.
+
+    Raises
+    ------
+    InputError
+        If a sentence has two scores; the message begins with `whose` they are.
+    """
+    rows = pd.DataFrame({"sentence": scores.index, "score": scores.to_numpy(np.float64)})
+    once = rows.drop_duplicates().set_index("sentence")["score"]
+    if not once.index.is_unique:
+        raise InputError(
+            f"{whose} has two scores of {once.index[once.index.duplicated()][0]!r}; keep one, or, "
+            "if a row is a word, have them added up: as a model, 'table:FILE?rows=words'"
+        )
+    return once
+
+
 def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     """Return the scores that a spec names, by sentence."""
     where = spec.location
@@ -203,14 +219,7 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
             f"column {name!r} of {where} holds no number for {text!r}; fill or remove it"
         )
     tidy = table["sentence"].astype(str).str.split().str.join(" ")
-    column = pd.Series(scores.to_numpy(), index=tidy.to_numpy())
-    column = column[
-        ~pd.DataFrame({"s": column.index, "v": column.to_numpy()}).duplicated().to_numpy()
-    ]
-    if not column.index.is_unique:
-        twice = column.index[column.index.duplicated()][0]
-        raise InputError(f"{where} has two scores of {twice!r}; keep one, {ADD_UP}")
-    return column
+    return one_score_each(scores.set_axis(tidy), where)
 
 
 def _with_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.scored import ADD_UP
+from contstim.models.scored import one_score_each
 from contstim.tables import MISSING, TRIPLETS, read_table
 
 _LONG = ("sentence", "model", "log_prob")
@@ -89,16 +89,9 @@ def _by_sentence(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
 
 def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     _refuse_text(table[["log_prob"]], path)
-    repeated = table.duplicated(["sentence", "model"])
-    if repeated.any():
-        row = table[repeated].iloc[0]
-        raise InputError(
-            f"{path} has two scores of {row['sentence']!r} under {row['model']!r}; keep one, "
-            f"{ADD_UP}"
-        )
     columns = {
-        model: of_model.set_index("sentence")["log_prob"].astype(np.float64)
-        for model, of_model in table.groupby("model", sort=False)
+        model: one_score_each(rows.set_index("sentence")["log_prob"], f"model {model!r} of {path}")
+        for model, rows in table.groupby("model", sort=False)
     }
     wide = pd.DataFrame(columns).reindex(table["sentence"].unique())
     return wide.rename_axis(index="sentence", columns=None)

@@ -206,7 +206,7 @@ def test_scores_in_every_shape_give_the_same(make_study):
     ("change", "message"),
     [
         (lambda w: w.iloc[1:], "model 'a' has no score for 1 of 40 sentences, for example"),
-        (lambda w: pd.concat([w, w.iloc[:1].assign(a=0.0)]), "model 'a' has two scores for"),
+        (lambda w: pd.concat([w, w.iloc[:1].assign(a=0.0)]), "model 'a' has two scores of"),
         (lambda w: w.assign(a=np.inf), "an infinite score"),
         (lambda w: w.assign(a="x"), "column 'a' of the scores is not numeric"),
         (lambda w: w[["sentence"]], "has no model column"),

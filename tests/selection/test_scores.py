@@ -46,6 +46,12 @@ def test_long_table(tmp_path):
     assert np.isnan(table.loc["null", "m2"])
 
 
+def test_rows_that_come_again_count_once(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("sentence,model,log_prob\na,m1,-1\na,m2,-2\nb,m1,-3\nb,m2,-4\na,m1,-1\n")
+    assert read_scores(path).to_numpy().tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
+
+
 def test_arrays(tmp_path):
     path = tmp_path / "scores.npz"
     np.savez(path, m1=np.array([-1.0, -2.0]), m2=np.array([-3, -4]))
@@ -69,8 +75,8 @@ def test_arrays(tmp_path):
         ),
         (
             "sentence,model,log_prob\na,m,1\na,m,2\n",
-            "{} has two scores of 'a' under 'm'; keep one, or, if a row is a word, have them added "
-            "up: as a model, 'table:FILE?rows=words'",
+            "model 'm' of {} has two scores of 'a'; keep one, or, if a row is a word, have them "
+            "added up: as a model, 'table:FILE?rows=words'",
         ),
         ("", "{} is empty; give a table with a header and rows"),
     ],
