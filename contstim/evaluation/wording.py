@@ -254,8 +254,9 @@ def planned_analyses(options: EvaluationOptions) -> str:
         trials = _TRIALS_OF_TARGET.get(analysis.target, "every model on the trials")
         if analysis.conditions:
             trials += f", of the conditions {', '.join(analysis.conditions)}"
-        if analysis.people:
-            trials += f", by participants of {options.by} {', '.join(analysis.people)}"
+        for column in dict.fromkeys(column for column, _ in analysis.where):
+            levels = [level for name, level in analysis.where if name == column]
+            trials += f", of {column} {' or '.join(levels)}"
         parts.append(f"{analysis.name}: {trials}")
     if not parts:
         parts = [
@@ -268,9 +269,8 @@ def planned_analyses(options: EvaluationOptions) -> str:
         text += f" The main result is that of {options.headline}."
     if options.by:
         text += (
-            f" They are also made for the participants of each condition ({options.by}) by "
-            "themselves, and models, and differences of two models, are compared between "
-            "conditions."
+            f" They are also made by {' and '.join(options.by)}, and models, and differences of "
+            "two models, are compared between conditions."
         )
     return text
 

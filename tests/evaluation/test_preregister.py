@@ -8,6 +8,7 @@ from contstim.evaluation import evaluate
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.preregister import PlannedDesign, study_paragraphs
 from contstim.evaluation.sample import Sample
+from contstim.evaluation.trials import Analysis
 
 ANALYSIS = """\
 measures = ["accuracy"]
@@ -138,6 +139,15 @@ def test_signed_rank_plans_and_samples_alone():
         "A session takes about 2 minutes, 12 trials of 10 seconds, and all 24 together 0.8 hours."
     )
     assert study_paragraphs(EvaluationOptions()).keys() == {"Exclusions", "Analysis"}
+
+
+def test_columns_that_analyses_go_by_are_named():
+    where = ("language", "de"), ("language", "en"), ("frequency", "high")
+    analyses = (Analysis("some", ("hard",), where=where),)
+    options = EvaluationOptions(by=("language", "frequency"), analyses=analyses)
+    text = study_paragraphs(options)["Analysis"]
+    assert "of the conditions hard, of language de or en, of frequency high." in text
+    assert "They are also made by language and frequency, and models, and differences" in text
 
 
 def test_the_power_stated_is_that_of_the_design():
