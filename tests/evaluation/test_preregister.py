@@ -1,13 +1,14 @@
 """The plan of a fixed study in words, by `contstim preregister`, and where data depart from it."""
 
 import pandas as pd
-from scipy.stats import norm
 
 from contstim.cli import main
 from contstim.evaluation import evaluate
 from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.planning import power
 from contstim.evaluation.preregister import PlannedDesign, study_paragraphs
 from contstim.evaluation.sample import Sample
+from contstim.evaluation.studies import FITTED, StatedStudies
 from contstim.evaluation.trials import Analysis
 
 ANALYSIS = """\
@@ -65,7 +66,8 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
         "30 participants take part, in 2 groups with pairs of their own.",
         "Trials answered in less than 250 ms are left out. Participants with less than 0.75 of",
         "fewer than 6 trials",
-        "hard: a model on the trials made to target it, of the conditions hard. The main result is",
+        "hard: a model on the trials made to target it, of the conditions hard. The main "
+        "result is that of hard.",
         "Student's tests across participants, which take the sentences as they are",
         "smaller than 0.2 of the way from chance",
         "comparisons planned before (one and two) are a family of their own",
@@ -151,14 +153,15 @@ def test_columns_that_analyses_go_by_are_named():
 
 
 def test_the_power_stated_is_that_of_the_design():
-    # One group and no item of several pairs. Two models that disagree on every pair differ by 2 a -
-    # 1 in accuracy where people follow one on a share a of pairs: at least sqrt(1 / choices) apart
-    # by binomial error alone, as if there were neither people nor items.
-    design = PlannedDesign(20, 1, 40, 40, 40, 2)
-    text = study_paragraphs(EvaluationOptions(), design)["Power"]
+    design = PlannedDesign(40, 2, 30, 10, 36, 2)
+    options = EvaluationOptions(sample=Sample(participants=24))
+    text = study_paragraphs(options, design)["Power"]
+    assert text.startswith(
+        "With 24 participants in 2 groups with pairs of their own, 30 pairs of 10 items each, of "
+    )
     stated = float(text.split("a difference of accuracy of ")[1].split()[0])
-    least = (norm.ppf(0.975) + norm.ppf(0.8)) / (20 * 40) ** 0.5
-    assert least < stated < 4 * least
+    table = power(StatedStudies(stated, FITTED, 3, ("accuracy",)), [12], [30], [2], 1000, seed=4)
+    assert table["low"].item() - 0.05 < 0.8 < table["high"].item() + 0.05
 
 
 def test_data_that_are_not_as_planned_are_departures(tmp_path):
