@@ -113,6 +113,7 @@ COMMANDS = {
     "preregister": ("adaptive.toml", ""),
     "run": ("small.toml", "--stage score --out new"),
     "evaluate": ("choices.csv", "--scores study_scores.csv --bootstrap 5 --out new"),
+    "report": ("results", "--figure new.svg"),
     "rescore": ("nbest.jsonl", "--model ngram:2.arpa?unknown=unk --bootstrap 5 --out new"),
 }
 #: Commands that work until they are stopped or for minutes, and what they print when they do.
@@ -246,6 +247,7 @@ def make_inputs(folder: Path) -> None:
     from tiny_transformers import save_checkpoint
 
     from contstim import load_model
+    from contstim.evaluation import evaluate
     from contstim.experiment.collected import read_collected
     from contstim.experiment.exporting import write_psychds
     from contstim.experiment.new import new_study
@@ -311,9 +313,9 @@ def make_inputs(folder: Path) -> None:
     sentences = pd.unique(pd.concat([trials["sentence_1"], trials["sentence_2"]])).tolist()
     model = load_model("contstim:bigram?unknown=unk")
     values = model.score(sentences)
-    pd.DataFrame({"sentence": sentences, "m1": values, "m2": values[::-1]}).to_csv(
-        folder / "study_scores.csv", index=False
-    )
+    scores = pd.DataFrame({"sentence": sentences, "m1": values, "m2": values[::-1]})
+    scores.to_csv(folder / "study_scores.csv", index=False)
+    evaluate(collected.choices, scores, n_bootstrap=0).write_tables(folder / "results")
     consent = {"version": study.consent.version, "sha256": study.consent_sha256}
     consent |= {"given": True, "at": "2026-11-21T11:58:00.000Z"}
     head = {"session": "s" * 32, "group": study.design.groups[4], "assignment": 4}

@@ -37,6 +37,7 @@ COMMANDS = {
     "watch": "say which model is best by now, and whether a study may stop",
     "run": "run a study plan, from models to trials",
     "evaluate": "find out from people's choices which model was right",
+    "report": "draw an evaluation's figure for a paper",
     "rescore": "choose among a recogniser's or translator's hypotheses with models",
 }
 

@@ -315,3 +315,9 @@ def tell_model(model: SentenceModel) -> None:
 def tell(line: object) -> None:
     """Print a line for people, on standard error: standard output is for tables."""
     print(line, file=sys.stderr, flush=True)
+
+
+def check_figure(path: Path | None) -> None:
+    """Refuse a figure's file, if there is one, that ends otherwise than figures do."""
+    if path is not None and path.suffix not in (".svg", ".pdf", ".png"):
+        raise InputError(f"--figure {path} does not end in .svg, .pdf or .png; choose one of these")

@@ -39,6 +39,7 @@ from contstim.cli.common import (
     add_decisions,
     add_people,
     approved,
+    check_figure,
     people_of,
     small_share,
     tell,
@@ -283,7 +284,7 @@ def _recovery(args: argparse.Namespace) -> int:
         designs[name] = read_table(path, cells="text")
     if args.random:
         designs["random"] = args.random
-    _check_figure(args)
+    check_figure(args.figure)
     chosen = {
         "n_participants": args.participants,
         "trials_each": args.trials_each,
@@ -305,13 +306,6 @@ def _recovery(args: argparse.Namespace) -> int:
         save_figure(axes[0], args.figure)
     tell(recovered)
     return 0
-
-
-def _check_figure(args: argparse.Namespace) -> None:
-    if args.figure is not None and args.figure.suffix not in (".svg", ".pdf", ".png"):
-        raise InputError(
-            f"--figure {args.figure} does not end in .svg, .pdf or .png; choose one of these"
-        )
 
 
 #: Options of `design power` that only some of its sources of studies have.
@@ -338,7 +332,7 @@ def _power(args: argparse.Namespace) -> int:
         if name not in _OF_SOURCE[source] and getattr(args, name) not in (None, []):
             option = "the table of trials" if name == "trials" else "--" + name.replace("_", "-")
             raise InputError(f"{option} has no effect with --{source}; leave it out")
-    _check_figure(args)
+    check_figure(args.figure)
     if source == "plan":
         return _power_of_plan(args)
     studies, groups, trials = _studies(args, source)

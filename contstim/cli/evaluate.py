@@ -161,7 +161,10 @@ def run(args: argparse.Namespace) -> int:
     for sentence in answer_sentences(result):
         print(sentence)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
-    print(result.models[columns].to_string(index=False, float_format="%.3f"))
+    if result.models.empty:
+        columns = ["analysis", "measure", "ceiling_lower", "ceiling_upper"]
+    table = result.details.ceilings if result.models.empty else result.models
+    print(table[columns].to_string(index=False, float_format="%.3f"))
     print(f"\n{folder / 'report.html'}")
     return 0
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _MOST_NAMED = 3
 # Nobody runs a study of more people or pairs.
 _MOST_WANTED = 100_000
+# Of one figure: analyses, and rows of them for all models together.
+_MOST_TOGETHER, _MOST_LANES = 6, 45
+# Analyses that no figure puts beside others: of pairs that compare no models, and of trials that
+# are not the same for every model.
+_APART = ("catch", "fillers", "targeted")
 _TEST_NAMES = {"crossed": "test over people and sentences"}
 
 
@@ -26,17 +31,21 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
 
     Of the first analysis and measure in the tables; three sentences, fewer where there is nothing
     to say. A model is called the best only if it is shown to be better than chance and than every
-    other model.
+    other model. Without a model's value the first sentence says so.
     """
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:
-        return []
+        return _without_models(evaluation)
     rows = of_same(models, models.iloc[0]).sort_values("value", ascending=False, kind="stable")
     pairs = of_same(evaluation.comparisons, rows.iloc[0])
     leaders = _leading(rows)
     sentences = [_headline(rows, leaders, pairs)]
     outside = pairs[~(pairs["model_1"].isin(leaders) & pairs["model_2"].isin(leaders))]
-    against = _of_each(leaders, lambda model: _against_others(_seen_by(model, outside)))
+    seen = {model: _seen_by(model, outside) for model in leaders}
+    against = _of_each(leaders, lambda model: _against_others(seen[model]))
+    if not against.startswith(("it ", "each ")):  # what is the same for all is said once
+        brief = _of_each(leaders, lambda model: _against_others(seen[model], brief=True))
+        against = brief if brief.startswith("each ") else against
     if against:
         sentences.append(f"At a false discovery rate of {ALPHA:g} {against}.")
     elif len(outside):
@@ -83,6 +92,24 @@ def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> lis
     ]
 
 
+def analyses_together(models: pd.DataFrame) -> list[str]:
+    """Return the analyses that one figure shows: the first, and its parts if they are few.
+
+    These are those by levels of factors, without their combinations if there are many, or else the
+    conditions of pairs on which every model is evaluated.
+    """
+    analyses = dict.fromkeys(models.loc[models["value"].notna(), "analysis"].astype("str"))
+    first, *rest = analyses
+    by = [name for name in rest if name.startswith(f"{first}, ")]
+    single = [name for name in by if ", " not in name.removeprefix(f"{first}, ")]
+    of_pairs = [n for n in rest if n not in _APART and "/" not in n and ", " not in n]
+    for parts in (by, single) if by else (of_pairs,):
+        rows = (1 + len(parts)) * models["model"].nunique()
+        if len(parts) < _MOST_TOGETHER and rows <= _MOST_LANES:
+            return [first, *parts]
+    return [first]
+
+
 def of_same(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
     """Return the rows of a table that are of the analysis and measure of a row."""
     return table[(table[["analysis", "measure"]] == row[["analysis", "measure"]]).all(axis=1)]
@@ -120,20 +147,53 @@ def _headline(rows: pd.DataFrame, leaders: list[str], pairs: pd.DataFrame) -> st
     if best["ci_low"] <= chance:
         if len(rows) == 1:
             return f"{names} is not shown to predict people better than chance ({measure} {value})."
+        worse = [str(name) for name in rows.loc[rows["ci_high"] < chance, "model"]]
+        below = ""
+        if worse:
+            which = _listed(worse) if len(worse) <= _MOST_NAMED else f"{len(worse)} models"
+            below = f"; {which} {'lies' if len(worse) == 1 else 'lie'} below chance"
         return (
             f"No model is shown to predict people better than chance ({chance:g}): the highest "
-            f"{measure} is {value}, of {names}."
+            f"{measure} is {value}, of {names}{below}."
         )
     if len(leaders) > 1:
         among = pairs[pairs["model_1"].isin(leaders) & pairs["model_2"].isin(leaders)]
         alike = len(among) > 0 and (among["verdict"] == "equivalent").all()
         so = "predict people equally well" if alike else "share the highest value"
-        return f"{names} {so} ({measure} {value})."
+        return f"Tied: {names} {so} ({measure} {value})."
     if len(rows) == 1:
-        return f"{names} is the only model ({measure} {value})."
+        return (
+            f"{names} predicts people better than chance ({measure} {value}); there is no other "
+            "model to compare it with."
+        )
     if (_seen_by(leaders[0], pairs)["verdict"] == "better than").sum() == len(rows) - 1:
         return f"{names} predicts people best ({measure} {value})."
     return f"Undecided: {names} has the highest {measure} ({value}), but is not shown to be best."
+
+
+def _without_models(evaluation: Evaluation) -> list[str]:
+    """Say that no model is judged, why, and what can be said all the same."""
+    notes = [text for text in dict.fromkeys(evaluation.models["note"]) if text]
+    if len(evaluation.models):
+        why = f" ({'; '.join(notes[:_MOST_NAMED])})" if notes else ""
+        return [f"No answer: no model has a value in any analysis{why}."]
+    sentences = ["No answer: no scores of models were given, so that none could be judged."]
+    ceilings = evaluation.details.ceilings
+    ceilings = ceilings[ceilings["ceiling_lower"].notna()]
+    if len(ceilings):
+        first = ceilings.iloc[0]
+        bounds = bounds_text(first["ceiling_lower"], first["ceiling_upper"])
+        sentences.append(
+            f"The best possible model of these people would reach {bounds} "
+            f"({str(first['measure']).replace('_', ' ')}, noise ceiling)."
+        )
+    return sentences
+
+
+def bounds_text(lower: float, upper: float) -> str:
+    """Write a noise ceiling, as one number where its bounds coincide."""
+    low, up = f"{lower:.3f}", f"{upper:.3f}"
+    return low if low == up else f"{low} to {up}"
 
 
 def _seen_by(model: str, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -167,14 +227,18 @@ def _of_each(models: list[str], predicate: Callable[[str], str]) -> str:
     return "; ".join(f"{model} {text}" for model, text in texts.items() if text)
 
 
-def _against_others(pairs: pd.DataFrame) -> str:
-    """Say how a model compares with each other one, and what would decide; see `_seen_by`."""
+def _against_others(pairs: pd.DataFrame, *, brief: bool = False) -> str:
+    """Say how a model compares with each other one, and what would decide; see `_seen_by`.
+
+    In `brief` without distances.
+    """
     if (pairs["verdict"] == "not tested against").all():
         return ""
     parts = []
     better = pairs[pairs["verdict"] == "better than"]
     if len(better) == len(pairs) == 1:
-        parts = [f"better than {_distant(better.iloc[0])}"]
+        other = better.iloc[0]
+        parts = [f"better than {other['other'] if brief else _distant(other)}"]
     elif len(better):
         share = f"{len(better)} of" if len(better) < len(pairs) else "all"
         parts = [f"better than {share} {len(pairs)} other models"]
@@ -183,12 +247,12 @@ def _against_others(pairs: pd.DataFrame) -> str:
         if rows.empty:
             continue
         shown = rows.iloc[:_MOST_NAMED]
-        apart = words == "not told apart from"
+        apart = words == "not told apart from" and not brief
         named = [_distant(row) if apart else str(row["other"]) for _, row in shown.iterrows()]
         more = len(rows) - len(shown)
         parts.append(f"{words} {', '.join(named)}" + (f" and {more} more" if more else ""))
     undecided = pairs[pairs["verdict"] == "not told apart from"]
-    if len(undecided) and "more_people" in pairs:
+    if len(undecided) and "more_people" in pairs and not brief:
         parts[-1] += _what_decides(undecided.iloc[0], of_several=len(undecided) > 1)
     return f"is {'; '.join(parts)}"
 

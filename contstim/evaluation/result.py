@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -260,30 +261,21 @@ class Evaluation:
         return written
 
     def figure(
-        self, analysis: str | None = None, measure: str | None = None, ax: Axes | None = None
+        self,
+        analysis: str | Sequence[str] | None = None,
+        measure: str | None = None,
+        ax: Axes | None = None,
+        width: float | None = None,
     ) -> Axes | None:
-        """Draw one analysis by one measure, by default the first that has values.
+        """Draw one or several analyses by one measure, by default the first that has values.
 
         Returns
         -------
         Axes or None
-            See :func:`contstim.report.model_figure`, also for `ax`; None if no model has a value
-            there.
+            See :func:`contstim.report.model_figure`, also for `ax` and `width` (inches); None if
+            no model has a value there.
         """
-        from contstim.report.model_figure import model_figure  # figures take a second to load
-
-        rows = self.models[self.models["value"].notna()]
-        for column, wanted in (("analysis", analysis), ("measure", measure)):
-            rows = rows if wanted is None else rows[rows[column] == wanted]
-        if rows.empty:
-            return None
-        first = rows.iloc[0]
-        unit = self.details.groups if first["unit"] == "group" else self.details.participants
-        models, comparisons = of_same(self.models, first), of_same(self.comparisons, first)
-        people, kind = of_same(unit, first), MEASURES[first["measure"]]
-        return model_figure(
-            models, comparisons, people, ax=ax, label=kind.label, chance=kind.chance
-        )
+        return results_figure(self.tables(), analysis, measure, ax, width)
 
     def _repr_html_(self) -> str:
         """Return the answer, its figure and the values behind it, which notebooks show."""
@@ -308,3 +300,37 @@ class Evaluation:
         from contstim.evaluation.report import write_report  # figures take a second to load
 
         return write_report(self, folder)
+
+
+def results_figure(
+    tables: Mapping[str, pd.DataFrame],
+    analysis: str | Sequence[str] | None = None,
+    measure: str | None = None,
+    ax: Axes | None = None,
+    width: float | None = None,
+) -> Axes | None:
+    """Draw the tables `models`, `comparisons`, `participants` and `groups` of an evaluation.
+
+    The other parameters, and what is returned, are those of `Evaluation.figure`.
+    """
+    from contstim.report.model_figure import model_figure  # figures take a second to load
+
+    models = tables["models"]
+    rows = models[models["value"].notna()]
+    if measure is not None:
+        rows = rows[rows["measure"] == measure]
+    wanted = [analysis] if isinstance(analysis, str) else analysis
+    present = [str(name) for name in dict.fromkeys(rows["analysis"])]
+    names = present[:1] if wanted is None else [name for name in wanted if name in present]
+    if not names:
+        return None
+    first = rows[rows["analysis"] == names[0]].iloc[0]
+    units = tables["groups" if first["unit"] == "group" else "participants"]
+    models, comparisons, units = (
+        pd.concat([of_same(table, pd.Series({**first, "analysis": name})) for name in names])
+        for table in (models, tables["comparisons"], units)
+    )
+    kind = MEASURES[first["measure"]]
+    return model_figure(
+        *(models, comparisons, units), ax=ax, label=kind.label, chance=kind.chance, width=width
+    )

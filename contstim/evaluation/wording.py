@@ -95,9 +95,6 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
             f"{design} design, {name[0].lower()}{name[1:]}: {text}"
             for name, text in plan_paragraphs(options.adaptive).items()
         ]
-    if specs := evaluation.provenance.specs:
-        named = "; ".join(f"{name}, {spec}" for name, spec in specs.items())
-        paragraphs.append(f"The models, with their specs: {named}.")
     versions = ", ".join(
         f"{name} {number}" for name, number in evaluation.provenance.versions.items()
     )
@@ -155,19 +152,20 @@ def _analyses(evaluation: Evaluation) -> str:
     names = [*evaluation.models["analysis"], *evaluation.details.ceilings["analysis"]]
     factors = evaluation.data.factors
     by = [f", {column} {level}" for column in factors for level in factors[column].levels]
-    parts = []
+    parts: dict[str, list[str]] = {}
     for name in dict.fromkeys(str(n) for n in names):
         if any(level in name for level in by):
             continue
         target = given[name].target if name in given else name.rpartition("/")[2]
         trials = _TRIALS_OF_TARGET.get(target, "every model on the trials of that condition")
         text = _TRIALS_OF_NAME.get(name, trials)
-        parts.append(f"{name.replace('_', ' ')}: {text}")
-    text = "Analyses, by the trials they rest on. " + "; ".join(parts) + "."
+        parts.setdefault(text, []).append(name.replace("_", " "))
+    named = "; ".join(f"{', '.join(alike)}: {text}" for text, alike in parts.items())
+    text = f"Analyses, by the trials they rest on. {named}."
     if by:
-        named = [f"{column} ({', '.join(f.levels)})" for column, f in factors.items()]
+        columns = [f"{column} ({', '.join(f.levels)})" for column, f in factors.items()]
         text += (
-            f" Analyses were also made by {' and '.join(named)}, and "
+            f" Analyses were also made by {' and '.join(columns)}, and "
             "models, and differences of two models, were compared between conditions: "
             f"{', and '.join(dict.fromkeys(_NESTED[f.of_people] for f in factors.values()))}."
         )

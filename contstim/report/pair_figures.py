@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import UnknownNameError
-from contstim.report.style import PALETTE, colour, drawing_axes, legend_below, short
+from contstim.report.style import PALETTE, colour, drawing_axes, legend_below, short, short_names
 
 #: What the sentences of a triplet are drawn in.
 TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_2": PALETTE[1]}
@@ -174,7 +174,7 @@ def matrix_figure(
     (ax,) = drawing_axes([ax], side + 0.5, side)
     reach = max(middle, 1 - middle)
     image = ax.imshow(grid, cmap="PuOr", vmin=middle - reach, vmax=middle + reach)
-    names = [short(name, 22) for name in order]
+    names = short_names(order, 22)
     ax.set_xticks(range(len(order)), names, rotation=45, ha="right", rotation_mode="anchor")
     ax.set_yticks(range(len(order)), names)
     ax.set(xlabel=column.replace("_", " "), ylabel=row.replace("_", " "))
@@ -281,7 +281,7 @@ def recovery_figure(
         of_design = pairs[pairs["design"] == design]
         grid = _grid(of_design, "model_1", "model_2", "log_bayes_factor", models, symmetric=True)
         panel.imshow(grid, cmap="Blues", vmin=0, vmax=most)
-        names = [short(name, 16) for name in models]
+        names = short_names(models, 16)
         panel.set_xticks(range(len(models)), names, rotation=90)
         panel.set_yticks(range(len(models)), names if number == 0 else [""] * len(names))
         panel.set_title(f"{short(design, 24)}\nnats/1000 an answer", fontsize=7)

@@ -18,11 +18,14 @@ from contstim.files import replacing
 
 #: Okabe and Ito's colours, told apart by readers of every kind of colour vision.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: Inches: two columns of a journal, 180 mm, as wide as a page; and one, 90 mm, as a phone.
+PAGE_WIDTH, COLUMN_WIDTH = 180 / 25.4, 90 / 25.4
 _FONT = 8.0
 _SETTINGS: dict[Any, Any] = {
     "font.size": _FONT,
     "axes.titlesize": _FONT + 1,
     "svg.fonttype": "none",  # text stays text: searchable, and set in the reader's font
+    "pdf.fonttype": 42,  # and is embedded as journals ask
     "svg.hashsalt": "contstim",  # the same figure gives the same file
     "font.family": "sans-serif",
 }
@@ -149,3 +152,18 @@ def short(name: object, most: int = 32) -> str:
         return text
     half = (most - 1) // 2
     return f"{text[:half]}…{text[-half:]}"
+
+
+def short_names(names: Sequence[str], most: int = 32) -> list[str]:
+    """Shorten the names of a figure so that none is like another; see `short`.
+
+    Of names that would look alike, what they begin with in common is left out.
+    """
+    texts = [short(name, most) for name in names]
+    alike = [name for name, text in zip(names, texts, strict=True) if texts.count(text) > 1]
+    ends = zip(min(alike, default=""), max(alike, default=""), strict=False)
+    begin = next((place for place, (one, two) in enumerate(ends) if one != two), 0)
+    for place, name in enumerate(names):
+        if name in alike and begin:
+            texts[place] = short(f"\u2026{name[begin:]}", most)
+    return texts

@@ -81,7 +81,7 @@ def test_of_tied_winners_none_is_named_alone(study):
     choices, pair, right, wide = study
     wide["c"] = wide["a"] * 2
     sentences = answers_of(choices, noisy(right, pair, 0.9), wide[["a", "c", "b"]])
-    assert sentences[0].startswith("a and c predict people equally well (accuracy 0.")
+    assert sentences[0].startswith("Tied: a and c predict people equally well (accuracy 0.")
     assert "each is better than b (difference 0." in sentences[1]
     assert sentences[2].startswith("Each lies ")
 
@@ -97,3 +97,41 @@ def test_tied_winners_with_rivals_of_their_own_are_described_one_by_one(study):
     second = answer_sentences(replace(result, comparisons=own.reset_index()))[1]
     assert "a is better than b (difference 0." in second
     assert "; c is better than d (difference 0." in second
+
+
+def test_a_model_alone_is_not_called_best(study):
+    choices, pair, right, wide = study
+    first, *_ = answers_of(choices, noisy(right, pair, 0.9), wide[["a"]])
+    assert first.startswith("a predicts people better than chance (accuracy 0.")
+    assert first.endswith("; there is no other model to compare it with.")
+
+
+def test_of_models_that_are_not_above_chance_those_below_it_are_named(study):
+    choices, pair, right, wide = study
+    wide["b"] = 1 - wide["a"]
+    wide["a"] = 0.0  # no preference: chance, exactly
+    wide.loc[["First of 0 in 0", "First of 1 in 0"], "a"] = 1.0
+    first, *_ = answers_of(choices, noisy(right, pair, 0.8), wide)
+    assert first.startswith("No model is shown to predict people better than chance (0.5): ")
+    assert first.endswith(", of a; b lies below chance.")
+
+
+def test_without_scores_the_first_sentence_says_that_there_is_no_answer(study):
+    choices, _, _, _ = study
+    first, second = answer_sentences(evaluate(choices, **ONE))
+    assert first == "No answer: no scores of models were given, so that none could be judged."
+    assert second.startswith("The best possible model of these people would reach 0.")
+
+
+def test_what_is_the_same_for_tied_models_is_said_once(study):
+    choices, pair, right, wide = study
+    wide["c"] = wide["a"] * 2
+    choices["rating"] = np.where(noisy(right, pair, 0.9), 2.5, -2.5)
+    result = evaluate(choices, wide.reset_index(), **ONE)
+    # As if their distances from the third differed.
+    of_a = (result.comparisons[["model_1", "model_2"]] == ["a", "b"]).all(axis=1)
+    moved = result.comparisons["difference"] + 0.01 * of_a
+    second = answer_sentences(
+        replace(result, comparisons=result.comparisons.assign(difference=moved))
+    )[1]
+    assert second == "At a false discovery rate of 0.05 each is better than b."

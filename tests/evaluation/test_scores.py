@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 import numpy as np
@@ -145,8 +147,10 @@ def test_models_go_by_the_names_they_are_given(
     for table in ("models", "participants"):
         assert set(pd.read_csv(f"results/{table}.csv")["model"]) == set(named)
     page = Path("results/report.html").read_text("utf-8")
-    assert f"right, {A}; PPL of B, {B}&amp;unit=score." in page
-    assert "column=a" not in Path("results/models-all-accuracy.svg").read_text("utf-8")
+    appendix = page[page.index("The models</h2>") :].replace("<wbr>", "")
+    for name, spec in named.items():
+        assert re.search(f">{name}</td><td[^>]*>{re.escape(html.escape(spec))}</td>", appendix)
+    assert "column=a" not in Path("results/figure.svg").read_text("utf-8")
 
     sentences = "sentences.txt"
     Path(sentences).write_text("\n".join(SCORES["sentence"]), "utf-8")

@@ -20,7 +20,7 @@ import pytest
 from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.evaluation import Analysis, ExclusionRules, evaluate
 from contstim.evaluation.answer import answer_sentences, result_sentences
-from contstim.evaluation.report import write_report
+from contstim.evaluation.report import _ranges, _relations, result_table, write_report
 from contstim.evaluation.wording import scope_sentence
 from contstim.report import (
     dominance,
@@ -36,7 +36,7 @@ from contstim.report import (
 )
 from contstim.report.page import Page
 from contstim.report.pair_figures import TRIPLET_COLOURS
-from contstim.report.style import sheet, short, svg_text
+from contstim.report.style import sheet, short, short_names, svg_text
 
 
 @pytest.fixture(autouse=True)
@@ -131,9 +131,9 @@ def test_model_figure_shows_each_model_best_first(evaluation):
     drawn = {artist.get_gid(): artist for artist in (*ax.lines, *ax.collections)}
     for place, row in enumerate(models.set_index("model").loc[order].itertuples()):
         model, y = row.Index, place + 0.15  # under its name
-        assert drawn[f"mean-{model}"].get_xydata().tolist() == [[row.value, y]]
-        ends = drawn[f"interval-{model}"].get_xydata().tolist()
-        assert ends == [[row.ci_low, y], [row.ci_high, y]]
+        assert drawn[f"mean-{model}"].get_xydata() == pytest.approx(np.array([[row.value, y]]))
+        ends = drawn[f"interval-{model}"].get_xydata()
+        assert ends == pytest.approx(np.array([[row.ci_low, y], [row.ci_high, y]]))
         dots = drawn[f"units-{model}"]
         assert sorted(dots.get_xdata()) == sorted(people.loc[people["model"] == model, "value"])
         # Dots lie beside their own row, none hides another, and none is on the next row.
@@ -266,7 +266,7 @@ def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):
     path = evaluation.report(tmp_path / "out")
     page = path.read_text(encoding="utf-8")
     assert path.name == "report.html"
-    for name in ("models.csv", "comparisons.csv", "excluded.csv", "models-all-accuracy.svg"):
+    for name in ("models.csv", "comparisons.csv", "excluded.csv", "figure.svg"):
         assert (tmp_path / "out" / name).stat().st_size > 0
     n, out = evaluation.summary.n_participants, 14 - evaluation.summary.n_participants
     assert out > 0
@@ -370,11 +370,95 @@ def test_the_answer_comes_first(evaluation, tmp_path):
     )
     assert f"noise ceiling of {best['ceiling_lower']:.3f}" in said[2]
     page = html.unescape(evaluation.report(tmp_path).read_text(encoding="utf-8"))
-    places = [page.index(text) for text in (" ".join(said), "<svg", "<nav>", "<h2", "<table")]
-    assert places == sorted(places)  # the answer and its figure fill the first screen
-    assert page.count('aria-label="Accuracy of predicting choices') == len(
-        evaluation.models.groupby("analysis")
+    texts = (said[0], " ".join(said[1:]), "<svg", "<thead>", "Methods</h2>", "<details id=")
+    main = page[page.index("<main>") :]
+    places = [main.index(text) for text in texts]
+    assert places == sorted(places)
+    # What a paper prints is open, the rest folded, and each section is in the list of contents.
+    folded = main.index("<details id=")
+    assert "<h2" not in re.sub(r"<summary>.*</summary>", "", main[folded:])
+    anchors = re.findall(r'<a href="#(part-\d+)">', page[: page.index("<main>")])
+    assert anchors == re.findall(r'id="(part-\d+)"', main)
+    for stem in ("figure", "figure-narrow"):
+        for ending, start in (("svg", b"<svg"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
+            assert f'<a href="{stem}.{ending}">' in main
+            assert (tmp_path / f"{stem}.{ending}").read_bytes().startswith(start)
+
+
+def test_the_table_of_a_paper_by_hand(evaluation):
+    table = result_table(evaluation)
+    models, comparisons, _ = rows_of(evaluation)
+    rows = models.sort_values("value", ascending=False, kind="stable")
+    assert table["model"].tolist() == rows["model"].tolist()
+    assert table["#"].tolist() == [1, 2, 3]
+    cosine = rows_of(evaluation, measure="signed_rank_cosine")[0].set_index("model")
+    number = dict(zip(table["model"], table["#"], strict=True))
+    for row, shown in zip(rows.itertuples(), table.to_dict("records"), strict=True):
+        assert shown["accuracy"].value == row.value
+        assert shown["accuracy"].below == f"[{row.ci_low:.3f}, {row.ci_high:.3f}]"
+        assert shown["signed rank cosine"].value == cosine.loc[row.model, "value"]
+        assert shown["from ceiling"].value == pytest.approx(row.value - row.ceiling_lower)
+        beaten = dominance(comparisons, rows["model"].tolist()).query("model == @row.model")
+        expected = ", ".join(str(n) for n in sorted(beaten["beats"].map(number)))
+        assert shown["better than"].value == expected
+    assert table["better than"].iloc[0].value  # somebody beats somebody
+
+
+def test_runs_of_models_are_written_as_ranges():
+    verdicts = [("a", "b", "model 1"), ("a", "c", "model 1"), ("d", "a", "model 2")]
+    verdicts += [("e", "a", "equivalent"), ("a", "g", "model 1"), ("b", "c", "undecided")]
+    pairs = pd.DataFrame(verdicts, columns=["model_1", "model_2", "verdict"])
+    better, alike = _relations(pairs, list("abcdefg"))
+    assert _ranges(better["a"]) == "2\u20134, 7"
+    assert (_ranges(better["d"]), _ranges(alike["a"], "= "), _ranges(alike["e"])) == (
+        "",
+        "= 5",
+        "1",
     )
+
+
+def test_several_analyses_have_a_lane_each(evaluation):
+    models, comparisons = evaluation.models, evaluation.comparisons
+    both = [t[t["measure"] == "accuracy"] for t in (models, comparisons)]
+    ax = model_figure(*both, evaluation.details.participants, width=90 / 25.4)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    drawn = {artist.get_gid(): artist for artist in ax.lines}
+    here = both[0][both[0]["value"].notna()]
+    analyses = list(dict.fromkeys(here["analysis"]))
+    assert len(analyses) > 1
+    for row in here.itertuples():
+        ((x, y),) = drawn[f"mean-{row.model}-{row.analysis}"].get_xydata()
+        assert x == row.value
+        # Within the model's row, the analyses below each other.
+        lane = (y - names.index(row.model) + 0.5) * len(analyses)
+        assert analyses.index(row.analysis) < lane < analyses.index(row.analysis) + 1.3
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend[: len(analyses)] == [name.replace("_", " ") for name in analyses]
+    assert ax.figure.get_size_inches()[0] == pytest.approx(90 / 25.4)
+
+
+@pytest.mark.parametrize("n_models", [2, 20])
+def test_a_column_of_a_journal_holds_the_figure(n_models):
+    """All that is drawn lies on the sheet, and no letter is smaller than six points."""
+    names = [f"hf:organisation/some-model-with-a-long-name-{i}?metric=pll" for i in range(n_models)]
+    value = np.linspace(0.8, 0.5, n_models)
+    models = pd.DataFrame({"model": names, "measure": "accuracy", "value": value})
+    models = models.assign(ci_low=value - 0.05, ci_high=value + 0.05, unit="participant")
+    models = models.assign(ceiling_lower=0.8, ceiling_upper=0.9, q_ceiling=0.01)
+    models = models.assign(effect_ceiling=-0.5, test="crossed")
+    pairs = pd.DataFrame(itertools.combinations(names, 2), columns=["model_1", "model_2"])
+    pairs = pairs.assign(difference=0.1, q=0.01)
+    units = pd.DataFrame({"model": np.repeat(names, 3), "value": np.repeat(value, 3)})
+    (ax,) = sheet()
+    model_figure(models, pairs, units, ax=ax, width=90 / 25.4)
+    svg_text(ax)
+    drawn = ax.figure.get_tightbbox()  # inches
+    assert 0 <= drawn.x0 <= drawn.x1 <= 90 / 25.4 + 0.01
+    assert drawn.y0 >= -0.01
+    texts = [*ax.get_yticklabels(), *ax.get_xticklabels(), *ax.get_legend().get_texts()]
+    assert min(text.get_fontsize() for text in texts) >= 6
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(set(shown)) == n_models  # shortened names stay apart
 
 
 def test_intervals_with_zero_are_counted_beside_significance(evaluation):
@@ -395,9 +479,9 @@ def test_every_test_says_what_it_holds_for(evaluation, tmp_path):
     only = scope_sentence(evaluation, "participant and sentence")
     assert "both are taken as samples" in only
     assert page.count(only) == 1
-    first_table = page.index("<th>p ceiling</th>")
+    first_table = page.index("<thead>")
     assert page.index(only) < first_table  # before any test is shown
-    pieces = page[first_table:].split("</table></div>")
+    pieces = re.sub(r'<p class="notes">.*</p>', "", page[first_table:]).split("</table></div>")
     across_pairs = "<p>This test is across sentence pairs, not people.</p>"
     told = [after.strip().startswith(across_pairs) for _, after in itertools.pairwise(pieces)]
     shown = ["Control: token counts" in page, "Control: word features" in page]
@@ -484,7 +568,7 @@ def test_page_escapes_and_formats():
     text = str(page)
     assert "<title>T &amp; t</title>" in text
     assert "<p>&lt;b&gt;</p>" in text
-    assert "<th>a b</th>" in text
+    assert '<th class="n">a b</th>' in text
     for cell in ('"n">1,234<', '"n">1.2e-05<', '"n">0.500<', "<td>&lt;x&gt;</td>", "<td></td>"):
         assert cell in text
 
@@ -492,6 +576,9 @@ def test_page_escapes_and_formats():
 def test_names_are_shortened_in_the_middle():
     assert short("x" * 50, 11) == "xxxxx…xxxxx"
     assert short("abc") == "abc"
+    # Those that would look alike begin where they differ.
+    assert short_names(["abcdefgh-1-z", "abcdefgh-2-z", "n"], 5) == ["…1-z", "…2-z", "n"]
+    assert short_names(["same-model-name"] * 2, 5) == ["sa…me"] * 2
 
 
 def test_pyplot_is_never_loaded():
