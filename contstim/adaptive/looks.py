@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -59,6 +60,13 @@ def information(looks: Sequence[int], items: float = 0.0) -> FloatArray:
     return np.asarray(1.0 / (items + (1.0 - items) * people[-1] / people))
 
 
+@lru_cache(maxsize=_MOST_NODES)
+def _gauss(n: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of Gauss and Legendre's rule."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return np.asarray(nodes), np.asarray(weights)
+
+
 @dataclass(frozen=True, eq=False)
 class _Continuing:
     """The distribution of Z sqrt(I) of the studies that have not stopped: weighed points."""
@@ -81,7 +89,7 @@ class _Continuing:
         parts = []
         for low, high in regions:
             wanted = _FINE * (high - low) / spread
-            nodes, weights = np.polynomial.legendre.leggauss(int(np.clip(wanted, 24, _MOST_NODES)))
+            nodes, weights = _gauss(int(np.clip(wanted, 24, _MOST_NODES)))
             parts.append((low + (high - low) * (nodes + 1) / 2, weights * (high - low) / 2))
         points = np.concatenate([part[0] for part in parts])
         weights = np.concatenate([part[1] for part in parts])
@@ -161,6 +169,53 @@ def limits(amounts: FloatArray, spent: FloatArray) -> FloatArray:
     for k, so_far in enumerate(spent):
         found.append(next_limit(amounts[: k + 1], found, float(so_far)))
     return np.array(found)
+
+
+@lru_cache(maxsize=4096)
+def limits_at(
+    looks: tuple[int, ...], spent: tuple[float, ...], items: tuple[float, ...]
+) -> tuple[float, ...]:
+    """Return the limits at the looks so far, each by what was known at it.
+
+    Parameters
+    ----------
+    looks
+        All that were announced, shape (K,).
+    spent
+        As for `limits`.
+    items
+        Of `information`, as it was estimated at each look so far, shape (k,).
+    """
+    if not items:
+        return ()
+    earlier = limits_at(looks, spent, items[:-1])
+    amounts = information(looks[: len(items)], items[-1])
+    return (*earlier, next_limit(amounts, earlier, spent[len(items) - 1]))
+
+
+def repeated_p(p: float, looks: tuple[int, ...], spending: str, items: tuple[float, ...]) -> float:
+    """Return the p-value at the last of some looks that allows for those before.
+
+    The least error, both sides together, that could have been spent on all looks and the
+    difference yet be found at this one (Jennison and Turnbull 2000, chapter 9): it holds whatever
+    the reason for which a study stops, as the repeated confidence interval does.
+
+    Parameters
+    ----------
+    p
+        At this look by itself.
+    looks, spending, items
+        As for `limits_at` and `spent_by`.
+    """
+    far, least = -float(ndtri(max(p, 1e-15) / 2)), float(np.log(max(p, 1e-15)))
+
+    def short(log_alpha: float) -> float:
+        spent = tuple(spent_by(looks, float(np.exp(log_alpha)), spending).tolist())
+        return min(limits_at(looks, spent, items)[-1], _FARTHEST) - far
+
+    if short(0.0) >= 0:
+        return 1.0
+    return float(np.exp(brentq(short, least, 0.0, xtol=1e-4))) if short(least) > 0 else p
 
 
 def futile_limits(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Annotated
 
@@ -17,7 +17,8 @@ from contstim.adaptive.looks import (
     futile_limits,
     information,
     limits,
-    next_limit,
+    limits_at,
+    repeated_p,
     spent_by,
 )
 from contstim.adaptive.sequences import (
@@ -137,16 +138,26 @@ class Verdict:
         One sentence.
     n_participants
         After how many.
-    pairs
-        One row two models: `model_1`, `model_2`, `difference`, `low`, `high` (the confidence
-        sequence's ends by now), `apart` (whether 0 is outside).
+    table
+        Makes `pairs`.
     """
 
     kind: str
     models: tuple[str, ...]
     text: str
     n_participants: int
-    pairs: pd.DataFrame
+    table: Callable[[], pd.DataFrame] = field(repr=False)
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """One row two models: `model_1`, `model_2`, `difference`, `low`, `high`, `apart`.
+
+        The ends are by now those of the confidence sequence or, at announced looks, of the repeated
+        confidence interval (Jennison and Turnbull 1989); models are `apart` where they leave 0
+        out. At looks there is `p` besides, of these two alone, which allows for the looks: with M
+        models they are apart where it is below 2 alpha / M.
+        """
+        return self.table()
 
     @property
     def stops(self) -> bool:
@@ -255,20 +266,23 @@ def _within(person: IntArray, differences: FloatArray) -> tuple[FloatArray, floa
 
 
 def _table(
-    models: list[str], difference: FloatArray, low: FloatArray, high: FloatArray
+    models: list[str],
+    difference: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    p: FloatArray | None = None,
 ) -> pd.DataFrame:
     """Return `Verdict.pairs`."""
     first, second = np.triu_indices(len(models), 1)
-    return pd.DataFrame(
-        {
-            "model_1": [models[i] for i in first],
-            "model_2": [models[j] for j in second],
-            "difference": difference,
-            "low": low,
-            "high": high,
-            "apart": (low > 0) | (high < 0),
-        }
-    )
+    columns = {
+        "model_1": [models[i] for i in first],
+        "model_2": [models[j] for j in second],
+        "difference": difference,
+        "low": low,
+        "high": high,
+        "apart": (low > 0) | (high < 0),
+    }
+    return pd.DataFrame(columns if p is None else columns | {"p": p})
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +314,8 @@ class _Look:
         models, n = self.models, self.differences.shape[1]
         first, second = np.triu_indices(len(models), 1)
         apart = (low > 0) | (high < 0)
-        pairs = _table(models, self.differences.mean(axis=1), low, high)
+        # Made once where it is asked for, also for those who take this verdict over.
+        pairs = lru_cache(maxsize=1)(partial(self._pairs, low, high))
         worse = np.union1d(second[low > 0], first[high < 0])
         left = np.setdiff1d(np.arange(len(models)), worse)
         refuted = bool((low > high).any()) or not len(left)  # only running intersections can be
@@ -326,6 +341,9 @@ class _Look:
         leaders = (first == leader) | (second == leader)
         unsettled = np.flatnonzero(~apart & leaders & (among | (len(left) == 1)))
         return reached(*self._open(low, high, left, unsettled))
+
+    def _pairs(self, low: FloatArray, high: FloatArray) -> pd.DataFrame:
+        return _table(self.models, self.differences.mean(axis=1), low, high)
 
     def _open(
         self, low: FloatArray, high: FloatArray, left: IntArray, unsettled: IntArray
@@ -447,10 +465,21 @@ class _AnnouncedLook(_Look):
         Of the look, from 0.
     means
         Every two models' difference with its crossed standard error.
+    items
+        Of each, the share of the variance that items had at the looks so far.
     """
 
     number: int
     means: list[SampledMean]
+    items: list[tuple[float, ...]]
+
+    def _pairs(self, low: FloatArray, high: FloatArray) -> pd.DataFrame:
+        looks, spending = self.stopping.looks, self.stopping.spending
+        p = [
+            repeated_p(mean.p(), looks, spending, items) if mean.p() >= 0 else np.nan
+            for mean, items in zip(self.means, self.items, strict=True)
+        ]
+        return _table(self.models, self.differences.mean(axis=1), low, high, np.array(p))
 
     def _open(
         self, low: FloatArray, high: FloatArray, left: IntArray, unsettled: IntArray
@@ -463,10 +492,7 @@ class _AnnouncedLook(_Look):
         people = f"{looks[self.number]} participants"
         if self.number == len(looks) - 1:
             return "futile", f"futile: {two} are not apart at the last look, after {people}"
-        level, stopping = _level(self.stopping, len(self.models)), self.stopping
-        items = _share_of_items(self.means[hardest])
-        near = _futile_at(looks, level, stopping.spending, stopping.power, items, self.number)
-        if p_values.max() > 2 * ndtr(-near):
+        if _is_futile(self.stopping, len(self.models), self.means[hardest], self.number):
             return "futile", f"futile: {two} are too near to one another after {people}"
         return "go on", f"go on: the next look is after {looks[self.number + 1]} participants"
 
@@ -486,11 +512,11 @@ def _at_looks(
     after a look that says that it is futile gets the verdict of the next.
     """
     n_pairs, n_people = differences.shape
-    spent = spent_by(stopping.looks, _level(stopping, len(models)), stopping.spending)
-    earlier: list[tuple[float, ...]] = [()] * n_pairs
+    items: list[tuple[float, ...]] = [()] * n_pairs
     low, high = (np.full(n_pairs, end) for end in bounds)
     text = f"go on: the first look is after {stopping.looks[0]} participants"
-    unseen = _table(models, differences[:, : stopping.looks[0]].mean(axis=1), low, high)
+    before = differences[:, : stopping.looks[0]].mean(axis=1)
+    unseen = partial(_table, models, before, low, high, np.full(n_pairs, np.nan))
     reached = [Verdict("go on", tuple(models), text, 0, unseen)]
     for k, look in enumerate(stopping.looks):
         if look > n_people or reached[-1].kind in ("best", "equivalent"):
@@ -500,17 +526,60 @@ def _at_looks(
         design, low, high = CellDesign(person[seen], item[seen]), low.copy(), high.copy()
         means = [design.mean(values) for values in of_trials[seen].T]
         for row, mean in enumerate(means):
-            shares = information(stopping.looks[: k + 1], _share_of_items(mean))
-            far = next_limit(shares, earlier[row], float(spent[k]))
-            earlier[row] = (*earlier[row], far)
+            items[row] = (*items[row], _share_of_items(mean))
+            far = look_limit(stopping, len(models), items[row])
             ends = mean.interval(1 - 2 * float(ndtr(-far))) if np.isfinite(far) else bounds
             low[row], high[row] = np.clip(np.where(np.isnan(ends), bounds, ends), *bounds)
         data = _AnnouncedLook(
-            *(differences[:, :look], np.zeros(n_pairs), 0.0, stopping, models, bounds, k, means)
+            *(differences[:, :look], np.zeros(n_pairs), 0.0, stopping, models, bounds, k, means),
+            list(items),
         )
         reached.append(data.verdict(low, high))
     reached += [replace(reached[-1], n_participants=n) for n in range(len(reached), n_people + 1)]
     return reached[1:]
+
+
+def look_limit(stopping: Stopping, n_models: int, items: tuple[float, ...]) -> float:
+    """Return how far from 0 a difference must be at the last of some looks, in standard errors.
+
+    `items` has their share of the variance at each of them.
+    """
+    spent = spent_by(stopping.looks, _level(stopping, n_models), stopping.spending)
+    return limits_at(stopping.looks, tuple(spent.tolist()), items)[-1]
+
+
+def ends_at(means: Sequence[SampledMean], stopping: Stopping, n_models: int) -> tuple[int, bool]:
+    """Return at which look a study ends that goes by the difference of two models alone.
+
+    Parameters
+    ----------
+    means
+        The difference at each of the announced looks.
+    stopping
+        The rule.
+    n_models
+        How many are compared.
+
+    Returns
+    -------
+    tuple
+        The look's number, from 0, and whether the two are apart; else it is futile, or the last.
+    """
+    items: tuple[float, ...] = ()
+    for number, mean in enumerate(means):
+        items = (*items, _share_of_items(mean))
+        if mean.p() < 2 * ndtr(-look_limit(stopping, n_models, items)):
+            return number, True
+        if number + 1 < len(means) and _is_futile(stopping, n_models, mean, number):
+            return number, False
+    return len(means) - 1, False
+
+
+def _is_futile(stopping: Stopping, n_models: int, mean: SampledMean, number: int) -> bool:
+    """Return whether two models are too near to one another at a look that is not the last."""
+    level, items = _level(stopping, n_models), _share_of_items(mean)
+    near = _futile_at(stopping.looks, level, stopping.spending, stopping.power, items, number)
+    return bool(mean.p() > 2 * ndtr(-near))
 
 
 def _share_of_items(mean: SampledMean) -> float:
@@ -518,7 +587,7 @@ def _share_of_items(mean: SampledMean) -> float:
     return float(np.clip(np.nan_to_num(mean.shares[1]), 0.0, 0.99).round(2))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _futile_at(
     looks: tuple[int, ...], level: float, spending: str, power: float, items: float, number: int
 ) -> float:

@@ -17,6 +17,7 @@ Examples:
   contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
   contstim design power trials.csv --compare contstim:trigram contstim:lstm --participants 10 20
   contstim design power --pilot choices.csv --scores scores.csv --trials-each 40
+  contstim design power --difference 0.2 --trials-each 40 --looks 3
   contstim design power pairs.csv --plan plan.toml --scores scores.csv --figure plan.svg
   contstim design recovery set.csv pairs.csv --scores scores.csv --random 360 --figure curves.svg
   contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
@@ -65,6 +66,7 @@ from contstim.text import pool, read_sentences
 if TYPE_CHECKING:
     import pandas as pd
 
+    from contstim.adaptive.verdicts import Stopping
     from contstim.evaluation.simulate import Simulation
     from contstim.evaluation.studies import Studies
     from contstim.models.base import SentenceModel
@@ -147,6 +149,10 @@ def _add_power(parser: CommandParser) -> None:
     parser.add("--per-item N", "pairs of one item, with --difference (default: 1)", positive)
     what = "of studies in which a difference is to be found (default: 0.8)"
     parser.add("--target SHARE", what, number(0, 1))
+    what = "looks at equal steps, at each of which the study may stop (default: 1, at its end)"
+    parser.add("--looks N", what, positive)
+    what = "at which of them the error is spent: obrien-fleming, late (default); pocock, alike"
+    parser.add("--spending NAME", what)
     parser.add("--simulations N", "studies simulated (default: 1000)", simulations)
     parser.add("--figure FILE", "power over people, .svg, .pdf or .png", new_file)
     add_people(parser, "slope", "side_sd")
@@ -237,7 +243,7 @@ def _power_of_plan(args: argparse.Namespace) -> int:
     from contstim.report.style import save_figure, sheet
     from contstim.selection import read_scores
 
-    for name in ("groups", "participants", "trials_each", "target"):
+    for name in ("groups", "participants", "trials_each", "target", "looks", "spending"):
         if getattr(args, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} has no effect with --plan; leave it out")
     for name, option in (("trials", "a table of pairs, the pool"), ("scores", "--scores")):
@@ -256,13 +262,14 @@ def _power_of_plan(args: argparse.Namespace) -> int:
     )
     write_rows(table, args.out, [args.plan, args.scores, args.trials])
     if args.figure is not None:
-        save_figure(decisions_figure(table, sheet(2))[0], args.figure)
+        save_figure(decisions_figure(table, sheet(3))[0], args.figure)
     for row in table.to_dict("records"):
         tell(
             f"{row['people']}: right model best in {row['best']:.0%} of studies, a wrong one in "
-            f"{row['false_winner']:.1%} ({row['false_low']:.1%} to {row['false_high']:.1%}); "
-            f"{row['participants']:.0f} participants until the end; the posterior is above .95 "
-            f"for some model in {row['above_95']:.0%}"
+            f"{row['false_winner']:.1%} ({row['false_low']:.1%} to {row['false_high']:.1%}), after "
+            f"{row['participants']:.0f} participants and {row['minutes']:.0f} minutes of all of "
+            f"them; the posterior's largest weight is the right model's in {row['recovered']:.0%}, "
+            f"and above .95 in {row['above_95']:.0%}"
         )
     return 0
 
@@ -336,8 +343,12 @@ def _power(args: argparse.Namespace) -> int:
     if source == "plan":
         return _power_of_plan(args)
     studies, groups, trials = _studies(args, source)
-    ask = {"n_simulations": args.simulations or 1000, "seed": args.seed}
     target = args.target or 0.8
+    ask = {
+        "n_simulations": args.simulations or 1000,
+        "seed": args.seed,
+        "stopping": _looks(args, target),
+    }
     if args.participants:
         table = power(studies, args.participants, trials, groups, **ask)
     else:
@@ -356,6 +367,21 @@ def _power(args: argparse.Namespace) -> int:
     return 0
 
 
+def _looks(args: argparse.Namespace, target: float) -> Stopping | None:
+    """Return the rule of the looks that are asked for, of as many participants as looks."""
+    from contstim.adaptive.verdicts import Stopping
+
+    if args.looks is None and args.spending is not None:
+        raise InputError("--spending has no effect without --looks; give their number")
+    if args.looks in (None, 1):
+        return None
+    looks = tuple(range(1, args.looks + 1))
+    spending = args.spending or "obrien-fleming"
+    return Stopping(
+        rule="looks", looks=looks, participants=args.looks, spending=spending, power=target
+    )
+
+
 def _needed_sentence(
     row: dict[Hashable, Any], groups: int, trials: int, target: float, tried: pd.DataFrame
 ) -> str:
@@ -366,15 +392,24 @@ def _needed_sentence(
     if row["analysis"] != "all":
         what += f" ({row['analysis']})"
     size = f"{trials} trials each" + f", {groups} groups" * (groups > 1)
+    keys = ["analysis", "measure", "model_1", "model_2"]
+    here = tried[(tried[keys] == [row[key] for key in keys]).all(axis=1)]
     if not pd.isna(row["n_participants"]):
         each = " a group" * (groups > 1)
         high = "more than tried" if pd.isna(row["high"]) else row["high"]
-        return (
+        text = (
             f"{what}: found in {target:.0%} of studies from {row['n_participants']} participants"
             f"{each} on ({row['low']} to {high} by the error of simulation); {size}"
         )
-    keys = ["analysis", "measure", "model_1", "model_2"]
-    here = tried[(tried[keys] == [row[key] for key in keys]).all(axis=1)]
+        if "looks" not in tried:
+            return text
+        nearest = here.loc[(here["n_participants"] - row["n_participants"]).abs().idxmin()]
+        once = "more than were tried" if pd.isna(row["alone"]) else row["alone"]
+        return (
+            f"{text}; with {len(nearest['looks'].split())} looks that is the most there can be: of "
+            f"at most {nearest['n_participants']} participants a study has "
+            f"{nearest['mean_participants']:.1f} on average, and looked at once it takes {once}"
+        )
     return (
         f"{what}: found in no more than {here['power'].max():.0%} of studies, with up to "
         f"{here['n_participants'].max()} participants; it takes more pairs, or more different "

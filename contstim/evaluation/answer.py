@@ -9,7 +9,7 @@ import pandas as pd
 
 from contstim.evaluation.inference import ALPHA, spans_zero
 from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.wording import condition_sentences, counted, span
+from contstim.evaluation.wording import condition_sentences, counted, span, stopping_sentences
 from contstim.tables import side_of_ceiling
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
         begins = near.startswith(("it ", "each "))
         sentences.append(f"{near[0].upper() if begins else near[0]}{near[1:]}.")
     first = rows.iloc[0]
-    return [*sentences, *condition_sentences(evaluation, first["analysis"], first["measure"])]
+    by = condition_sentences(evaluation, first["analysis"], first["measure"])
+    return [*sentences, *by, *stopping_sentences(evaluation)]
 
 
 def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:

@@ -40,7 +40,7 @@ from contstim.evaluation.scores import (
     unscored_catch,
     whole_table,
 )
-from contstim.evaluation.tables import condition_table, result_tables
+from contstim.evaluation.tables import add_note, condition_table, result_tables
 from contstim.evaluation.trials import (
     MOST_CONDITIONS,
     Analysis,
@@ -147,6 +147,9 @@ def evaluate(
     asked = compares_models(data.pairs).to_numpy()
     compared_trials = data.of_pairs(asked) if asked.any() and not asked.all() else data
     standing = _standing(choices_kept, study, options, notes)
+    if standing is not None:
+        early = "p and q do not allow for stopping early; stopping.csv does"
+        add_note(comparisons, pd.Series(True, comparisons.index), early)
     return Evaluation(
         models=compared,
         comparisons=comparisons,

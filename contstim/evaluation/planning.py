@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import combinations, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,9 @@ from contstim.evaluation.studies import (
 from contstim.progress import track
 from contstim.sampling import FEWEST, FEWEST_PEOPLE, CellDesign, SampledMean, differences_of
 
+if TYPE_CHECKING:
+    from contstim.adaptive.verdicts import Stopping
+
 _MOST_PEOPLE = 500  # of all groups, before the last step of a search
 _CELLS = 50_000  # simulated at once
 
@@ -36,12 +40,13 @@ def power(
     n_groups: Sequence[int] = (1,),
     n_simulations: int = 1000,
     seed: int = 0,
+    stopping: Stopping | None = None,
 ) -> pd.DataFrame:
     """Return how often `evaluate` would find that two models differ, in studies of each size.
 
     Every simulated study is tested as `evaluate` does it by default: the difference of each two
     models, in each analysis and by each measure, with people and items both sampled, and all of
-    these p-values corrected together.
+    these p-values corrected together. Or it is looked at as a rule of announced looks says.
 
     Parameters
     ----------
@@ -53,6 +58,9 @@ def power(
         Studies of each size.
     seed
         Of all that is random.
+    stopping
+        A rule of looks, by accuracy; its numbers of participants are taken as shares of each size,
+        which is then the most there can be.
 
     Returns
     -------
@@ -60,18 +68,27 @@ def power(
         One row a size, analysis, measure and two models: `power`, the share of studies with q <
         .05, with its exact 95 % interval `low`, `high` (Clopper and Pearson), `alone` (p < .05, as
         of a comparison planned by itself), `first_better` (q < .05 in favour of the first model),
-        `difference` (its mean over studies).
+        `difference` (its mean over studies). With looks the rows are those of accuracy over all
+        trials: `power` and `first_better` are of models that are apart at a look, `alone` is p <
+        .05 of all participants, looked at once, `looks` says after how many participants of each
+        group there are some, and `mean_participants` when a study ends, on average, that
+        goes by this difference.
 
     Raises
     ------
     InputError
         If a number makes no sense or is more than the trials have.
     """
+    if stopping is not None and not (stopping.looks and stopping.measure == "accuracy"):
+        raise InputError(
+            f"the rule is {stopping.rule!r} by {stopping.measure}; give announced looks by accuracy"
+        )
     require_whole("n_simulations", n_simulations, 1)
     sizes = [StudySize(g, n, k) for g, n, k in product(n_groups, n_participants, n_trials)]
     costs = [size.answers for size in sizes]
     shown = track(sizes, len(sizes), "simulating studies", weights=costs)
-    return pd.concat([_of_size(studies, s, n_simulations, seed) for s in shown], ignore_index=True)
+    tables = [_of_size(studies, size, n_simulations, seed, stopping) for size in shown]
+    return pd.concat(tables, ignore_index=True)
 
 
 def people_needed(
@@ -81,6 +98,7 @@ def people_needed(
     target: float = 0.8,
     n_simulations: int = 1000,
     seed: int = 0,
+    stopping: Stopping | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Search for how many participants find a difference as often as `target` asks.
 
@@ -90,7 +108,7 @@ def people_needed(
 
     Parameters
     ----------
-    studies, n_simulations, seed
+    studies, n_simulations, seed, stopping
         As of `power`.
     n_trials, n_groups
         Of each participant, and groups.
@@ -102,8 +120,8 @@ def people_needed(
     tuple
         A row a difference: `n_participants` (in each group) and, by the error of simulation, `low`
         and `high`; missing where more people than were tried, up to 1,000 or until more of them
-        change nothing, are needed. And the sizes tried, as `power` has
-        them.
+        change nothing, are needed; `alone`, how many find it if it is tested by itself, once. And
+        the sizes tried, as `power` has them.
     """
     if not 0 < target < 1:
         raise InputError(f"target is {target}; give a share between 0 and 1")
@@ -112,7 +130,7 @@ def people_needed(
     def try_size(people: int) -> pd.DataFrame:
         if people not in tried:
             (tried[people],) = [
-                power(studies, (people,), (n_trials,), (n_groups,), n_simulations, seed)
+                power(studies, (people,), (n_trials,), (n_groups,), n_simulations, seed, stopping)
             ]
         return tried[people]
 
@@ -130,11 +148,12 @@ def people_needed(
         for number in sorted(number for number in between if number is not None):
             try_size(number)
     rows = []
+    by = {"n_participants": "power", "low": "high", "high": "low", "alone": "alone"}
     for row in range(len(tried[people])):
-        numbers = [_crossing(tried, row, column, target) for column in ("power", "high", "low")]
+        numbers = {name: _crossing(tried, row, column, target) for name, column in by.items()}
         named = tried[people].iloc[row][["analysis", "measure", "model_1", "model_2"]]
-        rows.append({**named, **dict(zip(("n_participants", "low", "high"), numbers, strict=True))})
-    needed = pd.DataFrame(rows).astype(dict.fromkeys(("n_participants", "low", "high"), "Int64"))
+        rows.append({**named, **numbers})
+    needed = pd.DataFrame(rows).astype(dict.fromkeys(by, "Int64"))
     return needed, pd.concat([tried[n] for n in sorted(tried)], ignore_index=True)
 
 
@@ -154,16 +173,25 @@ def _crossing(tried: dict[int, pd.DataFrame], row: int, column: str, target: flo
     return int(np.ceil(people[last] * np.exp(np.clip(part, 0, 1) * step) - 1e-9))
 
 
-def _of_size(studies: Studies, size: StudySize, n: int, seed: int) -> pd.DataFrame:
+def _of_size(
+    studies: Studies, size: StudySize, n: int, seed: int, stopping: Stopping | None
+) -> pd.DataFrame:
     rng = np.random.default_rng([seed, size.groups, size.people, size.pairs])
     parts = []
     for some in _portions(n, size):
         drawn = studies.draw(size, some, rng)
-        parts.append(_tests(drawn, len(studies.models)))
-    p, difference = (np.concatenate(x) for x in zip(*parts, strict=True))
-    q = np.apply_along_axis(benjamini_hochberg, 1, p)
-    hits = (q < ALPHA).sum(axis=0)
-    ends = [exact_interval(k, len(p)) for k in hits.tolist()]
+        if stopping is None:
+            p, difference = _tests(drawn, len(studies.models))
+            q = np.apply_along_axis(benjamini_hochberg, 1, p)
+            parts.append((q < ALPHA, p < ALPHA, difference, np.full(p.shape, size.people)))
+        else:
+            by = "all", stopping.measure
+            cells = [part for part in drawn.cells if (part[0], part[1].name) == by]
+            drawn = replace(drawn, cells=cells)
+            parts.append(_looked_at(drawn, size, _scaled_to(stopping, size), len(studies.models)))
+    apart, alone, difference, people = (np.concatenate(x) for x in zip(*parts, strict=True))
+    hits = apart.sum(axis=0)
+    ends = [exact_interval(k, n) for k in hits.tolist()]
     names = [
         (analysis, measure.name, *pair)
         for analysis, measure, _ in drawn.cells
@@ -173,15 +201,54 @@ def _of_size(studies: Studies, size: StudySize, n: int, seed: int) -> pd.DataFra
     table.insert(0, "n_trials", size.pairs)
     table.insert(0, "n_participants", size.people)
     table.insert(0, "n_groups", size.groups)
-    return table.assign(
-        power=hits / len(p),
+    table = table.assign(
+        power=hits / n,
         low=[low for low, _ in ends],
         high=[high for _, high in ends],
-        alone=(p < ALPHA).mean(axis=0),
-        first_better=((q < ALPHA) & (difference > 0)).mean(axis=0),
+        alone=alone.mean(axis=0),
+        first_better=(apart & (difference > 0)).mean(axis=0),
         difference=difference.mean(axis=0),
-        n_simulations=len(p),
+        n_simulations=n,
     )
+    if stopping is None:
+        return table
+    looks = " ".join(map(str, _scaled_to(stopping, size).looks))
+    return table.assign(looks=looks, mean_participants=people.mean(axis=0))
+
+
+def _scaled_to(stopping: Stopping, size: StudySize) -> Stopping:
+    """Return the rule with its looks at the same shares of another number of participants."""
+    shares = np.array(stopping.looks) / stopping.participants
+    looks = np.maximum(np.round(shares * size.people), 1).astype(int)
+    return replace(stopping, looks=tuple(np.unique(looks).tolist()), participants=size.people)
+
+
+def _looked_at(
+    drawn: Drawn, size: StudySize, stopping: Stopping, n_models: int
+) -> tuple[BoolArray, BoolArray, FloatArray, IntArray]:
+    """Return of each study and comparison what its looks show, each (n, comparisons).
+
+    Whether the two are apart, whether they are if all are looked at once, their difference when the
+    study ends, and after how many participants of each group that is.
+    """
+    from contstim.adaptive.verdicts import ends_at  # few designs have looks
+
+    group, within = drawn.person // size.people, drawn.person % size.people
+    at_looks = []
+    for look in stopping.looks:
+        there = within < look
+        person = (group * look + within)[there]
+        cells = [(name, measure, x[:, :, there]) for name, measure, x in drawn.cells]
+        at_looks.append(_means(Drawn(person, drawn.item[:, there], cells), n_models))
+    last = np.vectorize(SampledMean.p)(np.array(at_looks[-1], dtype=object))
+    apart, people = np.zeros(last.shape, dtype=bool), np.zeros(last.shape, dtype=np.int64)
+    difference = np.zeros(last.shape)
+    for row, study in np.ndindex(last.shape):
+        means = [look[row][study] for look in at_looks]
+        number, apart[row, study] = ends_at(means, stopping, n_models)
+        people[row, study] = stopping.looks[number]
+        difference[row, study] = means[number].value
+    return apart.T, (last < ALPHA).T, difference.T, people.T
 
 
 def _portions(n: int, size: StudySize) -> Iterator[int]:
@@ -193,7 +260,14 @@ def _portions(n: int, size: StudySize) -> Iterator[int]:
 
 def _tests(drawn: Drawn, n_models: int) -> tuple[FloatArray, FloatArray]:
     """Return p-value and difference of each study and comparison, each (n, comparisons)."""
-    p, difference = [], []
+    means = _means(drawn, n_models)
+    p = [[mean.p() for mean in of_studies] for of_studies in means]
+    return np.array(p).T, np.array([[mean.value for mean in of] for of in means]).T
+
+
+def _means(drawn: Drawn, n_models: int) -> list[list[SampledMean]]:
+    """Return the difference of each comparison in each study."""
+    compared = []
     for _, measure, cells in drawn.cells:
         chance = None if measure.mean_of_trials else measure.chance
         for i, j in combinations(range(n_models), 2):
@@ -216,9 +290,8 @@ def _tests(drawn: Drawn, n_models: int) -> tuple[FloatArray, FloatArray]:
                 )
                 for study, mean in zip(alike, differences, strict=True):
                     means[study] = mean
-            p.append([mean.p() for mean in means])
-            difference.append([mean.value for mean in means])
-    return np.array(p).T, np.array(difference).T
+            compared.append(means)
+    return compared
 
 
 def _alike(item: IntArray, there: BoolArray) -> Iterator[IntArray]:

@@ -32,6 +32,7 @@ from contstim.evaluation.wording import (
     scope_sentence,
     span,
     standing_sentences,
+    stopping_table,
 )
 from contstim.files import write_whole
 from contstim.plugins import Registry
@@ -139,7 +140,7 @@ def _standing(evaluation: Evaluation, page: ReportPage) -> None:
     page.heading("How the study stands: posterior, fit and verdict", folded=False)
     page.bullets(standing_sentences(evaluation))
     page.table(evaluation.standing.models)
-    page.table(evaluation.standing.pairs)
+    page.tabulate("stopping", stopping_table(evaluation.standing))
 
 
 def _result(evaluation: Evaluation, page: ReportPage) -> None:

@@ -226,8 +226,8 @@ def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
     models["q_ceiling"], comparisons["q"] = q[: len(models)], q[len(models) :]
     for word, side in (("above", 1), ("below", -1)):
         here = (models["q_ceiling"] < ALPHA) & (models["side"] == side)
-        _note(models, here, f"significantly {word} the lower ceiling")
-    _note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
+        add_note(models, here, f"significantly {word} the lower ceiling")
+    add_note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
     comparisons["verdict"] = _verdicts(comparisons)
 
 
@@ -243,7 +243,7 @@ def _verdicts(comparisons: pd.DataFrame) -> list[str]:
     return [str(word) for word in np.select(cases, words, default="")]
 
 
-def _note(table: pd.DataFrame, here: pd.Series, text: str) -> None:
+def add_note(table: pd.DataFrame, here: pd.Series, text: str) -> None:
     """Add `text` to the notes of the rows of `table` where `here` holds."""
     notes = table.loc[here, "note"]
     table.loc[here, "note"] = [f"{note}; {text}" if note else text for note in notes]

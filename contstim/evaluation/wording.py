@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
-from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
 from contstim.people import unit_sentence
 from contstim.sampling import POPULATIONS
 
 if TYPE_CHECKING:
+    from contstim.adaptive.standing import Standing
     from contstim.evaluation.result import Evaluation
 
+_MOST_STOPPED = 3  # pairs of models that are named
 _METHODS = {
     "auto": "exact (all changes of sign of the differences at hand) up to 100 units",
     "exact": "exact (all changes of sign of the differences at hand)",
@@ -115,6 +118,38 @@ def standing_sentences(evaluation: Evaluation) -> list[str]:
     settled = "never" if after is None else f"first after {after.n_participants} participants"
     sentences = [f"{text[0].upper()}{text[1:]}." for text in standing.sentences]
     return [*sentences, f"By its stopping rule the study could have ended: {settled}."]
+
+
+def stopping_sentences(evaluation: Evaluation) -> list[str]:
+    """Say what may be reported of a study that may have stopped early: differences by its rule."""
+    if evaluation.standing is None or not evaluation.standing.verdicts:
+        return []
+    table = stopping_table(evaluation.standing)
+    tested = [name for name in ("p", "q") if name in table]
+    parts = [
+        f"{row['model_1']} less {row['model_2']} {row['difference']:.3f} ("
+        + ", ".join(
+            [f"{row['low']:.3f} to {row['high']:.3f}", *(f"{k} = {row[k]:.2g}" for k in tested)]
+        )
+        + ")"
+        for row in table.head(_MOST_STOPPED).to_dict("records")
+    ]
+    more = f" and {len(table) - _MOST_STOPPED} more" if len(table) > _MOST_STOPPED else ""
+    return [
+        "This study could stop early, for which p-values, q-values and verdicts of comparisons.csv "
+        f"do not allow; stopping.csv has what does: {'; '.join(parts)}{more}."
+    ]
+
+
+def stopping_table(standing: Standing) -> pd.DataFrame:
+    """Return every two models' difference by the stopping rule, `q` beside `p` if that is there.
+
+    As in the comparisons q is the least false discovery rate, of all of them together.
+    """
+    table = standing.pairs
+    if "p" not in table:
+        return table
+    return table.assign(q=benjamini_hochberg(table["p"].to_numpy(dtype=np.float64)))
 
 
 def exclusion_sentences(evaluation: Evaluation) -> list[str]:

@@ -5,15 +5,18 @@
 `looks`: 2,000 studies a row without a difference, three and five looks, both spendings. With item
 share 0 each participant has trials of their own; else all see the same items, and so large a share
 of the variance after the last look is due to them: crossed test, and limits by the share that is
-estimated at each look. `ever`: how often an asymptotic sequence ever names a winner within 1,000
-participants where there is none, by the participant from which it speaks. `people`: how many
-participants each rule needs at differences of .16, .25 and .35, where a participant has 20 trials
-and participants differ by .16 (together a standard deviation of .27).
+estimated at each look. `models`: the same for three and six models with trials of their own, each
+two at alpha / M a side: how often one is called best though two at least are as good, and how often
+any two that are alike are apart. `ever`: how often an asymptotic sequence ever names a winner
+within 1,000 participants where there is none, by the participant from which it speaks. `people`:
+how many participants each rule needs at differences of .16, .25 and .35, where a participant has 20
+trials and participants differ by .16 (together a standard deviation of .27).
 """
 
 from __future__ import annotations
 
 import argparse
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +30,7 @@ from contstim.adaptive.looks import (
     futile_limits,
     information,
     limits,
-    next_limit,
+    limits_at,
     spent_by,
 )
 from contstim.adaptive.sequences import asymptotic_sequence, betting_sequence, mean_sequence
@@ -68,23 +71,21 @@ def crossed_errors(
     # Of the mean's variance after the last look: items' share, the rest people's and cells'.
     item_sd = np.sqrt(share * n_items)
     person_sd, cell_sd = np.sqrt((1 - share) * n / 2), np.sqrt((1 - share) * n * n_items / 2)
-    spent, wrong = spent_by(looks, ALPHA, spending), 0
+    spent, wrong = tuple(spent_by(looks, ALPHA, spending).tolist()), 0
     for _ in range(studies):
         cells = (
             person_sd * rng.normal(size=(n, 1))
             + item_sd * rng.normal(size=n_items)
             + cell_sd * rng.normal(size=(n, n_items))
         )
-        earlier: list[float] = []
-        for k, look in enumerate(looks):
+        items: tuple[float, ...] = ()
+        for look in looks:
             design = CellDesign(
                 np.repeat(np.arange(look), n_items), np.tile(np.arange(n_items), look)
             )
             mean = design.mean(cells[:look].ravel())
-            items = float(np.clip(np.nan_to_num(mean.shares[1]), 0, 0.99).round(2))
-            far = next_limit(information(looks[: k + 1], items), earlier, float(spent[k]))
-            earlier.append(far)
-            if mean.p() < 2 * ndtr(-far):
+            items = (*items, float(np.clip(np.nan_to_num(mean.shares[1]), 0, 0.99).round(2)))
+            if mean.p() < 2 * ndtr(-limits_at(looks, spent, items)[-1]):
                 wrong += 1
                 break
     return wrong
@@ -114,6 +115,36 @@ def looks_table(studies: int) -> pd.DataFrame:
                 rows.append(row)
                 print(row, flush=True)
     return pd.DataFrame(rows).fillna("")
+
+
+def models_table(studies: int) -> pd.DataFrame:
+    """Return how often looks err among several models, over all of them."""
+    rows, rng, n_people = [], np.random.default_rng(4), 30
+    for m in (2, 3, 6):
+        chances = {"all alike": np.full(m, 0.65), "two alike, others worse": np.full(m, 0.5)}
+        chances["two alike, others worse"][:2] = 0.75
+        for truth, chance in chances.items():
+            if m == 2 and truth != "all alike":
+                continue
+            of_model = rng.normal(chance, PERSON_SD / np.sqrt(2), (studies, n_people, m))
+            right = rng.binomial(TRIALS, np.clip(of_model, 0, 1)) / TRIALS
+            for k in (3, 5):
+                looks = tuple(n_people * (i + 1) // k for i in range(k))
+                z = np.zeros((studies, k, m, m))
+                for i, j in combinations(range(m), 2):
+                    z[..., i, j] = student(right[..., i] - right[..., j], looks)
+                    z[..., j, i] = -z[..., i, j]
+                for spending in SPENDING:
+                    upper = limits(information(looks), spent_by(looks, 2 * ALPHA / m, spending))
+                    above = z > upper[:, None, None]
+                    best = (above.sum(axis=3) == m - 1).any(axis=(1, 2)).sum()
+                    alike = above[..., chance == chance[0], :][..., chance == chance[0]]
+                    row = {"models": m, "people": truth, "looks": k, "spending": spending}
+                    row["one is called best"] = said(best, studies)
+                    row["two alike are apart"] = said(alike.any(axis=(1, 2, 3)).sum(), studies)
+                    rows.append(row)
+                    print(row, flush=True)
+    return pd.DataFrame(rows)
 
 
 def shapes(rng: np.random.Generator, shape: tuple[int, int]) -> dict[str, Floats]:
@@ -210,10 +241,11 @@ def main() -> None:
     )
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("parts", nargs="*", default=["people", "ever", "looks"])
+    parser.add_argument("parts", nargs="*", default=["people", "ever", "looks", "models"])
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     tables = {"people": people_table, "ever": ever_table, "looks": looks_table}
+    tables["models"] = models_table
     for part in args.parts:
         tables[part](args.studies).to_csv(args.out / f"stops-{part}.csv", index=False)
 

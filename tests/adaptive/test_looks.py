@@ -2,8 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from contstim.adaptive.looks import futile_limits, information, limits, next_limit, spent_by
+from contstim.adaptive.looks import (
+    futile_limits,
+    information,
+    limits,
+    limits_at,
+    next_limit,
+    repeated_p,
+    spent_by,
+)
 
 FIVE = (10, 20, 30, 40, 50)
 
@@ -47,3 +56,30 @@ def test_what_is_given_up_costs_few_participants_and_binds_nobody():
 
 def test_where_all_is_spent_nothing_is_left():
     assert next_limit(np.array([0.5, 1.0]), [1.0], 0.05) == np.inf
+
+
+@pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
+def test_p_values_that_allow_for_looks_are_those_that_spend_so_much(spending):
+    items = (0.3, 0.5, 0.4)
+    for alpha in (0.001, 0.05, 0.4):
+        spent = tuple(spent_by(FIVE, alpha, spending).tolist())
+        upper = limits_at(FIVE, spent, items)
+        for k in range(3):
+            p = 2 * norm.sf(upper[k])
+            assert repeated_p(p, FIVE, spending, items[: k + 1]) == pytest.approx(alpha, rel=1e-3)
+    # A single look allows for none.
+    assert repeated_p(0.03, (20,), spending, (0.5,)) == pytest.approx(0.03, rel=1e-3)
+    assert repeated_p(1.0, FIVE, spending, items) == 1.0
+    assert repeated_p(0.0, FIVE, spending, items) < 1e-8
+
+
+def test_p_values_that_allow_for_looks_are_below_a_level_where_its_limits_are_passed():
+    rng, looks = np.random.default_rng(5), (10, 20, 30)
+    z = np.cumsum(rng.normal(0.7, 1, size=(30, 3)), axis=1) / np.sqrt([1, 2, 3])
+    p = [
+        [repeated_p(2 * norm.sf(abs(of[k])), looks, "pocock", (0.0,) * (k + 1)) for k in range(3)]
+        for of in z
+    ]
+    for level in (0.01, 0.05, 0.2, 0.6):
+        upper = limits(information(looks), spent_by(looks, level, "pocock"))
+        assert ((np.array(p) < level) == (np.abs(z) > upper)).all()

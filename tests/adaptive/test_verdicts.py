@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from contstim.adaptive.sequences import mean_sequence
-from contstim.adaptive.verdicts import Stopping, person_means, verdicts
+from contstim.adaptive.verdicts import Stopping, ends_at, person_means, verdicts
 from contstim.errors import InputError
+from contstim.sampling import CellDesign
 
 RNG = np.random.default_rng(11)
 
@@ -135,6 +136,41 @@ def test_looks_decide_at_the_numbers_that_were_announced_and_stand():
     assert kinds[first - 1 :] == ["best"] * (41 - first)
     assert found[-1].text == f"a is best, apart from all others, after {first} participants"
     assert found[-1].n_participants == 40
+
+
+@pytest.mark.parametrize("chances", [(0.72, 0.5), (0.72, 0.5, 0.5)])
+def test_p_values_of_looks_are_below_the_level_where_models_are_apart(chances):
+    stopping = Stopping(rule="looks", looks=(10, 20, 30), participants=30)
+    seen = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        person, scores = answers(chances, 30, 4, rng)
+        found = verdicts(person, scores, list("abc")[: len(chances)], stopping)
+        assert found[0].pairs["p"].isna().all()  # before the first look
+        for look in (10, 20, 30):
+            pairs = found[look - 1].pairs
+            assert ((pairs["p"] < 2 * 0.05 / len(chances)) == pairs["apart"]).all()
+            seen += pairs["p"].tolist()
+    assert min(seen) < 0.05 < max(seen)
+
+
+def test_a_study_that_goes_by_two_models_ends_where_their_verdict_says():
+    stopping = Stopping(rule="looks", looks=(10, 20, 30), participants=30)
+    ends = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        person, scores = answers((0.62, 0.5), 30, 6, rng)
+        first = next(v for v in verdicts(person, scores, ["a", "b"], stopping) if v.stops)
+        item, difference = np.arange(len(person)), scores[:, 0] - scores[:, 1]
+        means = [
+            CellDesign(person[person < look], item[person < look]).mean(difference[person < look])
+            for look in stopping.looks
+        ]
+        number, apart = ends_at(means, stopping, 2)
+        assert stopping.looks[number] == first.n_participants
+        assert apart == (first.kind == "best")
+        ends.append((number, apart))
+    assert len(set(ends)) > 3
 
 
 def test_a_pair_that_all_see_is_no_news_from_each_of_them():

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.adaptive import Stopping
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.planning import DesignPlan, people_needed, plan_design, power
@@ -73,6 +74,21 @@ def test_numbers_of_people_are_those_at_which_power_is_at_the_target() -> None:
     hopeless, tried = people_needed(studies, 4, target=0.95, n_simulations=100)
     assert hopeless["n_participants"].isna().all()
     assert tried["n_participants"].max() < 500  # more people change nothing, and none are tried
+
+
+def test_looks_find_as_much_with_fewer_people_and_err_as_rarely() -> None:
+    rule = Stopping(rule="looks", looks=(1, 2, 3), participants=3)
+    studies = StatedStudies(0.25, kin=1)
+    row = power(studies, [18], [60], n_simulations=400, stopping=rule).squeeze()
+    assert row[["analysis", "measure", "looks"]].tolist() == ["all", "accuracy", "6 12 18"]
+    assert row["alone"] - 0.06 < row["power"] <= row["alone"] + 0.01
+    assert 6 <= row["mean_participants"] < 15
+    null = power(StatedStudies(0.0), [18], [60], n_simulations=1500, stopping=rule).squeeze()
+    assert 0.035 < null["power"] < 0.065
+    needed, _ = people_needed(studies, 60, n_simulations=300, stopping=rule)
+    assert needed["n_participants"].item() >= needed["alone"].item()
+    with pytest.raises(InputError, match="'exact' by accuracy; give announced looks"):
+        power(studies, [18], [60], stopping=Stopping())
 
 
 def test_a_plan_names_the_difference_that_is_found() -> None:
