@@ -30,6 +30,8 @@ def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
             parser.add("study STUDY", "the study's folder")
             add_data_file(parser)
     parsers["export"].add_out_folder()
+    what = "also a folder psychling, as the database PsychLing-101 takes it"
+    parsers["export"].add("--psychling", what)
     parsers["export"].add("--all", "choices.csv holds also those who did not answer every trial")
     parsers["import"].add("logs LOG ...", "files of JSON lines, or folders")
     pay = parsers["pay"]
@@ -75,7 +77,8 @@ def data_file(args: argparse.Namespace) -> Path | None:
 
 def _export(args: argparse.Namespace) -> int:
     from contstim.experiment.collected import read_collected
-    from contstim.experiment.exporting import write_export
+    from contstim.experiment.exporting import data_dictionary, write_export
+    from contstim.experiment.psychling import write_psychling
 
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
@@ -95,6 +98,11 @@ def _export(args: argparse.Namespace) -> int:
     if len(collected.conflicts):
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
     print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
+    if args.psychling:
+        described = data_dictionary(study, [chosen])
+        texts = {name: column.description for name, column in described.items()}
+        write_psychling(chosen, texts, folder / "psychling")
+        print(f"{folder / 'psychling'}: exp1.csv and CODEBOOK.csv for PsychLing-101")
     return 0
 
 

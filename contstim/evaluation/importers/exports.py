@@ -1,4 +1,4 @@
-"""Exports of jsPsych, PCIbex, Gorilla and Qualtrics, recognised by their columns.
+"""Exports of jsPsych, PCIbex, Gorilla, Qualtrics and PsychLing-101, recognised by their columns.
 
 What a file cannot say is asked for: what an answer means, which sentence was on which side, and for
 Qualtrics, which holds answers by question, the sentences of each question.
@@ -58,6 +58,7 @@ _PROGRAMS = {
     "Gorilla": {"Participant Private ID"},
     "Qualtrics": {"ResponseId"},
     "jsPsych": {"trial_type", "trial_index"},
+    "PsychLing-101": {"participant_id", "trial_order", "response"},
 }
 # What Qualtrics calls sessions of nobody: by text, and by code where numbers are exported.
 _NOBODYS = (
