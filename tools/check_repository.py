@@ -198,10 +198,11 @@ def _module(path: str) -> str:
 
 
 def untrusting(trees: dict[str, ast.Module]) -> list[str]:
-    """Report what loads by transformers without ``trust_remote_code=False``.
+    """Report what loads by transformers without ``trust_remote_code=False``, or ``=trusted``.
 
     Left to its default, transformers asks on standard input whether to run a checkpoint's code.
     """
+    given = {"trust_remote_code=False", "trust_remote_code=trusted"}
     return [
         f"{path}:{node.lineno}: {node.func.attr} without trust_remote_code=False; transformers "
         "would ask whether to run the code that comes with a checkpoint"
@@ -210,7 +211,7 @@ def untrusting(trees: dict[str, ast.Module]) -> list[str]:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"from_pretrained", "from_config"}
-        and "trust_remote_code=False" not in {ast.unparse(keyword) for keyword in node.keywords}
+        and given.isdisjoint(ast.unparse(keyword) for keyword in node.keywords)
     ]
 
 

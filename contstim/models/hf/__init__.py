@@ -22,11 +22,13 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
     from contstim.models.hf.causal import CausalModel
     from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, MASKED_OPTIONS, open_checkpoint
     from contstim.models.hf.masked import MaskedModel
+    from contstim.models.hf.metrics import DUEL
+    from contstim.models.hf.unmasking import UnmaskingModel
 
     spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS})
     checkpoint = open_checkpoint(spec)
     if checkpoint.kind == "masked":
         spec.check_options(MASKED_OPTIONS)
-        return MaskedModel(spec, checkpoint)
+        return (UnmaskingModel if spec.get("metric", "") == DUEL else MaskedModel)(spec, checkpoint)
     spec.check_options(CAUSAL_OPTIONS)
     return CausalModel(spec, checkpoint)

@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -24,14 +24,18 @@ from contstim.errors import ModelFileError, SpecError
 from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
-from contstim.models.hf.metrics import METRICS
+from contstim.models.hf.metrics import DUEL, METRICS
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.opening import open_network, source_of
+
+# By type of model, how many places behind a hidden token what is predicted of it is read. Dream was
+# made of a causal model, whose predictions stand a place before.
+_SHIFTED = {"Dream": 1}
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 # Options that say what is loaded and how, and their defaults.
-_LOADING = {"revision": "main", "device": "cpu", "dtype": "float32"}
+_LOADING = {"revision": "main", "device": "cpu", "dtype": "float32", "code": "never"}
 
 
 def _option(default: str, read: Callable[[ModelSpec, str, str], Any] = ModelSpec.get) -> Any:
@@ -103,24 +107,33 @@ class MaskedOptions(_SpecOptions):
     Attributes
     ----------
     metric
-        One of `METRICS`; by default what Kauf & Ivanova (2023) recommend.
+        One of `METRICS`, or ``duel`` (`contstim.models.hf.unmasking`); by default what Kauf &
+        Ivanova (2023) recommend.
     restricted
         Normalise each position over tokens of its own class alone (Golan et al. 2023).
     exact
-        Most words for which ``permutation`` is exact.
+        Most words for which ``permutation`` is exact, most tokens for ``elbo``.
     orders
-        Sampled word orders beyond that, an even number.
+        Sampled orders beyond that, an even number.
     seed
         Seed of the sampled orders.
+    rule
+        Which token ``duel`` shows next.
+    shift
+        How many places before a hidden token what is said of it is read; ``auto``: by its type.
     """
 
-    metric: str = _option("pll-word-l2r", lambda spec, key, usual: spec.choice(key, METRICS, usual))
+    metric: str = _option(
+        "pll-word-l2r", lambda spec, key, usual: spec.choice(key, (*METRICS, DUEL), usual)
+    )
     restricted: bool = _option(
         "no", lambda spec, key, usual: spec.choice(key, ("no", "yes"), usual) == "yes"
     )
     exact: int = _whole("10", 1)
     orders: int = _whole("100", 4)
     seed: int = _whole("0", 0)
+    rule: str = _option("margin")
+    shift: str = _one_of("auto", "auto", "0", "1")
 
     @classmethod
     def read(cls, spec: ModelSpec) -> Self:
@@ -131,6 +144,8 @@ class MaskedOptions(_SpecOptions):
                 f"orders={options.orders} in {str(spec)!r}: give an even number, for orders are "
                 "drawn in pairs, each with its reverse"
             )
+        if options.metric != DUEL and (rule := spec.get("rule", "")):
+            raise SpecError(f"rule={rule!r} in {str(spec)!r} goes with metric={DUEL}; leave it out")
         return options
 
 
@@ -159,9 +174,10 @@ class CausalOptions(_SpecOptions):
     words: str = _one_of("tokens", "tokens", "corrected")
 
 
-#: What specs of masked and of causal models may have, and the defaults.
-MASKED_OPTIONS = {**_LOADING, **SharedOptions.defaults(), **MaskedOptions.defaults()}
-CAUSAL_OPTIONS = {**_LOADING, **SharedOptions.defaults(), **CausalOptions.defaults()}
+#: What specs may have, and the defaults: of all models, of masked and of causal ones.
+SHARED_OPTIONS = {**_LOADING, **SharedOptions.defaults()}
+MASKED_OPTIONS = {**SHARED_OPTIONS, **MaskedOptions.defaults()}
+CAUSAL_OPTIONS = {**SHARED_OPTIONS, **CausalOptions.defaults()}
 
 
 @dataclass(eq=False)
@@ -178,18 +194,24 @@ class Checkpoint:
         The tokenizer as transformers loads it.
     max_tokens
         Most tokens of an input, special tokens included; None without a limit.
+    mask_id
+        The id of the token that hides another; None where there is none.
+    code
+        SHA-256 of the code that came with it and was run; empty if none was.
     """
 
     kind: str
     network: Network
     tokenizer: Any
     max_tokens: int | None
+    mask_id: int | None = None
+    code: str = ""
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of configuration, weights as loaded, and tokenizer; hexadecimal."""
+        """SHA-256 of configuration, weights as loaded, tokenizer and code; hexadecimal."""
         model = self.network.model
-        return digest_weights(model.state_dict(), self.tokenizer, model.config)
+        return digest_weights(model.state_dict(), self.tokenizer, model.config) + self.code
 
 
 # Of a configuration, what scores do not depend on.
@@ -228,7 +250,7 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
 
     A folder or a ``.gguf`` file is read as it is. Any other location is a name on the hub: the
     local cache of the hub is looked into first, so that a model once fetched needs no network,
-    then the hub is asked. Code that comes with a checkpoint is never run.
+    then the hub is asked. Code that comes with a checkpoint is run with ``code=run`` alone.
 
     Raises
     ------
@@ -247,19 +269,23 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
     stats = [(file.name, file.stat()) for file in files]
     stamp = " ".join(f"{name}:{of.st_mtime_ns}:{of.st_size}" for name, of in stats)
-    key = (spec.location, revision, str(device), str(dtype), stamp)
+    run_code = spec.choice("code", ("never", "run"), _LOADING["code"]) == "run"
+    shift = spec.choice("shift", ("auto", "0", "1"), MASKED_OPTIONS["shift"])
+    key = (spec.location, revision, str(device), str(dtype), stamp, str(run_code), shift)
     checkpoint = _OPEN.get(key)
     if checkpoint is None:
-        checkpoint = _read(spec, device, dtype)
+        checkpoint = _read(spec, device, dtype, run_code, shift)
         _OPEN[key] = checkpoint
     return checkpoint
 
 
-def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype) -> Checkpoint:
+def _read(
+    spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: bool, shift: str
+) -> Checkpoint:
     def loader_for(config: Any) -> Any:
         return AutoModelForMaskedLM if _kind(config, spec) == "masked" else AutoModelForCausalLM
 
-    opened = open_network(source_of(spec), loader_for, dtype, repr(spec.location))
+    opened = open_network(source_of(spec), loader_for, dtype, repr(spec.location), run_code)
     model, tokenizer = opened.network.to(device), opened.tokenizer
     kind = _kind(opened.config, spec)
     if opened.missing:
@@ -268,12 +294,18 @@ def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype) -> Checkpoi
             f"{len(opened.missing)} weights, among them {opened.missing[0]}; use the checkpoint "
             "that was trained to predict words (of ELECTRA, the generator)"
         )
-    if kind == "masked" and tokenizer.mask_token_id is None:
+    mask_id = tokenizer.mask_token_id
+    if mask_id is None:
+        mask_id = getattr(opened.config, "mask_token_id", None)
+    if kind == "masked" and mask_id is None:
         raise ModelFileError(
-            f"the tokenizer of {spec.location!r} has no mask token; use a masked language model's"
+            f"neither tokenizer nor configuration of {spec.location!r} name a mask token; use a "
+            "masked language model (diffusion models that replace tokens by others have none, and "
+            "no such score)"
         )
+    shifted = _SHIFTED.get(opened.config.model_type, 0) if shift == "auto" else int(shift)
     try:
-        network = Network(model, device)
+        network = Network(model, device, shifted, attends_to_all=bool(opened.code))
         looks_ahead = kind == "causal" and _sees_what_follows(network)
     except UNCOMPUTABLE as error:
         raise ModelFileError(
@@ -292,7 +324,8 @@ def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype) -> Checkpoi
             f"the tokenizer of {spec.location!r} has {tokenizer.vocab_size} tokens and its network "
             f"{network.n_logits}; they are of different models"
         )
-    return Checkpoint(kind, network, tokenizer, longest_input(model, tokenizer))
+    limit = longest_input(model, tokenizer)
+    return Checkpoint(kind, network, tokenizer, limit, mask_id, opened.code)
 
 
 def _sees_what_follows(network: Network) -> bool:
@@ -313,6 +346,11 @@ def _sees_what_follows(network: Network) -> bool:
 
 def _kind(config: Any, spec: ModelSpec) -> str:
     """Return which kind of language model a configuration is of, causal or masked."""
+    if config.model_type not in CONFIG_MAPPING and hasattr(config, "auto_map"):
+        # Of code that came with a checkpoint nothing is known but what it says.
+        is_masked = getattr(config, "mask_token_id", None) is not None
+        is_masked |= AutoModelForMaskedLM.__name__ in config.auto_map
+        return "masked" if is_masked else "causal"
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     architecture = (getattr(config, "architectures", None) or [""])[0]

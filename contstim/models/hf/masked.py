@@ -30,7 +30,15 @@ from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import MASKED_OPTIONS, Checkpoint, MaskedOptions
 from contstim.models.hf.encoding import Encoded, check_length
-from contstim.models.hf.metrics import LARGEST_EXACT, METRICS, Plan, masked_rows, merge, plan_for
+from contstim.models.hf.metrics import (
+    LARGEST_EXACT,
+    METRICS,
+    ORDERED,
+    Plan,
+    masked_rows,
+    merge,
+    plan_for,
+)
 from contstim.models.hf.network import Normaliser
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.text import Sentence, WordList
@@ -61,8 +69,9 @@ class MaskedEvent(Event):
         ``vocabulary``, or ``class``: each position over word-starting or word-continuing tokens
         alone.
     orders
-        For ``permutation``: up to how many words all orders are averaged exactly, and the number
-        and seed of the sampled orders beyond; else empty.
+        For a mean over orders: up to how many words or tokens all are averaged exactly, and the
+        number and seed of the sampled orders beyond. For one order: the rule that it follows. Else
+        empty.
     """
 
     first: str = "unmarked"
@@ -91,6 +100,9 @@ class MaskedModel(TransformerModel):
         than 65,536 masked inputs are needed; beyond, an unbiased estimate from ``orders`` (100)
         seeded random orders in pairs of an order and its reverse, with a standard error. The
         paper samples 100 orders of eight words.
+    ``elbo``
+        The same mean over the orders of all tokens, exact up to ``exact`` tokens (10; 16 at most):
+        the evidence lower bound of masked diffusion models (Nie et al. 2025).
 
     With ``restricted=yes`` every scored position is normalised over the tokens of the true
     token's class alone, word-starting or word-continuing, as in Golan et al. (2023).
@@ -106,7 +118,8 @@ class MaskedModel(TransformerModel):
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
         super().__init__(spec, MASKED_OPTIONS, checkpoint, special=True)
         self.options = MaskedOptions.read(spec)
-        self.mask_id = int(checkpoint.tokenizer.mask_token_id)
+        assert checkpoint.mask_id is not None, "a masked checkpoint has a mask token"
+        self.mask_id = checkpoint.mask_id
         forms = self.tokenizer.forms
         if self.options.restricted and not forms.mark:
             raise SpecError(
@@ -128,12 +141,6 @@ class MaskedModel(TransformerModel):
     def event(self) -> MaskedEvent:
         """What is scored."""
         options = self.options
-        orders = (
-            f"exact to {options.exact} words and {LARGEST_EXACT} inputs, then {options.orders} of "
-            f"seed {options.seed}"
-            if options.metric == "permutation"
-            else ""
-        )
         before = self.checkpoint.tokenizer.convert_ids_to_tokens(list(self.tokenizer.opening))
         return MaskedEvent(
             units="tokens",
@@ -145,7 +152,17 @@ class MaskedModel(TransformerModel):
             metric=options.metric,
             first=self.tokenizer.first,
             normalised="class" if options.restricted else "vocabulary",
-            orders=orders,
+            orders=self._orders(),
+        )
+
+    def _orders(self) -> str:
+        """Say over which orders the score is a mean, if it is one."""
+        options = self.options
+        if (ordered := ORDERED.get(METRICS[options.metric])) is None:
+            return ""
+        return (
+            f"exact to {options.exact} {ordered} and {LARGEST_EXACT} inputs, then "
+            f"{options.orders} of seed {options.seed}"
         )
 
     @property

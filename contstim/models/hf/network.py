@@ -227,11 +227,25 @@ class Network:
         The model with its language-model head.
     device
         Where it is.
+    shift
+        How many places before a token what the model says of it stands.
+    attends_to_all
+        Whether the model is given no attention mask: rows are never padded, and what code that
+        comes with a checkpoint makes of a mask differs.
     """
 
-    def __init__(self, model: Any, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Any,
+        device: torch.device,
+        shift: int = 0,
+        *,
+        attends_to_all: bool = False,
+    ) -> None:
         self.model = model
         self.device = device
+        self.shift = shift
+        self._attends_to_all = attends_to_all
         self.dtype: torch.dtype = next(model.parameters()).dtype
         # Softmax in float32 or wider, whatever the network computes in.
         self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
@@ -247,11 +261,17 @@ class Network:
         model.config.use_cache = False
         ids = torch.zeros((1, 1), dtype=torch.int64, device=device)
         with torch.inference_mode():
-            logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+            logits = model(**self._given(ids)).logits
         #: V, logits of a place. What transformers calls output embeddings may be another layer.
         self.n_logits = int(logits.shape[-1])
         self._tried: dict[tuple[object, ...], bool] = {}
         self._narrow = self._find_narrowing()
+
+    def _given(self, ids: torch.Tensor) -> dict[str, Any]:
+        """Return what the model is given of whole rows."""
+        if self._attends_to_all:
+            return {"input_ids": ids}
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     def _find_narrowing(self) -> _Narrow | None:
         """Compute no more than is read, as far as this network allows; logits must not change.
@@ -278,7 +298,7 @@ class Network:
         """Return whether two short rows have the same logits narrowed and not."""
         ids = (torch.arange(6, device=self.device) % self.n_logits).reshape(2, 3)
         # Without a mask transformers warns of padding where a network's is among these tokens.
-        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        given = self._given(ids)
         places = torch.tensor([1, 2, 5], device=self.device)
         with torch.inference_mode():
             full = self.model(**given).logits.reshape(6, -1)[places]
@@ -308,16 +328,15 @@ class Network:
         more
             Further arguments of the model, e.g. ``past_key_values``.
         """
-        flat = rows * ids.shape[1] + positions
-        if "attention_mask" not in more:
-            more["attention_mask"] = torch.ones_like(ids)
+        flat = rows * ids.shape[1] + (positions - self.shift).clamp_min(0)
+        more = {**self._given(ids), **more}
         logits: torch.Tensor
         if self._narrow is None:
-            logits = self.model(input_ids=ids, **more).logits
+            logits = self.model(**more).logits
             return logits.reshape(-1, logits.shape[-1])[flat].to(self._wide)
         self._narrow.index = flat
         try:
-            logits = self.model(input_ids=ids, **more).logits
+            logits = self.model(**more).logits
         finally:
             self._narrow.index = None
         return logits[0].to(self._wide)

@@ -1,8 +1,9 @@
 """Reading a checkpoint by transformers: a folder, a GGUF file or a name on the Hugging Face hub.
 
-All that is read of a checkpoint is read here. A checkpoint is data: code that comes with it is
-never run nor asked about, no kernel that it names is fetched, its index names no file outside its
-folder, and sizes beyond any network's are refused before anything is built.
+All that is read of a checkpoint is read here. A checkpoint is data: code that comes with it is not
+run unless that was asked for, and then it is said which; no kernel that it names is fetched, its
+index names no file outside its folder, and sizes beyond any network's are refused before anything
+is built.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import logging
 import re
 import struct
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,12 +24,16 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, WEIGHTS_INDEX_NAME
 from transformers.utils import logging as messages
 from transformers.utils.hub import cached_file
 
 from contstim.errors import MissingExtraError, ModelFileError
+from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.hf.network import UNCOMPUTABLE
 
@@ -41,6 +47,8 @@ UNREADABLE = (
     UnpicklingError,
     struct.error,
 )
+
+_UNLESS = " unless its spec says code=run (read it first: it can do all that you can do here)"
 
 # Names of a configuration that count parts which are built one by one, and the most of each: some
 # ten times what the largest networks have.
@@ -119,16 +127,23 @@ class OpenedNetwork:
         The tokenizer.
     missing
         Names of the network's weights that the checkpoint lacks, sorted.
+    code
+        SHA-256 of the code that came with it and was run, hexadecimal; empty if none was.
     """
 
     config: Any
     network: Any
     tokenizer: Any
     missing: list[str]
+    code: str = ""
 
 
 def open_network(
-    source: Source, loader_for: Callable[[Any], Any], dtype: torch.dtype, what: str
+    source: Source,
+    loader_for: Callable[[Any], Any],
+    dtype: torch.dtype,
+    what: str,
+    run_code: bool | None = None,
 ) -> OpenedNetwork:
     """Read a checkpoint, from the local cache of the hub or else from the hub.
 
@@ -142,6 +157,9 @@ def open_network(
         Of the network's weights.
     what
         What is read, for messages.
+    run_code
+        Whether code that comes with the checkpoint may be run, where transformers has no type of
+        that name; None where nobody can say so.
 
     Raises
     ------
@@ -151,7 +169,7 @@ def open_network(
     with quiet():
         for local in (True, False) if source.on_hub else (True,):
             try:
-                return _open(source, loader_for, dtype, what, local)
+                return _open(source, loader_for, dtype, what, local, run_code)
             except UNREADABLE as error:
                 if isinstance(error, ModelFileError):
                     raise
@@ -176,36 +194,108 @@ def _open(
     dtype: torch.dtype,
     what: str,
     local: bool,
+    run_code: bool | None,
 ) -> OpenedNetwork:
     options: dict[str, Any] = {**source.options, "local_files_only": local}
     settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)
+    brings_code = "auto_map" in settings and settings.get("model_type") not in CONFIG_MAPPING
+    if brings_code and not run_code:
+        unless = "" if run_code is None else _UNLESS
+        raise ModelFileError(
+            f"cannot load {what}: it is a model of type {settings.get('model_type')!r} and runs "
+            f"only by code that comes with it, which contstim never runs{unless}; use a checkpoint "
+            "of a type that transformers has"
+        )
     _check_settings(settings, what)
     _check_indices(source, options, what)
-    config = AutoConfig.from_pretrained(source.name, trust_remote_code=False, **options)
-    loader = loader_for(config)
+    trusted = brings_code and bool(run_code)
+    config = AutoConfig.from_pretrained(source.name, trust_remote_code=trusted, **options)
     # A checkpoint may name a kernel of the hub here, which transformers would fetch and run.
     config._attn_implementation = config._experts_implementation = None
-    tokenizer = AutoTokenizer.from_pretrained(source.name, trust_remote_code=False, **options)
-    network, info = loader.from_pretrained(
-        source.name,
-        config=config,
-        dtype=dtype,
-        output_loading_info=True,
-        trust_remote_code=False,
-        **options,
+    tokenizer = AutoTokenizer.from_pretrained(source.name, trust_remote_code=trusted, **options)
+    if trusted:
+        network, missing = _by_its_code(source, config, dtype, options)
+        code = _code_of(config, network, tokenizer)
+        digest = digest_parts(code.values())
+        names = ", ".join(code)
+        print(f"{what} runs code that came with it: {names} (SHA-256 {digest})", file=sys.stderr)
+    else:
+        network, info = loader_for(config).from_pretrained(
+            source.name,
+            config=config,
+            dtype=dtype,
+            output_loading_info=True,
+            trust_remote_code=False,
+            **options,
+        )
+        missing, digest = [*info["missing_keys"], *info["mismatched_keys"]], ""
+    network = network.eval().requires_grad_(False)
+    return OpenedNetwork(config, network, tokenizer, sorted(map(str, missing)), digest)
+
+
+def _by_its_code(
+    source: Source, config: Any, dtype: torch.dtype, options: Mapping[str, Any]
+) -> tuple[Any, list[str]]:
+    """Return the network that a checkpoint's own code makes, and the weights that it lacks.
+
+    Such code is written for one version of transformers, whose ways of loading change more than
+    those of computing. So it makes the network, and its weights are read here.
+    """
+    offered = config.auto_map
+    names = ("AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel")
+    address = next((offered[name] for name in names if name in offered), None)
+    if address is None:
+        raise ModelFileError(f"its code names no language model but {', '.join(offered)}")
+    place = {key: options[key] for key in ("revision", "local_files_only") if key in options}
+    ROPE_INIT_FUNCTIONS.setdefault("default", _plain_rotary)
+    made_by = get_class_from_dynamic_module(address, source.name, **place)
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        network = made_by(config)
+    finally:
+        torch.set_default_dtype(usual)
+    tied: dict[int, list[str]] = {}
+    for name, tensor in network.state_dict(keep_vars=True).items():
+        tied.setdefault(id(tensor), []).append(name)
+    index = cached_file(
+        source.name, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **place
     )
-    missing = sorted(str(key) for key in [*info["missing_keys"], *info["mismatched_keys"]])
-    return OpenedNetwork(config, network.eval().requires_grad_(False), tokenizer, missing)
+    files = [SAFE_WEIGHTS_NAME]
+    if index is not None:
+        files = sorted({*json.loads(Path(index).read_text("utf-8"))["weight_map"].values()})
+    missing = set(network.state_dict())
+    for file in files:
+        weights = load_file(str(cached_file(source.name, file, **place)))
+        missing -= set(weights)
+        network.load_state_dict(weights, strict=False)
+    for names_of_one in tied.values():
+        if not missing.issuperset(names_of_one):
+            missing -= set(names_of_one)
+    return network.to(dtype), sorted(missing)
+
+
+def _code_of(*things: object) -> dict[str, bytes]:
+    """Return the files of code from which things were made, by name, sorted."""
+    modules = [sys.modules[type(thing).__module__] for thing in things]
+    foreign = [m for m in modules if m.__name__.startswith("transformers_modules.")]
+    folders = {Path(str(module.__file__)).parent for module in foreign}
+    code = {file.name: file.read_bytes() for folder in folders for file in folder.glob("*.py")}
+    return {name: text for name, text in sorted(code.items()) if text}
+
+
+def _plain_rotary(config: Any, device: Any = None, *_: Any, **__: Any) -> tuple[Any, float]:
+    """Return the frequencies of rotary positions and their scale: Su et al. (2021), section 3.2.2.
+
+    Version 4 of transformers had it among `ROPE_INIT_FUNCTIONS`, where code made for it looks.
+    """
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    powers = torch.arange(0, width, 2, dtype=torch.float32, device=device) / width
+    return config.rope_theta**-powers, 1.0
 
 
 def _check_settings(settings: Mapping[str, Any], what: str) -> None:
-    """Refuse a configuration that needs code of its own, or more parts than any network has."""
-    kind = settings.get("model_type")
-    if "auto_map" in settings and kind not in CONFIG_MAPPING:
-        raise ModelFileError(
-            f"cannot load {what}: it is a model of type {kind!r} and runs only by code that comes "
-            "with it, which contstim never runs; use a checkpoint of a type that transformers has"
-        )
+    """Refuse a configuration of more parts than any network has."""
     for name, value in _numbers(settings):
         if value > _MOST_PARTS and _PARTS.search(name):
             raise ModelFileError(

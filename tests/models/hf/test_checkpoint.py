@@ -216,7 +216,9 @@ def test_a_tokenizer_without_a_mask_is_refused(tiny: Tiny, tmp_path: Path) -> No
         file.unlink()
     save_tokenizer("gpt2", tmp_path)
     assert _refusal(f"hf:{tmp_path}") == (
-        f"the tokenizer of '{tmp_path}' has no mask token; use a masked language model's"
+        f"neither tokenizer nor configuration of '{tmp_path}' name a mask token; use a masked "
+        "language model (diffusion models that replace tokens by others have none, and no such "
+        "score)"
     )
 
 

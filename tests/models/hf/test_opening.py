@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_transformers import SENTENCES
+from transformers import BertTokenizer
 
 from contstim.errors import ModelFileError
+from contstim.models.check import check_model
 from contstim.models.learnt.encoder import open_encoder
 from contstim.models.registry import load_model
 
@@ -39,7 +47,8 @@ def _refusal(folder: Path) -> str:
     for read in (lambda: load_model(f"hf:{folder}"), lambda: open_encoder(str(folder))):
         with pytest.raises(ModelFileError) as error:
             read()
-        messages.append(str(error.value).replace(" as an encoder", ""))
+        message = str(error.value).replace(" as an encoder", "")
+        messages.append(re.sub(r" unless its spec says code=run \(.*?\)", "", message))
     assert messages[0] == messages[1]
     assert "\n" not in messages[0]
     return messages[0]
@@ -71,8 +80,9 @@ def test_code_that_comes_with_a_checkpoint_is_not_run_after_a_yes(folder: Path) 
     # A slow machine says before that it is loading.
     assert done.stderr.splitlines()[-1] == (
         f"contstim: cannot load '{folder}': it is a model of type 'unheard-of' and runs only by "
-        "code that comes with it, which contstim never runs; use a checkpoint of a type that "
-        "transformers has"
+        "code that comes with it, which contstim never runs unless its spec says code=run (read it "
+        "first: it can do all that you can do here); use a checkpoint of a type that transformers "
+        "has"
     )
     assert (done.returncode, done.stdout, trace.exists()) == (2, "", False)
 
@@ -87,7 +97,7 @@ def test_nobody_is_asked_about_code(folder: Path, monkeypatch: pytest.MonkeyPatc
     load_model(f"hf:{folder}")
     # A tokenizer has a configuration of its own.
     (folder / "tokenizer.json").unlink()
-    settings = {"tokenizer_class": "Other", "auto_map": {"AutoTokenizer": ["code.Config", None]}}
+    settings = {"tokenizer_class": "Other", "auto_map": {"BertTokenizer": ["code.Config", None]}}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
     assert _refusal(folder).startswith(f"cannot load '{folder}': ")
     assert (asked, trace.exists()) == ([], False)
@@ -160,3 +170,101 @@ def test_absurd_sizes_are_refused_before_anything_is_built(folder: Path, name: s
         f"cannot load '{folder}': its configuration has {name}={10**12}, and no network is built "
         "with more than 10000; use a checkpoint that is not damaged"
     )
+
+
+_CODE = """
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import MaskedLMOutput
+
+
+class Config(PreTrainedConfig):
+    model_type = "own-diffusion"
+
+    def __init__(self, width=8, vocab=60, mask_token_id=None, **settings):
+        self.width, self.vocab, self.mask_token_id = width, vocab, mask_token_id
+        super().__init__(**settings)
+
+
+class Network(PreTrainedModel):
+    config_class = Config
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.inner = torch.nn.Embedding(config.vocab, config.width)
+        self.mixed = torch.nn.Linear(config.width, config.width)
+        self.head = torch.nn.Linear(config.width, config.vocab)
+
+    def tie_weights(self):
+        pass  # as code made for transformers 4 has it
+
+    def forward(self, input_ids=None, attention_mask=None):
+        assert attention_mask is None
+        inner = self.inner(input_ids)
+        places = torch.arange(1, input_ids.shape[1] + 1, dtype=inner.dtype)[:, None]
+        around = torch.tanh(self.mixed(inner + (places * inner).mean(dim=1, keepdim=True)))
+        return MaskedLMOutput(logits=self.head(around))
+"""
+
+
+@pytest.fixture
+def diffusion(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a masked checkpoint that runs only by its own code, written for an older version."""
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "own.py"
+    module.write_text(_CODE, "utf-8")
+    torch.manual_seed(0)
+    mask_id = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]["[MASK]"]
+    vocab = json.loads((folder / "config.json").read_text("utf-8"))["vocab_size"]
+    own: Any = import_module("own")
+    network = own.Network(own.Config(vocab=vocab))
+    save_file(network.state_dict(), folder / WEIGHTS)
+    shutil.copy(module, folder / "own.py")
+    classes = {"AutoConfig": "own.Config", "AutoModel": "own.Network"}
+    settings = {"model_type": "own-diffusion", "vocab": vocab, "mask_token_id": mask_id}
+    (folder / "config.json").write_text(json.dumps({**settings, "auto_map": classes}), "utf-8")
+    yield folder
+    for name in [name for name in sys.modules if name.startswith(("own", "transformers_modules"))]:
+        del sys.modules[name]
+
+
+def _logits(folder: Path, ids: list[int]) -> torch.Tensor:
+    """Return what the network says of every place, by its code as the test wrote it."""
+    own: Any = import_module("own")
+    settings = json.loads((folder / "config.json").read_text("utf-8"))
+    network = own.Network(own.Config(vocab=settings["vocab"]))
+    network.load_state_dict(load_file(folder / WEIGHTS))
+    with torch.inference_mode():
+        return network(torch.tensor([ids])).logits[0].log_softmax(dim=1)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_code_that_is_asked_for_is_run_and_named(
+    diffusion: Path, shift: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = f"hf:{diffusion}?code=run&metric=pll&shift={shift}"
+    model = load_model(spec)
+    digest = sha256(_CODE.encode()).hexdigest()
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"'{diffusion}' runs code that came with it: own.py (SHA-256 {digest})"
+    )
+    assert load_model(model.spec).event == model.event
+    tokenizer = BertTokenizer.from_pretrained(diffusion)
+    ids = tokenizer("The dog saw a cat.")["input_ids"]
+    expected = 0.0
+    for place in range(1, len(ids) - 1):
+        hidden = [*ids[:place], tokenizer.mask_token_id, *ids[place + 1 :]]
+        expected += float(_logits(diffusion, hidden)[place - shift, ids[place]])
+    assert model.score(["The dog saw a cat."])[0] == pytest.approx(expected, abs=1e-5)
+    assert model.fingerprint.endswith(digest)
+    check_model(model, SENTENCES, words=["dog", "saw", "us"])
+
+
+def test_all_weights_of_code_are_there(diffusion: Path) -> None:
+    weights = load_file(diffusion / WEIGHTS)
+    del weights["head.bias"]
+    save_file(weights, diffusion / WEIGHTS)
+    with pytest.raises(ModelFileError) as error:
+        load_model(f"hf:{diffusion}?code=run")
+    assert "the checkpoint lacks 1 weights, among them head.bias" in str(error.value)
