@@ -19,16 +19,19 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
         If there is no such checkpoint, or it has no trained language-model head.
     """
     # torch and transformers take seconds to import and are needed only here.
+    from contstim.models.hf.asked import ASKED_OPTIONS, YES_NO, AskedModel
     from contstim.models.hf.causal import CausalModel
     from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, MASKED_OPTIONS, open_checkpoint
     from contstim.models.hf.masked import MaskedModel
     from contstim.models.hf.metrics import DUEL
     from contstim.models.hf.unmasking import UnmaskingModel
 
-    spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS})
+    spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS, *ASKED_OPTIONS})
     checkpoint = open_checkpoint(spec)
     if checkpoint.kind == "masked":
         spec.check_options(MASKED_OPTIONS)
         return (UnmaskingModel if spec.get("metric", "") == DUEL else MaskedModel)(spec, checkpoint)
+    if spec.get("metric", "") == YES_NO:
+        return AskedModel(spec, checkpoint)
     spec.check_options(CAUSAL_OPTIONS)
     return CausalModel(spec, checkpoint)

@@ -161,6 +161,8 @@ class CausalOptions(_SpecOptions):
     prompt
         A text after it, in which sentences stand on lines of their own: ``natural`` (the bundled
         `natural_prompt`), a file, or ``none``.
+    template
+        A file with a text in which the sentence stands, or ``none``.
     end
         ``scored`` or ``none``: whether the end-of-sequence token is part of the score.
     words
@@ -170,6 +172,7 @@ class CausalOptions(_SpecOptions):
 
     prefix: str = _option("auto")
     prompt: str = _option("none")
+    template: str = _option("none")
     end: str = _one_of("none", "none", "scored")
     words: str = _one_of("tokens", "tokens", "corrected")
 

@@ -1,0 +1,196 @@
+"""Sentences within a text, and what a causal model answers when it is asked about a sentence.
+
+Ide et al. (2025), NAACL, "How to make the most of LLMs' grammatical knowledge for acceptability
+judgments", compare nine ways of asking; the log-probability of a sentence within a template and the
+probability of Yes did best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError, SpecError
+from contstim.files import digest
+from contstim.models import ModelSpec
+from contstim.models.base import Event, ScoreKind, SentenceModel, SentenceParts, Totals
+from contstim.models.hf.causal import CausalModel
+from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, SHARED_OPTIONS, Checkpoint
+from contstim.models.hf.encoding import check_length
+from contstim.models.hf.template import Template
+
+#: The metric of the models here.
+YES_NO = "yesno"
+#: Options of models that are asked, and their defaults; ``prompt`` has no default.
+ASKED_OPTIONS = {
+    **SHARED_OPTIONS,
+    "prefix": CAUSAL_OPTIONS["prefix"],
+    "chat": "auto",
+    "answers": "yes|no",
+}
+
+
+@dataclass(frozen=True)
+class AskedEvent(Event):
+    """What a model answers about a sentence.
+
+    Attributes
+    ----------
+    question
+        Digest of the question, and whether it is put as the tokenizer's chat template has it.
+    answers
+        The tokens that count as either answer.
+    """
+
+    question: str = ""
+    answers: str = ""
+
+
+class AskedModel(SentenceModel):
+    """A causal model's log-probability of Yes, of Yes and No, after a question about a sentence.
+
+    ``log (sum of p(token) over tokens that say Yes / the same over Yes and No)``, nats. Tokens say
+    Yes if they are the word ``yes`` but for case and the white space before it. The text of the
+    question stands in a file, ``prompt=FILE``, which says by ``{sentence}`` where the sentence
+    stands. Where the tokenizer has a chat template the question is put as a user's turn of it
+    (``chat=auto``), and the answer is the first token of the turn that follows; ``chat=no`` puts
+    the text as it is. ``answers=ja|nein`` asks for other words.
+
+    A score has no shares of words, and it is the probability of no sentence.
+
+    Parameters
+    ----------
+    spec
+        The spec, with the options of `ASKED_OPTIONS` and ``prompt``.
+    checkpoint
+        The network and its tokenizer.
+
+    Raises
+    ------
+    SpecError
+        If an option cannot be read, or the vocabulary has no token for an answer.
+    """
+
+    kind = ScoreKind(name="log-probability of the answer", splits_over_words=False)
+
+    def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
+        spec.check_options({*ASKED_OPTIONS, "metric", "prompt"})
+        super().__init__(spec.canonical(ASKED_OPTIONS))
+        if not (path := spec.get("prompt", "")):
+            raise SpecError(
+                f"metric={YES_NO} in {str(spec)!r} needs a question: prompt=FILE, a text with "
+                "{sentence} where the sentence stands"
+            )
+        self.template = Template.read(path, str(spec))
+        self.checkpoint, self.network = checkpoint, checkpoint.network
+        keys = {*SHARED_OPTIONS, "prefix"}
+        plain = tuple((key, value) for key, value in spec.options if key in keys)
+        #: The same checkpoint, which knows how sentences are cut into tokens.
+        self.reader = CausalModel(ModelSpec(spec.family, spec.location, plain), checkpoint)
+        tokenizer = checkpoint.tokenizer
+        chat = spec.choice("chat", ("auto", "no"), ASKED_OPTIONS["chat"])
+        self.chats = chat == "auto" and bool(getattr(tokenizer, "chat_template", None))
+        words = spec.get("answers", ASKED_OPTIONS["answers"]).split("|")
+        if len(words) != 2 or not all(word.strip() for word in words):
+            raise SpecError(
+                f"answers={'|'.join(words)!r} in {str(spec)!r}: give two words, such as yes|no"
+            )
+        self._answers = [self._tokens(word.strip(), str(spec)) for word in words]
+
+    def _tokens(self, word: str, spec: str) -> list[int]:
+        """Return the tokens that are a word, but for case and white space."""
+        tokenizer = self.checkpoint.tokenizer
+        n = min(len(tokenizer), self.network.n_logits)
+        texts = tokenizer.batch_decode([[token] for token in range(n)])
+        tokens = [i for i, text in enumerate(texts) if text.strip().casefold() == word.casefold()]
+        if not tokens:
+            raise SpecError(
+                f"no token of the vocabulary of {spec!r} is the answer {word!r}; name two words "
+                "that are tokens: answers=WORD|WORD"
+            )
+        return tokens
+
+    @property
+    def event(self) -> AskedEvent:
+        """What is asked, and what counts as an answer."""
+        convert = self.checkpoint.tokenizer.convert_ids_to_tokens
+        yes, no = (" ".join(map(repr, convert(tokens))) for tokens in self._answers)
+        how = "by the chat template" if self.chats else "as it is"
+        return AskedEvent(
+            units="sentences",
+            start=self.reader.event.start,
+            end="none",
+            punctuation="keep",
+            case=self.reader.event.case,
+            unknown=self.reader.event.unknown,
+            metric=YES_NO,
+            question=f"{digest(str(self.template))[:16]}, {how}",
+            answers=f"{yes} or {no}",
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of weights and tokenizer."""
+        return self.checkpoint.fingerprint
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """PyTorch, transformers and tokenizers."""
+        return self.reader.packages
+
+    @property
+    def resolution(self) -> float:
+        """How far a score may move with its batch, nats."""
+        return self.network.resolution
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Return whether the tokenizer can write each of V words; shape (V,)."""
+        return self.reader.knows(words)
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        """Refuse: words have no shares of an answer."""
+        raise InputError(
+            f"{self.spec} gives one number a sentence, of which words have no shares; ask for "
+            "scores of sentences"
+        )
+
+    def totals(self, sentences: Sequence[str]) -> Totals:
+        """Ask about each sentence. Raises as the contract says for what cannot be read."""
+        encoded = self.reader.encode(sentences)
+        rows = [self._question(sentence) for sentence in sentences]
+        scores = np.empty(len(rows))
+        for length in sorted({len(row) for row in rows}):
+            group = [i for i, row in enumerate(rows) if len(row) == length]
+            scores[group] = self._answered(np.array([rows[i] for i in group]))
+        pairs = zip(scores.tolist(), encoded, strict=True)
+        return Totals.of_rows((score, len(e.scored), e.n_words, 0.0) for score, e in pairs)
+
+    def _question(self, sentence: str) -> list[int]:
+        """Return the tokens of the question about a sentence."""
+        text = self.template.around(" ".join(sentence.split()))
+        if self.chats:
+            turns = [{"role": "user", "content": text}]
+            text = self.checkpoint.tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=True
+            )
+            # A chat template begins with what stands before a text.
+            ids = self.reader.tokenizer.ids_of(text)
+        else:
+            ids = [*self.reader.prefix, *self.reader.tokenizer.ids_of(text)]
+        check_length(sentence, len(ids), self.checkpoint.max_tokens, self.spec)
+        return ids
+
+    def _answered(self, rows: IntArray) -> FloatArray:
+        """Return the log-probability of Yes, of Yes and No, after rows of one length, (R,)."""
+        n, length = rows.shape
+        scores = np.empty(n)
+        last = np.full(n, length - 1)
+        for read, logits in self.network.batches(rows, np.arange(n), last):
+            yes, no = (torch.logsumexp(logits[:, tokens], dim=1) for tokens in self._answers)
+            odds = (yes - no).to(torch.float64)
+            scores[read] = torch.nn.functional.logsigmoid(odds).cpu().numpy()
+        return scores
