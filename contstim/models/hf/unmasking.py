@@ -113,7 +113,9 @@ class UnmaskingModel(MaskedModel):
             exact=False,
             score=self._candidate_scores(sentence, position, words, frame),
             hints=Hints(
-                cost=len(encoded.scored) - encoded.layout[position] + candidates.n_tokens,
+                cost=(len(encoded.scored) - encoded.layout[position] + candidates.n_tokens).astype(
+                    float
+                ),
                 multiply_adds=float(len(encoded.ids) * body + head),
                 completion=lambda: completion,
                 n_tokens=candidates.n_tokens,
