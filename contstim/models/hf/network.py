@@ -519,7 +519,11 @@ class Network:
 
         They measure the cost of one token and of one place read.
         """
-        head = self.model.get_output_embeddings().weight.numel()
+        output = self.model.get_output_embeddings()
+        if output is None:  # as of code that does not say
+            linear = [m for m in self.model.modules() if isinstance(m, torch.nn.Linear)]
+            output = next((m for m in linear[::-1] if m.out_features == self.n_logits), None)
+        head = 0 if output is None else output.weight.numel()
         inside = [m for m in self.model.modules() if not isinstance(m, torch.nn.Embedding)]
         total = sum(p.numel() for m in inside for p in m.parameters(recurse=False))
         return max(total - head, 0), head
