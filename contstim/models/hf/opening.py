@@ -247,14 +247,17 @@ def _by_its_code(
     if address is None:
         raise ModelFileError(f"its code names no language model but {', '.join(offered)}")
     place = {key: options[key] for key in ("revision", "local_files_only") if key in options}
-    ROPE_INIT_FUNCTIONS.setdefault("default", _plain_rotary)
     made_by = get_class_from_dynamic_module(address, source.name, **place)
     usual = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
+    lacking = "default" not in ROPE_INIT_FUNCTIONS
+    ROPE_INIT_FUNCTIONS.setdefault("default", _plain_rotary)
     try:
         network = made_by(config)
     finally:
         torch.set_default_dtype(usual)
+        if lacking:  # transformers' own networks look elsewhere
+            del ROPE_INIT_FUNCTIONS["default"]
     tied: dict[int, list[str]] = {}
     for name, tensor in network.state_dict(keep_vars=True).items():
         tied.setdefault(id(tensor), []).append(name)

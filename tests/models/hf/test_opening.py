@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_transformers import SENTENCES
 from transformers import BertTokenizer
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from contstim.errors import ModelFileError
 from contstim.models.check import check_model
@@ -259,6 +260,14 @@ def test_code_that_is_asked_for_is_run_and_named(
     assert model.score(["The dog saw a cat."])[0] == pytest.approx(expected, abs=1e-5)
     assert model.fingerprint.endswith(digest)
     check_model(model, SENTENCES, words=["dog", "saw", "us"])
+
+
+def test_networks_of_transformers_are_made_as_before(diffusion: Path, tiny: Tiny) -> None:
+    expected = load_model(f"hf:{tiny('llama')}").score(SENTENCES)
+    load_model(f"hf:{diffusion}?code=run")
+    assert "default" not in ROPE_INIT_FUNCTIONS
+    copied = shutil.copytree(tiny("llama"), diffusion.parent / "llama")
+    assert load_model(f"hf:{copied}").score(SENTENCES).tolist() == expected.tolist()
 
 
 def test_all_weights_of_code_are_there(diffusion: Path) -> None:
