@@ -13,7 +13,17 @@ from numbers import Integral
 
 
 class ContstimError(Exception):
-    """Root of every error raised on purpose."""
+    """Root of every error raised on purpose.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> try:
+    ...     contstim.load_model("contstim:tigram")
+    ... except ContstimError as error:
+    ...     print(error)
+    unknown bundled model 'tigram'; did you mean 'trigram' or 'bigram' or 'unigram'?
+    """
 
 
 class InputError(ContstimError, ValueError):

@@ -61,6 +61,14 @@ def mean_sequence(
     gamma-exponential mixture (Howard, Ramdas, McAuliffe and Sekhon 2021, doi 10.1214/20-AOS1991,
     Theorem 4 and Proposition 9), the predictions being the means of the values before and of the
     middle of the range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values = np.random.default_rng(1).choice([-1.0, 1.0], size=100, p=[0.3, 0.7])
+    >>> low, high = mean_sequence(values, alpha=0.05)
+    >>> low[[9, 99]].round(2).tolist(), high[[9, 99]].round(2).tolist()
+    ([-1.0, -0.0], [1.0, 0.8])
     """
     scaled = _scaled(values, alpha, bounds)
     total, spread = _running(scaled)
@@ -81,6 +89,13 @@ def log_e_above(
 
     `than` is one number, or one for each unit: the running mean after it. The e-value is at or
     above log(2 / alpha) exactly where the lower end of `mean_sequence` is at or above `than`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values = np.random.default_rng(1).choice([-1.0, 1.0], size=100, p=[0.3, 0.7])
+    >>> log_e_above(values, alpha=0.05)[[9, 99]].round(1).tolist()
+    [0.1, 3.7]
     """
     scaled = _scaled(values, alpha, bounds)
     low, high = bounds
@@ -119,6 +134,14 @@ def betting_sequence(
     -----
     The hedged capital process of Waudby-Smith and Ramdas (2024), doi 10.1093/jrsssb/qkad009,
     Theorem 3, with the bets of their Eq. 26 and half of the capital on each side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values = np.random.default_rng(1).choice([-1.0, 1.0], size=100, p=[0.3, 0.7])
+    >>> low, high = betting_sequence(values, alpha=0.05)
+    >>> low[[9, 99]].round(2).tolist(), high[[9, 99]].round(2).tolist()
+    ([-0.08, 0.14], [1.0, 0.74])
     """
     scaled = _scaled(values, alpha, bounds)
     means = np.linspace(0.0, 1.0, n_means)
@@ -343,6 +366,13 @@ def fit_e_value(
     The mixture of the alternatives predicts each answer from those before; its likelihood over the
     largest under the null hypothesis is at most an e-process, whatever was asked and when one looks
     (Wasserman, Ramdas and Balakrishnan 2020, doi 10.1073/pnas.1922664117). Reject at log(1/alpha).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> alternatives, null = np.array([-60.0, -65.0]), np.array([-70.0])
+    >>> round(fit_e_value(alternatives, np.log([0.5, 0.5]), null), 2)
+    9.31
     """
     return float(logsumexp(log_evidence + log_weights) - np.max(log_likelihood))
 

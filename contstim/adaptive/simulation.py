@@ -70,6 +70,20 @@ def simulate(
     ------
     InputError
         If a model is not the pool's, or a number makes no sense.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_set
+    >>> from contstim.adaptive import AdaptivePlan, Pool
+    >>> from contstim.adaptive.posterior import Nodes
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> pairs = select_set(scores, n=40, time_limit=5)
+    >>> plan = AdaptivePlan(anchors=0)
+    >>> pool = Pool.of(pairs, scores, Nodes(plan.link, plan.trials))
+    >>> simulate(plan, pool, "contstim:gpt", n_studies=2)[["truth", "kind", "model"]]
+              truth   kind model
+    0  contstim:gpt  go on
+    1  contstim:gpt  go on
     """
     require_whole("n_studies", n_studies, 1)
     if not seconds > 0:

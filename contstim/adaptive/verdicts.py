@@ -226,6 +226,16 @@ def verdicts(
     A study is futile if no verdict is to be expected within the budget, by the same sequence, even
     if differences of those to come are at the most favourable ends of the intervals by now. How
     many participants are needed is foreseen from the differences so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from contstim.adaptive import Stopping
+    >>> person = np.repeat(np.arange(30), 40)
+    >>> right = np.random.default_rng(1).random((1200, 2)) < [0.75, 0.55]
+    >>> last = verdicts(person, right.astype(float), ["A", "B"], Stopping(), every=False)[-1]
+    >>> last.kind, last.models
+    ('go on', ('A', 'B'))
     """
     if len(models) < 2:
         raise InputError(f"{len(models)} model cannot be compared with others; give two or more")

@@ -32,6 +32,14 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
     Of the first analysis and measure in the tables; three sentences, fewer where there is nothing
     to say. A model is called the best only if it is shown to be better than chance and than every
     other model. Without a model's value the first sentence says so.
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> answer_sentences(evaluate(choices, scores))[0]
+    'contstim:gpt predicts people best (accuracy 0.789, 95 % interval 0.704 to 0.855).'
     """
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:

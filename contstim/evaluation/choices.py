@@ -259,6 +259,12 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         only some rows have, an `rt_ms` that is no time in milliseconds, an `expected` sentence
         that is neither 1 nor 2, a participant with one pair twice, and two identical sentences in
         a pair. The message names the rows.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> check_choices(datasets.simulated_choices()).columns[:6].tolist()
+    ['participant', 'group', 'trial', 'condition', 'sentence_1', 'sentence_2']
     """
     require_columns(table, REQUIRED, "the choices table")
     twice = table.columns[table.columns.duplicated()]
@@ -346,6 +352,16 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     ------
     InputError
         If one pair has two conditions or two pairs of models.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame(
+    ...     {"participant": ["p1"], "sentence_1": "We won.", "sentence_2": "He won.", "rating": 2.5}
+    ... )
+    >>> align_choices(check_choices(table))[["sentence_1", "sentence_2", "rating"]]
+      sentence_1 sentence_2  rating
+    0    He won.    We won.    -2.5
     """
     out = turn_pairs(table, _is_turned(table))
     of_people = "; a condition of participants is no column 'condition' but --by COLUMN"

@@ -104,6 +104,18 @@ def evaluate(
     ------
     InputError
         If choices or scores cannot be used; the message names the rows or the sentence.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> result = evaluate(choices, scores)
+    >>> everything = result.models.query("analysis == 'all' and measure == 'accuracy'")
+    >>> everything[["model", "value"]].round(2)
+                  model  value
+    0      contstim:gpt   0.79
+    1  contstim:trigram   0.31
     """
     fixed = {} if plan is None else read_plan(plan)
     planned = preset_options(preset, **fixed)
@@ -312,6 +324,15 @@ def evaluate_file(
         If a file cannot be read or used.
     OutputError
         If the results cannot be written.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> choices.to_csv("choices.csv", index=False)
+    >>> evaluate_file("choices.csv", scores=scores).summary.n_participants
+    30
     """
     human = read_choices(path, format) if mapping is None else read_mapped(path, mapping)
     given = read_table(scores) if isinstance(scores, (str, Path)) else scores

@@ -35,6 +35,14 @@ class ExclusionRules:
         A participant with fewer trials, after the rules on trials, is left out.
     participants
         Participants who are left out, by name.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> rules = ExclusionRules(min_catch_correct=0.9)
+    >>> choices, left_out = exclude(datasets.simulated_choices(), rules)
+    >>> choices["participant"].nunique(), left_out["participant"].nunique()
+    (27, 3)
     """
 
     min_catch_correct: _Least | None = None
@@ -75,7 +83,18 @@ class ExclusionRules:
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
-    """Return each participant's share of catch trials right; empty if there are none."""
+    """Return each participant's share of catch trials right; empty if there are none.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> catch_accuracy(datasets.simulated_choices()).head(3)
+    participant
+    1    1.0
+    2    1.0
+    3    1.0
+    dtype: float64
+    """
     if "expected" not in choices:
         return pd.Series(dtype="float64")
     rows = choices[choices["condition"].isin(CATCH) & choices["expected"].notna()]
@@ -94,6 +113,15 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
     InputError
         If a rule needs data that the table lacks (response times, catch trials), or nobody is
         left.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> from contstim.evaluation import ExclusionRules
+    >>> rules = ExclusionRules(min_catch_correct=0.9)
+    >>> choices, left_out = exclude(datasets.simulated_choices(), rules)
+    >>> choices["participant"].nunique(), left_out["participant"].nunique()
+    (27, 3)
     """
     sieve = Sieve(choices)
     timed = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)

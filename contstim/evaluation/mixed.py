@@ -90,6 +90,16 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     ------
     Bradley and Terry (1952), doi 10.2307/2334029, with crossed random effects after Baayen,
     Davidson and Bates (2008), doi 10.1016/j.jml.2007.12.005; fitted by `BinomialBayesMixedGLM`.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> result = fit_bradley_terry(datasets.simulated_choices())
+    >>> result.abilities[["model", "ability"]].round(1)
+                  model  ability
+    0   contstim:bigram     -0.2
+    1      contstim:gpt      0.8
+    2  contstim:trigram     -0.6
     """
     try:
         from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM

@@ -187,6 +187,12 @@ def preset_options(preset: str, **changes: Any) -> EvaluationOptions:
     ------
     UnknownNameError
         If the preset or a field is unknown.
+
+    Examples
+    --------
+    >>> options = preset_options("golan2023", seed=1)
+    >>> options.inference, options.contrasts, options.seed
+    ('signed-rank', 'targeted', 1)
     """
     require_known("preset", preset, PRESETS)
     known = [f.name for f in fields(EvaluationOptions)]

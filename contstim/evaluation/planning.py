@@ -78,6 +78,17 @@ def power(
     ------
     InputError
         If a number makes no sense or is more than the trials have.
+
+    Examples
+    --------
+    >>> from contstim.evaluation.studies import StatedStudies
+    >>> curve = power(StatedStudies(0.3), n_participants=(5, 20), n_simulations=100)
+    >>> curve[["n_participants", "measure", "power"]]
+       n_participants             measure  power
+    0               5            accuracy   0.60
+    1               5  signed_rank_cosine   0.60
+    2              20            accuracy   0.89
+    3              20  signed_rank_cosine   0.88
     """
     if stopping is not None and not (stopping.looks and stopping.measure == "accuracy"):
         raise InputError(
@@ -122,6 +133,15 @@ def people_needed(
         and `high`; missing where more people than were tried, up to 1,000 or until more of them
         change nothing, are needed; `alone`, how many find it if it is tested by itself, once. And
         the sizes tried, as `power` has them.
+
+    Examples
+    --------
+    >>> from contstim.evaluation.studies import StatedStudies
+    >>> needed, curve = people_needed(StatedStudies(0.3), n_trials=60, n_simulations=100)
+    >>> needed[["measure", "n_participants", "low", "high"]]
+                  measure  n_participants  low  high
+    0            accuracy               7    5     7
+    1  signed_rank_cosine               6    5     7
     """
     if not 0 < target < 1:
         raise InputError(f"target is {target}; give a share between 0 and 1")
@@ -412,6 +432,11 @@ def plan_design(
     -----
     Of 16 differences from .02 to .9 some are simulated, in 100 to 400 studies each, and the share
     with p below the bar is interpolated, so that the last digit is uncertain.
+
+    Examples
+    --------
+    >>> round(plan_design(20, 40).alone, 2)
+    0.23
     """
     require_whole("comparisons", comparisons, 1)
     for name, rate in (("alpha", alpha), ("target", target)):

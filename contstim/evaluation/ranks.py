@@ -108,6 +108,11 @@ def signed_ranks(values: ArrayLike) -> FloatArray:
     Golan et al. (2023), Eq. 8 and 9, with average ranks for ties (the expectation over random
     tie-breaking). The paper's ratings have no zeros; zeros are treated as in its published
     analysis.
+
+    Examples
+    --------
+    >>> signed_ranks([1.5, -0.5, 2.5, -2.5, 0.0]).tolist()
+    [2.0, -1.0, 3.5, -3.5, 0.0]
     """
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:

@@ -140,6 +140,17 @@ def recovery(
     models (Wilson and Collins 2019, doi 10.7554/eLife.49547); people are those of
     `contstim.people.People`. Where two models give every pair the same preference, they
     share their studies, and recovery cannot pass the share of the others.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_set
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt", "contstim:rnn"]]
+    >>> pairs = select_set(scores[:60], n=10, time_limit=5)
+    >>> result = recovery({"chosen": pairs, "random": 10}, scores, n_studies=200)
+    >>> result.curve.query("n_participants == 100")[["design", "recovery"]]
+         design  recovery
+    99   chosen     0.765
+    199  random     0.570
     """
     people = people or People()
     require_known("decision", decision, DECISIONS)

@@ -118,6 +118,15 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     ------
     OutputError
         If the folder or a file cannot be written.
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> result = evaluate(choices, scores)
+    >>> write_report(result, "results").name  # doctest: +SKIP
+    'report.html'
     """
     with waiting("writing the report"):
         place = Path(folder)

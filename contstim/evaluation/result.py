@@ -220,6 +220,15 @@ class Evaluation:
         The choices that were analysed, for further tables.
     standing
         Of an adaptive study, whose plan `EvaluationOptions.adaptive` has: posterior, fit, verdict.
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> result = evaluate(choices, scores)
+    >>> type(result).__name__, list(result.models.columns[:3])
+    ('Evaluation', ['analysis', 'measure', 'model'])
     """
 
     models: pd.DataFrame

@@ -42,6 +42,14 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     ------
     InputError
         If a sentence has no score, two different ones, or one that is not a number.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> bigram = contstim.load_model("contstim:bigram")
+    >>> score_table({"bigram": bigram.score}, ["The dog slept."]).round(1)
+                    bigram
+    The dog slept.   -22.1
     """
     wanted = list(dict.fromkeys(sentences))
     if isinstance(scores, pd.DataFrame):

@@ -51,6 +51,11 @@ class Simulation:
     confident, very_confident
         Size of the noisy preference, in the same units, from which people are confident and very
         confident.
+
+    Examples
+    --------
+    >>> Simulation.of("contstim:gpt").weights
+    (('contstim:gpt', 1.0),)
     """
 
     weights: Several[tuple[str, float]] = ()
@@ -139,6 +144,20 @@ def simulate_choices(
     ------
     InputError
         If the design or the scores cannot be used.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> from contstim import Simulation, datasets
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> pairs = contstim.select_natural_pairs(scores, per_pair=6)
+    >>> trials = contstim.design_trials(pairs, layout=contstim.Layout(groups=1, participants=3))
+    >>> choices = simulate_choices(trials, scores, Simulation.of("contstim:gpt"), seed=1)
+    >>> choices[["participant", "trial", "rating"]].head(3)
+      participant  trial  rating
+    0           1      1     2.5
+    1           1      2     2.5
+    2           1      3    -2.5
     """
     if participants_per_group < 1:
         raise InputError(f"a group needs at least one participant, not {participants_per_group}")

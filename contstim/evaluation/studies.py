@@ -357,6 +357,14 @@ class StatedStudies(Studies):
         Pairs of one item.
     measures
         By name.
+
+    Examples
+    --------
+    >>> from contstim.evaluation import power
+    >>> power(StatedStudies(0.3), n_participants=(20,), n_simulations=100)[["measure", "power"]]
+                  measure  power
+    0            accuracy   0.89
+    1  signed_rank_cosine   0.88
     """
 
     difference: float

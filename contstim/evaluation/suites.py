@@ -44,7 +44,21 @@ def run_blimp(
     most: int | None = None,
     seed: int | None = None,
 ) -> pd.DataFrame:
-    """Return a model's accuracy on each BLiMP paradigm: `blimp_accuracy` of `read_blimp`."""
+    """Return a model's accuracy on each BLiMP paradigm: `blimp_accuracy` of `read_blimp`.
+
+    Examples
+    --------
+    >>> import json
+    >>> from pathlib import Path
+    >>> import contstim
+    >>> pair = {"sentence_good": "The dogs run.", "sentence_bad": "The dogs runs."}
+    >>> names = {"UID": "agreement", "field": "syntax", "linguistics_term": "agreement"}
+    >>> _ = Path("agreement.jsonl").write_text(json.dumps(pair | names))
+    >>> model = contstim.load_model("contstim:trigram?unknown=unk")
+    >>> run_blimp(".", model.score)[["uid", "accuracy", "n_pairs"]]
+             uid  accuracy  n_pairs
+    0  agreement       1.0        1
+    """
     return blimp_accuracy(read_blimp(source, paradigms, most, seed), scorer)
 
 
@@ -81,6 +95,16 @@ def read_blimp(
     Source
     ------
     Warstadt et al. (2020), doi 10.1162/tacl_a_00321.
+
+    Examples
+    --------
+    >>> import json
+    >>> from pathlib import Path
+    >>> pair = {"sentence_good": "The dogs run.", "sentence_bad": "The dogs runs."}
+    >>> names = {"UID": "agreement", "field": "syntax", "linguistics_term": "agreement"}
+    >>> _ = Path("agreement.jsonl").write_text(json.dumps(pair | names))
+    >>> read_blimp(".")["sentence_bad"].tolist()
+    ['The dogs runs.']
     """
     rows = []
     for uid, lines in _blimp_files(Path(source)):
@@ -116,6 +140,24 @@ def blimp_accuracy(pairs: pd.DataFrame, scorer: Scorer) -> pd.DataFrame:
     -------
     DataFrame
         `uid`, `field`, `term`, `accuracy`, `n_tied`, `n_pairs`.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> import pandas as pd
+    >>> pairs = pd.DataFrame(
+    ...     {
+    ...         "uid": "agreement",
+    ...         "field": "syntax",
+    ...         "term": "subject-verb agreement",
+    ...         "sentence_good": ["The dogs run.", "The child sleeps."],
+    ...         "sentence_bad": ["The dogs runs.", "The child sleep."],
+    ...     }
+    ... )
+    >>> model = contstim.load_model("contstim:trigram?unknown=unk")
+    >>> blimp_accuracy(pairs, model.score)[["uid", "accuracy"]]
+             uid  accuracy
+    0  agreement       0.5
     """
     values = _scored(scorer, [*pairs["sentence_good"], *pairs["sentence_bad"]])
     good, bad = values[: len(pairs)], values[len(pairs) :]  # two may be minus infinity, and tied

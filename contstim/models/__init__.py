@@ -34,6 +34,12 @@ class ModelSpec:
         bundled model goes by its name wherever its file lies.
     name
         What tables and figures call the model, where that was said; no part of the spec.
+
+    Examples
+    --------
+    >>> spec = ModelSpec.parse("hf:roberta-base?metric=pll")
+    >>> spec.family, spec.location, spec.options
+    ('hf', 'roberta-base', (('metric', 'pll'),))
     """
 
     family: str

@@ -60,6 +60,12 @@ class Event:
         rule from left to right.
     reduction
         How the parts are made one number (``sum`` is the log-probability).
+
+    Examples
+    --------
+    >>> import contstim
+    >>> str(contstim.load_model("contstim:trigram").event).split(", ")[:3]
+    ['units words', 'start <s>', 'end </s>']
     """
 
     units: str
@@ -268,6 +274,15 @@ class SentenceModel(ABC):
     ----------
     spec
         The canonical spec of the model: ``load_model(model.spec)`` gives an equal model.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> model = contstim.load_model("contstim:trigram")
+    >>> model.score(["The dog slept."]).round(1)
+    array([-22.2])
+    >>> [words.round(1) for words in model.score_words(["The dog slept."])]
+    [array([ -2.7,  -6.7, -12.9])]
     """
 
     _name = ""

@@ -46,6 +46,13 @@ def check_model(
     ------
     ValidationError
         Naming the first property that fails, with the values.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> report = check_model(contstim.load_model("contstim:bigram"))
+    >>> report[1]
+    'a batch, single sentences and another order give the same scores'
     """
     listed = _sentences_for(model) if sentences is None else list(sentences)
     if len({len(s.split()) for s in listed}) < 2 or len(listed) < 3:

@@ -393,6 +393,13 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
         If `per` is neither.
     InputError
         As the model's own scores, for an empty corpus, and for a model with a reduction.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> model = contstim.load_model("contstim:trigram")
+    >>> round(corpus_perplexity(model, contstim.pool()[:100], per="word"))
+    621
     """
     require_known("unit of perplexity", per, ("token", "word"))
     _check_plain(model)

@@ -165,6 +165,17 @@ def register_family(
         What the models' scores are, for tables that name models without loading them; likewise a
         function of a `ModelSpec` or its address, where specs tell. If None, the loader is asked,
         where it is a class that says so, or else a model.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> from contstim.models.toy import TableModel
+    >>> def random_bigram(spec):
+    ...     return TableModel(["a", "b"], seed=int(spec.location))
+    ...
+    >>> register_family("toy", "a random bigram model of two letters", random_bigram)
+    >>> contstim.load_model("toy:1").score(["a b", "b a"]).shape
+    (2,)
     """
     FAMILIES[name] = Family(name, summary, loader, kind)
 
@@ -353,6 +364,16 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
     ------
     InputError
         If no model is given, or a sentence cannot be scored under one.
+
+    Examples
+    --------
+    >>> sentences = ["The dog slept near the fire.", "The fire slept near the dog."]
+    >>> models = {"bigram": "contstim:bigram", "trigram": "contstim:trigram"}
+    >>> score_sentences(sentences, models).round(1)
+                                  bigram  trigram
+    sentence
+    The dog slept near the fire.   -38.1    -35.2
+    The fire slept near the dog.   -40.0    -40.4
     """
     import pandas as pd  # half a second, which loading a model need not wait for
 

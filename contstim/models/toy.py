@@ -62,6 +62,11 @@ def check_normalisation(
     ------
     ValidationError
         Saying which sum is off, and by how much.
+
+    Examples
+    --------
+    >>> words = ["a", "b", "c"]
+    >>> check_normalisation(TableModel(words, 1), TableModel(words, 1, end=False), words)
     """
     before = mass(opened, words, 1)
     for n in range(1, length + 1):

@@ -68,6 +68,16 @@ def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) 
     """Return which model significantly beats which: columns `model`, `beats`, q below `alpha`.
 
     Rows go by the order of models, then of those they beat.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> comparisons = pd.DataFrame(
+    ...     {"model_1": "A", "model_2": ["B", "C"], "difference": [0.2, 0.1], "q": [0.01, 0.3]}
+    ... )
+    >>> dominance(comparisons, ["A", "B", "C"])
+      model beats
+    0     A     B
     """
     significant = comparisons[(comparisons["q"] < alpha) & (comparisons["difference"] != 0)]
     place = {name: i for i, name in enumerate(order)}
@@ -121,6 +131,16 @@ def model_figure(
     -------
     Axes
         Those drawn on; the columns of models that beat others are beside them (`child_axes`).
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> result = evaluate(choices, scores)
+    >>> tables = result.models, result.comparisons, result.details.participants
+    >>> here = "analysis == 'all' and measure == 'accuracy'"
+    >>> ax = model_figure(*(table.query(here) for table in tables))
     """
     blocks = [("", models)]
     if "analysis" in models:

@@ -49,6 +49,15 @@ def percentile_figure(
     ------
     UnknownNameError
         If a model has no scores.
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> result = evaluate(choices, scores)
+    >>> trials, scores = result.people.trials, result.provenance.scores
+    >>> ax = percentile_figure(trials, scores, "contstim:gpt", "contstim:trigram")
     """
     ranks = {}
     for model in (model_1, model_2):
@@ -115,6 +124,13 @@ def triplet_figure(
     -------
     Axes
         Those drawn on.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> triplets = datasets.written_triplets().query("model_1 == 'contstim:bigram'")
+    >>> scores = datasets.natural_scores()
+    >>> ax = triplet_figure(triplets, scores["contstim:bigram"], scores["contstim:trigram"])
     """
     references = (reference_1, reference_2)
     (ax,) = drawing_axes([ax], 5.2, 5.2)
@@ -168,6 +184,14 @@ def matrix_figure(
     -------
     Axes
         Those drawn on; the bar of colours has its own.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame(
+    ...     {"model_1": ["A", "B"], "model_2": ["B", "A"], "share": [0.7, 0.3]}
+    ... )
+    >>> ax = matrix_figure(table, "model_1", "model_2", "share", ["A", "B"], label="share won")
     """
     grid = _grid(table, row, column, value, order, symmetric)
     side = 1.9 + 0.42 * len(order)
@@ -268,6 +292,14 @@ def recovery_figure(
         Those drawn on. The first has a curve a design with its 95 % interval; then a matrix a
         design, the expected log Bayes factor of one answer in thousandths of a nat, darker where
         it is more.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> from contstim.evaluation.recovery import recovery
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt", "contstim:rnn"]]
+    >>> result = recovery({"random": 10}, scores, n_studies=100)
+    >>> axes = recovery_figure(result.curve, result.model_pairs)
     """
     designs = list(dict.fromkeys(curve["design"]))
     models = list(dict.fromkeys([*pairs["model_1"], *pairs["model_2"]]))
@@ -323,6 +355,13 @@ def power_figure(
     -------
     list of Axes
         Those drawn on: a curve with its 95 % interval for each two models and number of pairs.
+
+    Examples
+    --------
+    >>> from contstim.evaluation import power
+    >>> from contstim.evaluation.studies import StatedStudies
+    >>> curve = power(StatedStudies(0.1), n_participants=(10, 20, 40), n_simulations=50)
+    >>> axes = power_figure(curve)
     """
     curve = curve[curve["analysis"] == curve["analysis"].iloc[0]]
     curve = curve.assign(people=curve["n_groups"] * curve["n_participants"]).sort_values("people")

@@ -137,6 +137,14 @@ def save_figure(drawn: Axes | Figure, path: str | Path) -> Path:
     ------
     OutputError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> save_figure(evaluate(choices, scores).figure(), "models.pdf").name
+    'models.pdf'
     """
     place, figure = Path(path), drawn.figure.canvas.figure
     metadata = {"Date": None} if place.suffix == ".svg" else None

@@ -113,7 +113,7 @@ class NBest:
 
 
 def read_nbest(path: str | PathLike[str]) -> NBest:
-    """Read n-best lists.
+    r"""Read n-best lists.
 
     Parameters
     ----------
@@ -126,6 +126,17 @@ def read_nbest(path: str | PathLike[str]) -> NBest:
     ------
     InputError
         Naming file, line and fault.
+
+    Examples
+    --------
+    >>> import json
+    >>> from pathlib import Path
+    >>> hypotheses = [{"text": "he came hum", "score": -1}, {"text": "he came home", "score": -2}]
+    >>> said = {"reference": "he came home", "hypotheses": hypotheses}
+    >>> lines = [json.dumps({"id": split, "split": split, **said}) for split in ("dev", "test")]
+    >>> _ = Path("nbest.jsonl").write_text("\n".join(lines))
+    >>> read_nbest("nbest.jsonl").utterances[0].texts
+    ('he came hum', 'he came home')
     """
     name = source_name(path)
     utterances = []
@@ -324,6 +335,16 @@ def score_hypotheses(
     InputError
         If the model cannot score a hypothesis (an unknown word, for example); the message names
         the utterance.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> texts = ("he came hum", "he came home")
+    >>> said = [Utterance(part, part, "he came home", texts, (-1.0, -1.2), part) for part in SPLITS]
+    >>> model = contstim.load_model("contstim:trigram?unknown=unk")
+    >>> scores = score_hypotheses(NBest(tuple(said)), model)
+    >>> max(scores, key=scores.get)
+    'he came home'
     """
     write = SentenceForm() if form is None else form
     written = {text: write(text) for text in nbest.texts}

@@ -84,6 +84,18 @@ def check_strategy(strategy: Strategy) -> list[str]:
     ------
     ValidationError
         Naming the first property that fails, with the problem and the sentences.
+
+    Examples
+    --------
+    >>> from contstim.search.exhaustive import Exhaustive
+    >>> for line in check_strategy(Exhaustive()):
+    ...     print(line)
+    ...
+    equal searches give equal results, in any order (9 problems)
+    constraints hold and losses are right and never above 0 when all models score again
+    only words that may stand at a position are used
+    every problem was improved from some start
+    no single replacement improves a result; the known optimum is reached
     """
     if not is_dataclass(strategy) or strategy != replace(strategy):
         raise ValidationError(

@@ -237,6 +237,11 @@ class Floor(Constraint):
     per_word
         Whether scores are divided by the number of words. (For a floor per token, name the model
         with ``reduction=mean``.)
+
+    Examples
+    --------
+    >>> str(Floor("contstim:gpt", -2.0, natural=True))
+    'contstim:gpt>=natural-2'
     """
 
     value: float
@@ -275,6 +280,13 @@ class Edits:
     InputError
         If a position is negative, given twice, or both fixed and to be changed, if fewer changes
         are allowed than positions must change, or if a list of words is empty.
+
+    Examples
+    --------
+    >>> from contstim import load_model, problem_of
+    >>> models = [load_model("contstim:bigram")], [load_model("contstim:trigram")]
+    >>> problem_of(*models, edits=Edits(most=1)).edits.most
+    1
     """
 
     most: int | None = None
@@ -369,6 +381,13 @@ class Problem:
     InputError
         If a model is missing, given twice or without a part in the problem, or if its score is
         not higher for more acceptable sentences (``reduction=ppl``).
+
+    Examples
+    --------
+    >>> from contstim import load_model
+    >>> problem = Problem.pair(load_model("contstim:bigram"), load_model("contstim:trigram"))
+    >>> problem.constraints
+    (Accepted(model='contstim:trigram', margin=0.0),)
     """
 
     models: tuple[SentenceModel, ...]

@@ -82,6 +82,17 @@ class Synthesis:
     bound
         Where a certificate was asked for, a loss that no sentence of these words is below that
         keeps the constraints.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> words = contstim.Vocabulary.from_words("The A dog cat sat ran away here".split())
+    >>> bigram = contstim.load_model("contstim:bigram")
+    >>> trigram = contstim.load_model("contstim:trigram")
+    >>> models = {"reject": bigram, "accept": trigram}
+    >>> result = contstim.synthesize("The cat sat here.", vocabulary=words, **models)
+    >>> result.sentence, result.models
+    ('A dog away here.', ('contstim:bigram', 'contstim:trigram'))
     """
 
     natural: str
@@ -183,6 +194,15 @@ class Triplet(TableRow):
     counts the triplets made from one natural sentence and model pair, from 1. `others` are further
     columns: the three sentences' scores by each model of a floor that is neither; where it was
     asked for, what part of the possible each synthetic sentence reached.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> words = contstim.Vocabulary.from_words("The A dog cat sat ran away here".split())
+    >>> models = contstim.load_model("contstim:bigram"), contstim.load_model("contstim:trigram")
+    >>> [triplet] = contstim.triplets(contstim.ModelPair.of(*models, words), "The cat sat here.")
+    >>> triplet.synthetic_1, triplet.synthetic_2
+    ('The cat ran here.', 'A dog away here.')
     """
 
     model_1: str

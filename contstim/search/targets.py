@@ -171,6 +171,14 @@ def problem_of(
     ------
     InputError
         As `Sides` and `Problem`, and if a floor cannot be read.
+
+    Examples
+    --------
+    >>> from contstim import load_model
+    >>> bigram, trigram = load_model("contstim:bigram"), load_model("contstim:trigram")
+    >>> problem = problem_of([bigram], [trigram], floors=["contstim:unigram>=natural-2"])
+    >>> [str(constraint) for constraint in problem.constraints]
+    ['contstim:unigram>=natural-2', 'contstim:trigram>=natural']
     """
     models = {model.name: model for model in (*reject, *accept, *others)}
     read = [
@@ -375,6 +383,13 @@ def standard_deviations(
     ------
     InputError
         If there are not at least two sentences of different scores.
+
+    Examples
+    --------
+    >>> from contstim import load_model, pool
+    >>> models = [load_model("contstim:bigram"), load_model("contstim:trigram")]
+    >>> [round(scale, 1) for scale in standard_deviations(models, pool())]
+    [8.8, 9.3]
     """
     return tuple(spread(model.name, model.score(sentences)) for model in models)
 

@@ -43,7 +43,15 @@ class TripletTable(pd.DataFrame):
 
 @dataclass(frozen=True, eq=False)
 class ModelPair:
-    """Two models and the candidates that both know, shared by all sentences."""
+    """Two models and the candidates that both know, shared by all sentences.
+
+    Examples
+    --------
+    >>> from contstim import load_model
+    >>> pair = ModelPair.of(load_model("contstim:bigram"), load_model("contstim:trigram"))
+    >>> pair.model_1.spec, pair.model_2.spec
+    ('contstim:bigram', 'contstim:trigram')
+    """
 
     model_1: SentenceModel
     model_2: SentenceModel
@@ -105,6 +113,15 @@ def triplets(
     InputError
         If `per_sentence` is below 1 or `minimum_drop` is negative or not finite, and as
         :func:`~contstim.search.synthesize`.
+
+    Examples
+    --------
+    >>> from contstim import ModelPair, Vocabulary, load_model
+    >>> words = Vocabulary.from_words("The A dog cat sat ran away here".split())
+    >>> pair = ModelPair.of(load_model("contstim:bigram"), load_model("contstim:trigram"), words)
+    >>> [triplet] = triplets(pair, "The cat sat here.")
+    >>> triplet.synthetic_1, triplet.synthetic_2
+    ('The cat ran here.', 'A dog away here.')
     """
     if per_sentence < 1:
         raise InputError(f"the triplets a sentence must be at least 1, got {per_sentence}")
@@ -174,6 +191,18 @@ def synthesize_triplets(
     ------
     InputError
         As `triplets` and `ModelPair.of`; if `most_use` is not above 0 and at most 1.
+
+    Examples
+    --------
+    >>> from contstim import Vocabulary
+    >>> words = Vocabulary.from_words("The A dog cat sat ran away here".split())
+    >>> pair = ("contstim:bigram", "contstim:trigram")
+    >>> table = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)
+    >>> table[["natural", "synthetic_1", "synthetic_2"]].T
+                                 0
+    natural      The cat sat here.
+    synthetic_1  The cat ran here.
+    synthetic_2   A dog away here.
     """
     words = bundled_vocabulary() if vocabulary is None else vocabulary
     loaded = {m: load_model(m) if isinstance(m, str) else m for pair in pairs for m in pair}

@@ -163,6 +163,13 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     ------
     InputError
         Naming file and fault.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> datasets.written_triplets().to_csv("triplets.csv", index=False)
+    >>> read_source("triplets.csv")[0][0]
+    'I am more than happy to tell you just what is possible.'
     """
     if any(ending in Path(path).suffixes for ending in TABLES):
         table = read_table(path, cells="text")
@@ -239,7 +246,7 @@ def blind_sheet(
 
 
 def read_verdicts(sheet: BlindSheet, paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Read whether each sentence of a sheet reads as English, a file a judge, named by the file.
+    r"""Read whether each sentence of a sheet reads as English, a file a judge, named by the file.
 
     Returns
     -------
@@ -253,6 +260,16 @@ def read_verdicts(sheet: BlindSheet, paths: Sequence[str | Path]) -> pd.DataFram
     InputError
         Naming file and fault: rows that are missing or changed, words other than yes and no, two
         files of one name.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> sheet = blind_sheet({"written": ["A dog ran.", "Dog a ran."], "natural": ["I slept."]})
+    >>> said = {"A dog ran.": "yes", "Dog a ran.": "no", "I slept.": "yes"}
+    >>> rows = [f"{n},{text},{said[text]}" for n, text in sheet.sentences.items()]
+    >>> _ = Path("anna.csv").write_text("\n".join(["number,sentence,english", *rows]))
+    >>> int(read_verdicts(sheet, ["anna.csv"])["anna"].sum())
+    2
     """
     verdicts: dict[str, pd.Series[bool]] = {}
     missing = []
@@ -313,6 +330,17 @@ def english_shares(sheet: BlindSheet, verdicts: pd.DataFrame) -> pd.DataFrame:
     Source: intervals of shares by Wilson (1927), Journal of the American Statistical Association
     22, 209-212; they take sentences for independent. Those of kappa are `agreement`'s; there is
     none where judges never differ.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> sheet = blind_sheet({"written": ["A dog ran.", "Dog a ran."], "natural": ["I slept."]})
+    >>> said = {n: text != "Dog a ran." for n, text in sheet.sentences.items()}
+    >>> verdicts = pd.DataFrame({"anna": said})
+    >>> english_shares(sheet, verdicts).query("measure == 'english'")[["source", "n", "count"]]
+        source  n  count
+    0  written  2      1
+    1  natural  1      1
     """
     rows: list[tuple[object, ...]] = []
     for source, places in sheet.key.groupby("source", sort=False):

@@ -200,6 +200,16 @@ class Balance(SelectionConstraint):
         In every model pair, mean over sentence_1 and mean over sentence_2 differ by at most this.
     name
         For messages.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_natural_pairs
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> from contstim.selection import sentence_features
+    >>> words = sentence_features(scores.index)["words"]
+    >>> pairs = select_natural_pairs(scores, per_pair=6, constraints=[Balance(words, 0.5)])
+    >>> abs(words[pairs["sentence_1"]].mean() - words[pairs["sentence_2"]].mean()) <= 0.5
+    np.True_
     """
 
     kind = "balance"
@@ -240,6 +250,15 @@ class AtMost(SelectionConstraint):
         How many of a group may be selected.
     name
         For messages.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_natural_pairs
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> first = scores.index.to_series().str.split().str[0]
+    >>> pairs = select_natural_pairs(scores, per_pair=6, constraints=[AtMost(first, 2)])
+    >>> first[[*pairs["sentence_1"], *pairs["sentence_2"]]].value_counts().max() <= 2
+    np.True_
     """
 
     kind = "at-most"
@@ -271,6 +290,15 @@ class Recurring(SelectionConstraint):
         Words that may be in any number.
     name
         For messages.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_natural_pairs
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> texts = scores.index.to_series()
+    >>> pairs = select_natural_pairs(scores, per_pair=6, constraints=[Recurring(texts, 1)])
+    >>> len(pairs)
+    6
     """
 
     kind = "recurring"
@@ -314,6 +342,15 @@ class Linear(SelectionConstraint):
         ``sentence_1`` or ``sentence_2``: which of them count; None: both.
     name
         For messages.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_natural_pairs
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> letters = scores.index.to_series().str.len()
+    >>> pairs = select_natural_pairs(scores, per_pair=6, constraints=[Linear(letters, upper=480)])
+    >>> letters[[*pairs["sentence_1"], *pairs["sentence_2"]]].sum() <= 480
+    np.True_
     """
 
     kind = "linear"

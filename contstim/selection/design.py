@@ -60,6 +60,15 @@ class Layout:
         Trials of a natural sentence against its own words shuffled that each participant sees.
     conditions
         Which conditions are made from the selections.
+
+    Examples
+    --------
+    >>> from contstim import datasets, design_trials, select_natural_pairs
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> layout = Layout(groups=2, participants=3)
+    >>> trials = design_trials(select_natural_pairs(scores, per_pair=6), layout=layout)
+    >>> trials["participant"].nunique(), trials.attrs["trials"]
+    (6, 3)
     """
 
     groups: Count = 10
@@ -137,6 +146,18 @@ def design_trials(
     and sentence 2 the synthetic one that model 2 accepts. Departure: within each condition a
     participant has sentence 1 on the left in half of the trials (one more or less where their
     number is odd), instead of a coin toss for each.
+
+    Examples
+    --------
+    >>> from contstim import Layout, datasets, pool, select_natural_pairs
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> pairs = select_natural_pairs(scores, per_pair=6)
+    >>> trials = design_trials(pairs, pool=pool(), layout=Layout(groups=2, participants=3, catch=1))
+    >>> trials[["participant", "trial", "condition", "side_1"]].head(3)
+       participant  trial              condition side_1
+    0            1      1  natural_controversial   left
+    1            1      2  natural_controversial   left
+    2            1      3                  catch  right
     """
     if isinstance(layout, str):
         require_known("layout", layout, LAYOUTS)
@@ -384,6 +405,15 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
         neither left nor right, a catch flag that disagrees with the condition.
     InputError
         If a column is missing.
+
+    Examples
+    --------
+    >>> from contstim import Layout, datasets, design_trials, pool, select_natural_pairs
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> pairs = select_natural_pairs(scores, per_pair=6)
+    >>> trials = design_trials(pairs, pool=pool(), layout=Layout(groups=2, participants=3, catch=1))
+    >>> check_design(trials)
+    {'participants': 6, 'groups': 2, 'trials': 4, 'cells': 1}
     """
     require_columns(trials, _COLUMNS, "the table of trials")
     if trials.empty:

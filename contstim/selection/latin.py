@@ -58,6 +58,23 @@ def latin_square(
     k, conditions by first appearance. So each version of an item is on one list, and each list has
     each condition equally often if the number of items is a multiple of that of conditions. Within
     each condition a participant has sentence 1 on the left in half of the trials.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> items = pd.DataFrame(
+    ...     {
+    ...         "item": [1, 1, 2, 2],
+    ...         "condition": ["match", "mismatch"] * 2,
+    ...         "sentence": ["The key is old.", "The key are old.", "We run.", "We runs."],
+    ...     }
+    ... )
+    >>> latin_square(items, participants=2)[["participant", "item", "condition", "sentence"]]
+       participant item condition            sentence
+    0            1    1     match   The key is old.
+    1            1    2  mismatch      We runs.
+    2            2    1  mismatch  The key are old.
+    3            2    2     match       We run.
     """
     require_whole("participants", participants, 1)
     require_whole("seed", seed, 0)

@@ -21,7 +21,7 @@ _LONG = ("sentence", "model", "log_prob")
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
-    """Read log-probabilities, shape (S, M): a row per sentence, a column per model.
+    r"""Read log-probabilities, shape (S, M): a row per sentence, a column per model.
 
     Parameters
     ----------
@@ -37,6 +37,15 @@ def read_scores(path: str | Path) -> pd.DataFrame:
         Naming file and fault.
     MissingExtraError
         If the file is Parquet and pyarrow is not installed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("scores.csv").write_text("sentence,gpt2,bert\nThe dog slept.,-21.5,-18.2\n")
+    >>> read_scores("scores.csv")
+                    gpt2  bert
+    sentence
+    The dog slept. -21.5 -18.2
     """
     if str(path).endswith(".npz"):
         return _read_npz(Path(path))
@@ -76,6 +85,13 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     ------
     InputError
         Naming file and fault.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> datasets.written_triplets().to_csv("triplets.csv", index=False)
+    >>> read_triplets("triplets.csv").shape
+    (35, 12)
     """
     table = read_table(path, TRIPLETS)
     _refuse_text(table[[*TRIPLETS[5:]]], path)

@@ -178,6 +178,14 @@ def select_set(
     are candidates on which half of the models prefer either sentence, whatever half, and whose
     smallest rank difference is largest. Without constraints they are chosen one at a time
     (`Cover.levelled`), and HiGHS is asked only where that stays more than 2 % below the bound.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt", "contstim:rnn"]]
+    >>> pairs = select_set(scores[:60], n=10, time_limit=5)
+    >>> pairs.loc[0, "sentence_1"]
+    'I have had a headache ever since breakfast.'
     """
     _refuse(n, seed, uses, criterion, margin, people, time_limit)
     ranked = rank_scores(log_probs)
@@ -323,6 +331,13 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``sentence_1, sentence_2``: three rows a triplet, each pair once, without those of equal
         sentences.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> pairs = triplet_pairs(datasets.written_triplets())
+    >>> len(datasets.written_triplets()), len(pairs)
+    (35, 105)
     """
     parts = [
         triplets[[one, two]].set_axis(["sentence_1", "sentence_2"], axis=1)

@@ -79,6 +79,12 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
     It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)], Golan et al. (2023), Eq. 4, where
     model k gives ``log pk``, n is the natural sentence and sk the synthetic one that model k
     accepts.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> controversiality(datasets.written_triplets()).head(3).round(1).tolist()
+    [27.1, 20.9, 18.8]
     """
     triplets = _numbered(triplets)
     value: pd.Series = (
@@ -108,6 +114,13 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     -----
     The published selection settles equal w by row order; averaging them, the default, makes the
     result independent of the order of rows.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> table = datasets.written_triplets().query("model_1 == 'contstim:bigram'")
+    >>> worst_ranks(table).head(3).tolist()
+    [1.0, 17.5, 7.5]
     """
     require_known("tie rule", ties, TIES)
     triplets = _numbered(triplets)
@@ -259,6 +272,13 @@ def select_triplets(
     strata can always be filled (König's theorem). Departure: with `most_use` below 1 the choice
     is an integer programme, solved to the optimum as well; so it is with `apart`, where all model
     pairs are chosen together: as many triplets as possible in all, and of those the best.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> chosen = select_triplets(datasets.written_triplets(), per_pair=6, strata=2)
+    >>> chosen.attrs["status"], len(chosen)
+    ('optimal', 12)
     """
     check_share(most_use)
     check_per_pair(per_pair, strata)

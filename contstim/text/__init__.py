@@ -104,6 +104,14 @@ class Sentence:
         The W cores, in order.
     before, after
         The punctuation that opens and closes each word (W strings each, mostly empty).
+
+    Examples
+    --------
+    >>> sentence = Sentence.parse("The dog, at last, slept.")
+    >>> sentence.words
+    ('The', 'dog', 'at', 'last', 'slept')
+    >>> str(sentence)
+    'The dog, at last, slept.'
     """
 
     words: tuple[str, ...]
@@ -179,6 +187,11 @@ class WordList:
 
     Models keep what they look up for a list (ids, token tries) under the list itself, so pass
     the same object again rather than an equal copy.
+
+    Examples
+    --------
+    >>> WordList.of(["dog", "cat", "dog"]).words
+    ('dog', 'cat')
     """
 
     words: tuple[str, ...]
@@ -263,7 +276,7 @@ def natural_prompt() -> str:
 
 
 def read_sentences(path: str | PathLike[str]) -> list[str]:
-    """Read a file of sentences: one a line, or a CSV with a column ``sentence``.
+    r"""Read a file of sentences: one a line, or a CSV with a column ``sentence``.
 
     The file is a CSV if its name says so or its first line names that column. Blank lines at the
     end are ignored.
@@ -279,6 +292,13 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
         If there is no such file, it is not UTF-8 or holds no sentence, a line is empty, has more
         than 20,000 characters or holds a carriage return, or a row of a CSV has more cells than
         the header; the message names the file and the line.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("natural.txt").write_text("The dog slept.\nHe saw a ship.\n")
+    >>> read_sentences("natural.txt")
+    ['The dog slept.', 'He saw a ship.']
     """
     name = source_name(path)
     lines = [line for _, line in numbered_lines(path)]

@@ -336,6 +336,15 @@ def sample_sentences(
     ------
     InfeasibleError
         If fewer than `n` sentences are admitted, or none.
+
+    Examples
+    --------
+    >>> from contstim import pool
+    >>> from contstim.text.corpora import SentenceRules
+    >>> rules = SentenceRules(min_words=5, max_words=6)
+    >>> drawn, report = sample_sentences(pool(), n=2, seed=1, rules=rules)
+    >>> drawn
+    ['The men were paid in salt.', 'Please do not feed the bears.']
     """
     if n is not None and n < 1:
         raise InputError(f"the number of sentences to sample must be at least 1, got {n}")

@@ -54,6 +54,14 @@ def sentence_features(
     Notes
     -----
     Source: Golan et al. (2023), Supplementary Section 7.3, there with SUBTLEX and GloVe.
+
+    Examples
+    --------
+    >>> sentence_features(["The dog slept near the fire.", "A vixen dozed."]).T.round(2)
+                The dog slept near the fire.  A vixen dozed.
+    words                               6.00            3.00
+    characters                         28.00           14.00
+    zipf                                5.89            4.28
     """
     from wordfreq import zipf_frequency
 

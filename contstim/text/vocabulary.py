@@ -156,6 +156,12 @@ class Vocabulary:
     InputError
         If no word is allowed first, or none elsewhere; if a word is listed twice, is empty,
         holds white space or carries punctuation; if a frequency is not between 0 and 1.
+
+    Examples
+    --------
+    >>> words = Vocabulary.from_words(["The", "A", "dog", "cat", "slept"])
+    >>> words.elsewhere.words
+    ('dog', 'cat', 'slept')
     """
 
     first: WordList

@@ -4,7 +4,10 @@ import doctest
 from importlib import import_module
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
+
+from contstim.models.registry import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -19,7 +22,14 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of_a_module(name: str) -> None:
-    found = doctest.testmod(import_module(name))
+def test_the_examples_of_a_module(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files, and some register things of their own
+    monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
+    try:
+        found = doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    finally:
+        plt.close("all")
     assert found.attempted > 0
     assert found.failed == 0

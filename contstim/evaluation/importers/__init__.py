@@ -51,6 +51,17 @@ class ColumnMapping:
         column that holds 1 and 2. Empty if none is.
     cleaning
         What to do with rows that cannot be analysed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame(
+    ...     {"subj": ["p1"], "left": ["He slept well."], "right": ["He slept good."], "answer": [7]}
+    ... )
+    >>> names = {"participant": "subj", "sentence_1": "left", "sentence_2": "right"}
+    >>> names["rating"] = "answer"
+    >>> read_mapped(table, ColumnMapping.of(names, low=7, high=1)).choices["rating"].tolist()
+    [2.5]
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -173,6 +184,22 @@ def read_choices(
     ------
     InputError
         If the format is unknown or the data cannot be used; the message names the rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame(
+    ...     {
+    ...         "participant": ["p1", "p2"],
+    ...         "sentence_1": "He slept good.",
+    ...         "sentence_2": "He slept well.",
+    ...         "rating": [2.5, -0.5],
+    ...     }
+    ... )
+    >>> read_choices(table).choices[["participant", "sentence_1", "rating"]]
+      participant      sentence_1  rating
+    0          p1  He slept good.     2.5
+    1          p2  He slept good.    -0.5
     """
     return finish(FORMATS[format](source, **options))
 
@@ -184,6 +211,19 @@ def read_mapped(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Hu
     ------
     InputError
         If a mapped column is absent or the data cannot be used; the message names the rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from contstim.evaluation import ColumnMapping
+    >>> table = pd.DataFrame(
+    ...     {"subj": ["p1"], "left": ["He slept well."], "right": ["He slept good."], "answer": [2]}
+    ... )
+    >>> names = {"participant": "subj", "sentence_1": "left", "sentence_2": "right"}
+    >>> names["rating"] = "answer"
+    >>> human = read_mapped(table, ColumnMapping.of(names, low=1, high=7))
+    >>> human.choices["rating"].round(2).tolist()
+    [1.67]
     """
     return finish(map_columns(source, mapping))
 
@@ -204,6 +244,14 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
     InputError
         If a file has a column ``file`` of its own, or a pair has one condition here and another
         there.
+
+    Examples
+    --------
+    >>> from contstim import datasets, read_choices
+    >>> human = read_choices(datasets.simulated_choices())
+    >>> both = together({"first": human, "second": human})
+    >>> both.choices["file"].value_counts().to_dict(), both.choices["participant"].nunique()
+    ({'first': 600, 'second': 600}, 60)
     """
     tables, notes, seen = [], [], Counter[str]()
     for human in parts.values():

@@ -83,6 +83,12 @@ def wilcoxon_signed_rank(
     ------
     Wilcoxon (1945); Pratt (1959), doi 10.1080/01621459.1959.10501526; Kerby (2014),
     doi 10.2466/11.IT.3.1, for the effect size.
+
+    Examples
+    --------
+    >>> test = wilcoxon_signed_rank([0.11, 0.04, -0.02, 0.09, 0.07, 0.03])
+    >>> round(test.p, 3)
+    0.062
     """
     require_known("zero method", zero_method, ZERO_METHODS)
     require_known("test method", method, TEST_METHODS)

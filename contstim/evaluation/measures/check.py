@@ -41,6 +41,19 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     ------
     ValidationError
         Naming the first thing that does not hold.
+
+    Examples
+    --------
+    >>> from contstim.evaluation.measures import MEASURES
+    >>> for line in check_measure(MEASURES["accuracy"]):
+    ...     print(line)
+    ...
+    values are those of the definition, participant by participant
+    the cells of a participant have its value as their mean
+    cells deviate as the value moves with the weight of a choice
+    noise ceilings are those of the definition
+    the cells of ceilings have the ceilings as their mean
+    corrections of ceilings are those of the formulas
     """
     sentences: dict[str, Callable[[Measure, Subset], None]] = {
         "values are those of the definition, participant by participant": _values,
