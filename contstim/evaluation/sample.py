@@ -31,6 +31,11 @@ class Sample:
         That a trial takes, and a session; by default as many trials as there are.
     pay, currency, fee
         Pay an hour, in what, and what the recruiter takes besides, as a share of it.
+
+    Examples
+    --------
+    >>> Sample(participants=60, pay=9.0, currency="GBP").costs(60, trials=45).split(", ")[0]
+    'A session takes about 6 minutes'
     """
 
     participants: Count | None = None
