@@ -54,6 +54,7 @@ _TWO = (
     "accepted by {model_1}, rejected by {model_2}",
     "accepted by {model_2}, rejected by {model_1}",
 )
+_PREFER = ("prefer_1", "prefer_2")  # models for a set of which a pair was chosen
 _ROLES = {
     "natural": ("natural sentence",),
     "synthetic_1": (_TWO[0], "synthetic sentence 1"),
@@ -89,6 +90,7 @@ def standing(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[li
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.astype(object).where(table.notna(), "").to_dict("records"):
         names = {str(key): str(value) for key, value in row.items() if value != ""}
+        prefer = {key: ", ".join(names[key].split()) for key in _PREFER if key in names}
         cells = []
         for column, templates in roles.items():
             if sentence := " ".join(names.get(column, "").split()):
@@ -96,7 +98,9 @@ def standing(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[li
                 for k in (1, 2):
                     if {f"model_{k}", f"{column}_lp_{k}"} <= names.keys():
                         by_model[names[f"model_{k}"]] = float(names[f"{column}_lp_{k}"])
-                role = next(t.format_map(names) for t in templates if _fields(t) <= names.keys())
+                role = next(
+                    t.format_map(names | prefer) for t in templates if _fields(t) <= names.keys()
+                )
                 cells.append({"sentence": sentence, "role": role, "scores": by_model})
         rows.setdefault(json.dumps(cells), cells)
     return [cells for cells in rows.values() if cells]

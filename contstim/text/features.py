@@ -124,10 +124,11 @@ def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) 
 def sentence_flags(sentence: str) -> list[str]:
     """Return what a reader should look at in an English sentence, in whole phrases.
 
-    Flagged are listed offensive words (of level 0 up: most are harmless), words that are rare today
-    or that wordfreq does not list, a word that comes twice (but determiners and prepositions, which
-    are flagged only side by side), names, numbers, and pairs of neighbours that do not agree: by
-    the tags of the bundled vocabulary, so only where every tag of a word speaks against it.
+    Flagged are listed offensive words (of level 0 up: most are harmless), names, words that are
+    rare today or that wordfreq does not list, a word that comes twice (but determiners and
+    prepositions, which are flagged only side by side), numbers, and pairs of neighbours that do not
+    agree: by the tags of the bundled vocabulary, so only where every tag of a word speaks against
+    it. A name is not flagged as rare too.
 
     Notes
     -----
@@ -138,7 +139,9 @@ def sentence_flags(sentence: str) -> list[str]:
     parsed = Sentence.parse(sentence)
     words = [word.lower() for word in parsed.words]
     flags = [f"offensive word: {word}" for word in offensive_in(sentence, 0)]
-    frequencies = {word: zipf_frequency(word, "en") for word in words if word.isalpha()}
+    names = [w for w in parsed.words[1:] if w[:1].isupper() and w not in ENGLISH_CAPITALS]
+    others = [word for word in words if word.isalpha() and word not in map(str.lower, names)]
+    frequencies = {word: zipf_frequency(word, "en") for word in others}
     flags += [
         f"rare word: {word} (Zipf {zipf:.1f})" for word, zipf in frequencies.items() if zipf < RARE
     ]
@@ -153,11 +156,7 @@ def sentence_flags(sentence: str) -> list[str]:
         for left, right, mark in neighbours
         if left == right and left in ENGLISH_REPEATABLE and not mark
     ]
-    flags += [
-        f"name: {word}"
-        for word in parsed.words[1:]
-        if word[:1].isupper() and word not in ENGLISH_CAPITALS
-    ]
+    flags += [f"name: {word}" for word in names]
     flags += [f"number: {word}" for word in words if any(c.isdigit() for c in word)]
     for left, right, mark in neighbours:
         if not mark and (reason := _disagreement(left, right)):

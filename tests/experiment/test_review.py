@@ -154,7 +154,7 @@ def test_pairs_stand_side_by_side_with_roles_and_scores() -> None:
             ("Run dogs.", "accepted by n, rejected by m", {"m": -4.0}),
         ],
         [
-            ("Cats sleep.", "preferred by k l", {}),
+            ("Cats sleep.", "preferred by k, l", {}),
             ("Dogs run.", "sentence 2", {"m": -3.0, "n": -5.0}),
         ],
     ]

@@ -39,6 +39,7 @@ def test_words_that_recur():
         ("The dog saw the dog.", ["word twice: dog"]),
         ("She lives in the the house.", ["word twice: the the"]),
         ("The tall man met Anna here.", ["name: Anna"]),
+        ("He met McZyzzyva there.", ["name: McZyzzyva"]),
         ("It cost 40 pounds.", ["number: 40"]),
         (
             "Those was a apple to went.",
