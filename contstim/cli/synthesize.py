@@ -168,7 +168,7 @@ def write_stage(
             f"{len(report.rows)} triplets of {report.asked} asked for; in {opposed} the models "
             "order the two synthetic sentences oppositely",
         )
-    if report.pool is not None:
+    if report.written is not None:
         _tell_pool(report)
     if len(report.rows) > 1:
         tell(diversity_line(*written_and_natural(report.rows)))
@@ -191,10 +191,10 @@ def _tell_left(report: SynthesisReport) -> bool:
 
 def _tell_pool(report: SynthesisReport) -> None:
     """Say what was written, and where rows are missing, which constraint leaves how many."""
-    tell(f"{report.pool:,} different sentences were written")
+    tell(f"{report.written:,} different sentences were written, {report.pool:,} keep the floors")
     if report.asked is not None and len(report.rows) < report.asked:
         for name, number in report.keeping.items():
-            tell(f"  {number:,.0f} of them keep {name} (at the median place)")
+            tell(f"  {number:,.0f} of these keep {name} (at the median place)")
         tell("  for more triplets begin more sentences (--begun), or lower the floor of fewest")
 
 

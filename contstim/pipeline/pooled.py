@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from contstim.pipeline.work import Task
 from contstim.search import STRATEGIES
 from contstim.search.fluent import PooledStrategy
 from contstim.search.pool import Place, SentencePool, syntheses, why_few
+from contstim.search.problem import Constraint
 from contstim.search.results import Row
 from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides
 from contstim.text import pool
@@ -26,10 +28,12 @@ _ENOUGH = 30
 class PooledSyntheses(Syntheses):
     """Syntheses by a strategy that writes a pool.
 
-    First the pool is written, side by side; then all of it is scored under every model that works
-    on some side, and the sentences are given to the places.
+    First the pool is written, side by side. Then the models of floors score it, one floor after the
+    other, each only what keeps the floors before beside some natural sentence; the models of the
+    sides score what is left, and that is given to the places.
     """
 
+    _left: list[str] | None = field(default=None, init=False)
     _made: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
 
     @cached_property
@@ -101,12 +105,44 @@ class PooledSyntheses(Syntheses):
 
     def tasks(self) -> list[Task]:
         """Return the tasks that write and, when these are finished, those that score."""
-        writing = self.writing()
-        if any(self.run.store.error(task) is None for task in self.run.store.left(writing)):
-            return [*writing]
+        run, tasks = self.run, [*self.writing()]
+        if self._open(tasks):
+            return tasks
+        left = list(self.drafts())
         specs = dict.fromkeys(spec for sides in self._sides for spec in sides.models)
-        models = [self.run.every[spec] for spec in specs]
-        return [*writing, *score_tasks(models, list(self.drafts()), self.run.versions)]
+        for floor in self._sides[0].floors:
+            scoring = score_tasks([run.every[floor.model]], left, run.versions)
+            tasks += scoring
+            if self._open(scoring):
+                return tasks
+            left = self._keeping(floor, left)
+            specs.pop(floor.model, None)
+        self._left = left
+        return [*tasks, *score_tasks([run.every[spec] for spec in specs], left, run.versions)]
+
+    def _open(self, tasks: Iterable[Task]) -> bool:
+        """Return whether some tasks are neither done nor given up."""
+        return any(self.run.store.error(task) is None for task in self.run.store.left(tasks))
+
+    def _keeping(self, floor: Constraint, sentences: Sequence[str]) -> list[str]:
+        """Return the sentences that keep a floor beside some natural sentence."""
+        scores = self.run.scores(floor.model)
+        natural = {scores[text].score for _, text in self.pieces if text in scores}
+        least = {
+            n: min((floor.minimum(score, n) for score in natural), default=math.inf)
+            for n in {len(text.split()) for text in sentences}
+        }
+        return [
+            text
+            for text in sentences
+            if text in scores and scores[text].score >= least[len(text.split())]
+        ]
+
+    def left(self) -> list[str]:
+        """Return the sentences that keep the floors, as far as they are known."""
+        if self._left is None:
+            self.tasks()
+        return self._left or []
 
     def of_piece(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
         """Return the rows of one goal and sentence; None as long as the pool is not whole."""
@@ -132,7 +168,7 @@ class PooledSyntheses(Syntheses):
         for task in self.writing():
             if task.is_done(store):
                 resolution |= store.result(task.key)["resolution"]
-        there = [s for s in self.drafts() if all(s in scores[name] for name in scores)]
+        there = [s for s in self.left() if all(s in scores[name] for name in scores)]
         return SentencePool(tuple(there), scores, resolution)
 
     @property
@@ -164,8 +200,13 @@ class PooledSyntheses(Syntheses):
         )
 
     def notes(self) -> dict[str, Any]:
-        """Return how many sentences there are, and how many keep each constraint."""
-        return {"pool": len(self.pool.sentences), "keeping": why_few(self.pool, self.places)}
+        """Return how many sentences there are, and how many keep the floors, and the rest."""
+        left = self.pool
+        return {
+            "written": len(self.drafts()),
+            "pool": len(left.sentences),
+            "keeping": why_few(left, self.places),
+        }
 
     def _rows_by_piece(self) -> dict[tuple[Goal, str], Sequence[Row]]:
         if self._made is None:

@@ -39,9 +39,9 @@ class SynthesisReport:
         How many triplets were asked for at most; None for other targets.
     failed
         Tasks that failed, each with its error: then no file is written.
-    pool, keeping
-        Where a pool was written, how many sentences it has, and how many of them, at the median
-        place, keep each constraint.
+    written, pool, keeping
+        Where a pool was written, how many sentences, how many of these keep the floors beside some
+        natural sentence, and how many of those, at the median place, keep each constraint.
     is_old
         Whether the file was there already, made of the same; then it has the rows.
     left
@@ -51,6 +51,7 @@ class SynthesisReport:
     rows: list[Row] = field(default_factory=list)
     asked: int | None = None
     failed: list[tuple[Task, str]] = field(default_factory=list)
+    written: int | None = None
     pool: int | None = None
     keeping: dict[str, float] = field(default_factory=dict)
     is_old: bool = False
@@ -130,7 +131,8 @@ def write_synthesis(
             return report
         text, notes = stage.make(run)
         report.asked = notes.get("asked")
-        report.pool, report.keeping = notes.get("pool"), notes.get("keeping", {})
+        report.written, report.pool = notes.get("written"), notes.get("pool")
+        report.keeping = notes.get("keeping", {})
         if table is not None and not engine.failed:
             table.write(text, settings, notes)
             remove(folder)

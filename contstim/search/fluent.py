@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from contstim.models.beginnings import COMMA
 from contstim.search.candidates import Candidates, WordReplacement, known_to
 from contstim.search.options import FluentOptions
 from contstim.search.problem import Problem
@@ -71,7 +72,8 @@ class PooledStrategy(Strategy):
         natural = search.start
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
         words = {**dict(search.problem.edits.words), **fixed}
-        form = Form(len(natural), len(natural), (natural.after[-1] or ".",), words=words)
+        commas = tuple(p for p, mark in enumerate(natural.after[:-1]) if mark.startswith(COMMA))
+        form = Form(len(natural), len(natural), (natural.after[-1] or ".",), commas, words)
         rng = search.chance()
         beside = [text for text in pool() if text != str(natural)]
         for number in range(self.batches(1)):
@@ -88,8 +90,8 @@ class Fluent(FluentOptions, PooledStrategy):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The writer."""
-        return (self.writer,)
+        """The writer, and what stands in for models that do not tilt."""
+        return (self.writer,) if self.guide is None else (self.writer, self.guide)
 
     def batches(self, n_natural: int) -> int:
         """Return how often sentences are begun."""
@@ -102,7 +104,7 @@ class Fluent(FluentOptions, PooledStrategy):
         else:
             words = [len(sentence.split()) for sentence in natural]
             shortest, longest = max(2, min(words) - 1), max(words) + 1
-        return Form(shortest, longest, tuple(self.marks), self.commas == "yes")
+        return Form(shortest, longest, tuple(self.marks), None if self.commas == "yes" else ())
 
     def batch(
         self,
@@ -116,8 +118,11 @@ class Fluent(FluentOptions, PooledStrategy):
         """Write after a prompt of some natural sentences, which are drawn for it."""
         model, models = loaded(self.writer), problem.by_name
         words = known_to(proposal, model)
+        guide = None if self.guide is None else loaded(self.guide)
+        if guide is not None:
+            words = known_to(words, guide)
         tilting = [(c, models[name]) for name, c in tilts(problem).items()]
-        writer = SentenceWriter(model, tilting, words, form, self)
+        writer = SentenceWriter(model, tilting, words, form, self, guide)
         n = min(self.prompt, len(natural))
         chosen = rng.choice(len(natural), size=n, replace=False)
         return writer.write(prompt_of(natural[i] for i in chosen), rng)

@@ -130,6 +130,9 @@ class FluentOptions:
         Natural sentences of the prompt; 0 for a writer that was trained on single sentences.
     begun
         Sentences that are begun for each side of each pair, or for the one natural sentence.
+    guide
+        The spec of a model that tilts in place of those that do not score from left to right, which
+        else do not tilt.
     """
 
     writer: str = option("contstim:smollm2", "the model that writes", "SPEC")
@@ -163,6 +166,9 @@ class FluentOptions:
         8, "natural sentences of the prompt; 0 for a writer that was trained on single ones", "N"
     )
     begun: Count = option(800, "sentences that are begun for each side of a pair", "N")
+    guide: str | None = option(
+        None, "a model that tilts in place of those that do not score from left to right", "SPEC"
+    )
 
     def __post_init__(self) -> None:
         if self.lengths is not None:

@@ -43,7 +43,8 @@ class Form:
     marks
         The marks that may end them.
     commas
-        Whether commas may stand in them.
+        By position, from 0, the words that commas follow; None: those after which the writer would
+        have one.
     words
         By position, from 0, the words that may stand there in place of the vocabulary's; one word
         alone is fixed.
@@ -52,7 +53,7 @@ class Form:
     shortest: int
     longest: int
     marks: tuple[str, ...] = (".",)
-    commas: bool = False
+    commas: tuple[int, ...] | None = ()
     words: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -166,13 +167,15 @@ class SentenceWriter:
     model
         The writer, a causal model.
     tilting
-        By model, c_m and the model; those that know nothing of the next word do not tilt.
+        By model, c_m and the model; those that do not score from left to right do not tilt.
     proposal
         The words that may be written, known to all models.
     form
         What the sentences look like.
     how
         How they are written.
+    guide
+        What tilts in place of models that do not score from left to right.
     """
 
     def __init__(
@@ -182,12 +185,17 @@ class SentenceWriter:
         proposal: WordReplacement,
         form: Form,
         how: FluentOptions,
+        guide: SentenceModel | None = None,
     ) -> None:
         self.model, self.form, self.how = model, form, how
         self.repeatable = proposal.vocabulary.repeatable
         self.lists = proposal.lists(form.words)
-        begun = [(c, model.beginnings(*self.lists)) for c, model in tilting]
-        self._tilting = [(c, beginnings) for c, beginnings in begun if beginnings is not None]
+        stand_in = None if guide is None else guide.guide(*self.lists)
+        shares: dict[Beginnings, float] = {}
+        for c, model in tilting:
+            if (begun := model.beginnings(*self.lists) or stand_in) is not None:
+                shares[begun] = shares.get(begun, 0.0) + c
+        self._tilting = [(c, begun) for begun, c in shares.items()]
         #: Of the first and of later words, those that the writer would go on spelling.
         self._fragments: tuple[set[int], set[int]] = (set(), set())
         self._masks = {
@@ -213,9 +221,12 @@ class SentenceWriter:
             here = [further, *others]
             if position + 1 >= self.form.shortest:
                 drafts += self._ended(here[0], rows)
-            if self.form.commas and position + 1 < self.form.longest:
+            may_follow = self.form.commas is None or position in self.form.commas
+            if may_follow and position + 1 < self.form.longest:
                 log_probs = here[0].commas()
-                where = np.log(rng.random(len(log_probs))) < log_probs
+                where = np.ones(len(log_probs), dtype=np.bool_)
+                if self.form.commas is None:
+                    where = np.log(rng.random(len(log_probs))) < log_probs
                 rows = rows.with_commas(where, log_probs)
                 here = [beginnings.with_commas(where) for beginnings in here]
             places = np.arange(len(rows.number))

@@ -17,12 +17,13 @@ import pytest
 from small import Counting, one_stage
 
 from contstim import load_model, pool
+from contstim.models.base import SentenceModel
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.written import POOL
 from contstim.pipeline.synthesis import write_synthesis
-from contstim.pipeline.tasks import WriteTask
+from contstim.pipeline.tasks import ScoreTask, WriteTask
 from contstim.pipeline.work import RunStore, Worker
 from contstim.selection.scores import read_scores
 from contstim.text.diversity import words_of
@@ -129,6 +130,45 @@ def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_pa
         assert scores == pytest.approx([float(row["log_prob"]) for row in of_model], abs=1e-6)
         assert len(of_model) == report.pool + len(STARTS)
     assert read_scores(out).shape == (report.pool + len(STARTS), 2)
+
+
+def test_models_score_only_what_keeps_the_floors_before(
+    plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The second floor counts from the natural sentences: what keeps it beside none is left out.
+    second = "contstim:rnn/word>=natural-0.3"
+    floors = plan.changed(SynthesisOptions, floors=("contstim:gpt/word>=-5.5", second))
+    asked: dict[str, set[str]] = {}
+    real = ScoreTask.do
+
+    def do(task: ScoreTask, worker: Worker) -> None:
+        asked.setdefault(task.model.name, set()).update(task.sentences)
+        real(task, worker)
+
+    monkeypatch.setattr(ScoreTask, "do", do)
+    out = tmp_path / "pool.csv"
+    report = write_synthesis(floors, out, InProcess(), stage=POOL)
+    gpt, rnn = load_model("contstim:gpt"), load_model("contstim:rnn")
+    written = asked[gpt.name] - {*STARTS}
+    assert len(written) == report.written
+
+    def score(model: SentenceModel, texts: list[str]) -> dict[str, float]:
+        by_word = model.score(texts) / [len(text.split()) for text in texts]
+        return dict(zip(texts, by_word.tolist(), strict=True))
+
+    first = {text for text, value in score(gpt, sorted(written)).items() if value >= -5.5}
+    assert 0 < len(first) < len(written)
+    assert asked[rnn.name] - {*STARTS} == first
+    lengths = [len(text.split()) for text in STARTS]
+    assert set(lengths) == {8}
+    least = min(rnn.score(STARTS)) - 0.3 * np.arange(20)
+    totals = dict(zip(sorted(first), rnn.score(sorted(first)).tolist(), strict=True))
+    left = {text for text, total in totals.items() if total >= least[len(text.split())]}
+    assert 0 < len(left) < len(first)
+    for spec in MODELS:
+        assert asked[load_model(spec).name] - {*STARTS} == left
+    assert len(left) == report.pool
+    assert set(read_scores(out).index) == {*left, *STARTS}
 
 
 def test_what_it_costs_is_said_after_a_task(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -69,6 +70,30 @@ def test_few_begin_or_end_alike() -> None:
         for part in (slice(0, 3), slice(-3, None)):
             kinds = [tuple(text.rstrip(".").split()[part]) for text in given]
             assert max(map(kinds.count, kinds)) <= most
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_within_limits_no_more_places_can_be_filled(seed: int) -> None:
+    rng = np.random.default_rng([2, seed])
+    some = ["red", "big", "old", "new", "sad", "low"]
+    written = [" ".join([*rng.choice(some, 3, replace=False), f"a{i}."]) for i in range(9)]
+    scores = {
+        model: {text: float(rng.normal(-20, 4)) for text in [*written, *NATURAL]}
+        for model in ("a", "b")
+    }
+    pool, places = SentencePool(tuple(written), scores, dict.fromkeys("ab", 0.0)), _places()
+    gains = [{t: g for t in written if (g := _gain(pool, p, t)) is not None} for p in places]
+    best = (0, 0.0)
+    for chosen in itertools.product(*([None, *own] for own in gains)):
+        used = [text for text in chosen if text is not None]
+        counts = Counter(word for text in used for word in text.split())
+        if len(set(used)) == len(used) and max(counts.values(), default=0) <= 2:
+            gain = sum(own[t] for own, t in zip(gains, chosen, strict=True) if t is not None)
+            best = max(best, (len(used), gain))
+    given = given_sentences(pool, places, most_alike=100, most_use=0.02)
+    pairs = zip(gains, given, strict=True)
+    assert sum(text is not None for text in given) == best[0]
+    assert sum(own[t] for own, t in pairs if t is not None) >= 0.9 * best[1]
 
 
 def test_no_word_is_in_more_than_may_have_it() -> None:

@@ -32,16 +32,21 @@ def models() -> dict[str, SentenceModel]:
 
 
 def _writer(
-    models: dict[str, SentenceModel], form: Form, how: FluentOptions, *tilting: tuple[float, str]
+    models: dict[str, SentenceModel],
+    form: Form,
+    how: FluentOptions,
+    *tilting: tuple[float, str],
+    guide: str | None = None,
 ) -> SentenceWriter:
     chosen = [(c, models[name]) for c, name in tilting]
     proposal = WordReplacement(Vocabulary.from_words(WORDS), tuple(models.values()))
-    return SentenceWriter(models["gpt"], chosen, proposal, form, how)
+    stand_in = None if guide is None else models[guide]
+    return SentenceWriter(models["gpt"], chosen, proposal, form, how, stand_in)
 
 
 def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
     repeatable = Vocabulary.from_words(WORDS).repeatable
-    form = Form(3, 5, (".", "?"), commas=True, words={1: ("ship", "queen")})  # no "queen" there
+    form = Form(3, 5, (".", "?"), commas=None, words={1: ("ship", "queen")})  # no "queen" there
     how = FluentOptions(ends=0.0, rows=24)
     drafts = _writer(models, form, how, (1.0, "trigram"), (-1.0, "bigram")).write(
         PROMPT, np.random.default_rng(1)
@@ -111,6 +116,31 @@ def test_models_without_next_words_do_not_tilt(models: dict[str, SentenceModel])
     with_bert = _writer(models, form, how, (1.0, "bert")).write(PROMPT, np.random.default_rng(6))
     without = _writer(models, form, how).write(PROMPT, np.random.default_rng(6))
     assert with_bert == without
+
+
+def test_a_guide_tilts_for_models_without_next_words(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(3, 3), FluentOptions(ends=0.0, rows=8)
+
+    def written(guide: str | None, *tilting: tuple[float, str]) -> list[str]:
+        writer = _writer(models, form, how, *tilting, guide=guide)
+        return [d.sentence for d in writer.write(PROMPT, np.random.default_rng(6))]
+
+    # A guide that scores from left to right tilts as it would in the other's place.
+    tilted = written(None, (1.0, "trigram"))
+    assert written("trigram", (1.0, "bert")) == tilted != written(None, (1.0, "bert"))
+    assert written("trigram", (1.0, "bigram")) == written(None, (1.0, "bigram"))
+    # A masked model says what it thinks of the next word with the others hidden.
+    assert written("bert", (1.0, "bert")) not in (tilted, written(None))
+
+
+def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(4, 4, commas=(1,)), FluentOptions(ends=0.0, rows=8)
+    drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(3))
+    after = models["gpt"].after(PROMPT)
+    assert drafts
+    for draft in drafts:
+        assert Sentence.parse(draft.sentence).after == ("", ",", "", ".")
+        assert draft.log_prob == pytest.approx(after.score([draft.sentence])[0], abs=1e-3)
 
 
 def test_the_same_chance_writes_the_same(models: dict[str, SentenceModel]) -> None:

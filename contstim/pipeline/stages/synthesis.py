@@ -17,7 +17,7 @@ from contstim.tables import csv_text
 from contstim.text.diversity import diversity
 
 #: What the notes of a table hold besides the settings that made it.
-FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "pool", "keeping")
+FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "pool", "keeping")
 
 # Recorded where a study names no strategy.
 _BY_MODELS = "beam where all models are n-grams, else bounded"

@@ -38,15 +38,16 @@ class _Pool(SynthesisStage):
 
     @staticmethod
     def _rows(run: Run, syntheses: PooledSyntheses) -> Iterator[tuple[object, ...]]:
-        drafts = syntheses.drafts()
+        drafts, left = syntheses.drafts(), syntheses.left()
         natural = dict.fromkeys(sentence for _, sentence in syntheses.pieces)
         for given, model in run.models.items():
             scores = run.scores(given)
             for sentence in natural:
                 if sentence in scores:
                     yield (sentence, model.name, *scores[sentence], "natural", "", "", "")
-            for sentence, draft in drafts.items():
+            for sentence in left:
                 if sentence in scores and sentence not in natural:
+                    draft = drafts[sentence]
                     figures = (draft["log_prob"], draft["worst"], draft["end"])
                     yield (sentence, model.name, *scores[sentence], "written", *figures)
 
