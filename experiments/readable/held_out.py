@@ -2,8 +2,9 @@
 
     python experiments/readable/held_out.py verdicts.csv
 
-The file has the columns sheet, sentence and reads (1 yes, 0 no). Of each sheet is printed the area
-under the curve of the number that is best on the other sheets, and those of all numbers.
+The file has the columns sheet, source, sentence and reads (1 yes, 0 no). Of each sheet is printed
+the area under the curve of the number that is best on the other sheets, and those of all numbers;
+first with all sentences, then without those whose source is ``natural`` or ``published``.
 """
 
 from __future__ import annotations
@@ -40,8 +41,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("verdicts")
     table = pd.read_csv(parser.parse_args().verdicts)
-    reads = table["reads"].to_numpy(dtype=bool)
     said = numbers(list(table["sentence"]))
+    print_areas(table, said)
+    written = (~table["source"].isin(["natural", "published"])).to_numpy()
+    print("written ones alone")
+    print_areas(table[written], {name: values[written] for name, values in said.items()})
+
+
+def print_areas(table: pd.DataFrame, said: dict[str, np.ndarray]) -> None:
+    """Print the areas of each sheet."""
+    reads = table["reads"].to_numpy(dtype=bool)
     for sheet in sorted(table["sheet"].unique()):
         here = (table["sheet"] == sheet).to_numpy()
         elsewhere = {name: area(values[~here], reads[~here]) for name, values in said.items()}

@@ -47,7 +47,7 @@ FLUENT = Fluent(begun=24, rows=8, ends=0.0, least=0.0, prompt=0)
 def problems(draw: st.DrawFn) -> Problem:
     """Return a problem of a pair or of sets, with or without floors and edits."""
     one, two, three = (model.spec for model in draw(st.permutations(MODELS)))
-    margin = draw(st.sampled_from([0.0, 0.5, 9.0]))
+    margin = draw(st.sampled_from([0.0, 0.5, 99.0]))
     rejecting = draw(st.sampled_from([Fall((one,)), LeastFall((one, two), (1.0, 2.0))]))
     accepted = [Accepted(three, margin)]
     if two not in rejecting.models and draw(st.booleans()):
