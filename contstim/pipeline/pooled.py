@@ -105,7 +105,7 @@ class PooledSyntheses(Syntheses):
 
     def tasks(self) -> list[Task]:
         """Return the tasks that write and, when these are finished, those that score."""
-        run, tasks = self.run, [*self.writing()]
+        run, tasks = self.run, list[Task](self.writing())
         if self._open(tasks):
             return tasks
         left = list(self.drafts())
