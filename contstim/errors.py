@@ -55,6 +55,10 @@ class ModelFileError(InputError):
     """A model file that is missing, truncated or not of the promised format."""
 
 
+class EngineError(InputError):
+    """An engine that does not answer, or whose answers cannot be used."""
+
+
 class InfeasibleError(ContstimError, ValueError):
     """A request that no solution can meet; the message says which part."""
 

@@ -224,6 +224,7 @@ for _name, _what, _address in (
     ("rnn", "recurrent network with ReLU units", "recurrent.model:load_recurrent"),
     ("lstm", "LSTM network", "recurrent.model:load_recurrent"),
     ("hf", "causal or masked transformer, a folder or a hub name", "hf:load_hf"),
+    ("openai", "causal model of an engine that serves completions", "engines.model:EngineModel"),
 ):
     register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
 register_family(
