@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import sys
@@ -9,8 +10,9 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TextIO, TypeVar
 
 from tqdm import tqdm
 
@@ -60,6 +62,7 @@ def track(
             desc=label,
             leave=False,
             delay=_SILENT,
+            file=_line(),
             smoothing=0,  # the time left is by all that was done, so that it does not jump
             bar_format="{desc} {percentage:3.0f}% |{bar:24}| {elapsed}, {remaining} left",
         )
@@ -110,17 +113,18 @@ def waiting(label: str, most: float | None = None) -> Iterator[None]:
     started, live, over = time.monotonic(), _live(), threading.Event()
     limit = "" if most is None else f" of at most {most:.0f} s"
 
+    line = _line()
+
     def report() -> None:
         shown, pause = "", _SILENT if live else _SECONDS_BETWEEN_LINES
         while not over.wait(pause):
             if _OPEN or _STEPS[0] != label:
                 continue
             shown = f"{label}: {time.monotonic() - started:.0f} s{limit}"
-            print(f"\r{shown}" if live else shown, end="" if live else "\n", file=sys.stderr)
-            sys.stderr.flush()
+            print(f"\r{shown}" if live else shown, end="" if live else "\n", file=line, flush=True)
             pause = _SECONDS_BETWEEN_TICKS if live else _SECONDS_BETWEEN_LINES
         if shown and live:
-            print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
+            print(f"\r{' ' * len(shown)}\r", end="", file=line, flush=True)
 
     thread = threading.Thread(target=report, daemon=True)
     _STEPS.append(label)
@@ -140,8 +144,38 @@ def _elsewhere() -> bool:
 
 
 def _live() -> bool:
-    """Return whether standard error lets a line be written again: a terminal's or a notebook's."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    """Return whether a line can be written again: a terminal's or a notebook's."""
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules
+
+
+def _line() -> TextIO:
+    """Return where progress is written."""
+    return _NotebookLine() if _in_notebook() else sys.stderr
+
+
+class _NotebookLine(io.StringIO):
+    """A line of a notebook's output, for what writes a terminal's line again and takes it away.
+
+    Notebooks set standard error on pink and keep the block when it is empty.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._place: Any = None
+
+    def write(self, text: str) -> int:
+        line = text.rpartition("\r")[2].strip()
+        if self._place is None and line:
+            display = import_module("IPython.display").display  # notebooks have it
+            self._place = display({"text/plain": line}, raw=True, display_id=True)
+        elif self._place is not None and text:
+            # Of plain text even an empty line would stay.
+            self._place.update({"text/plain": line} if line else {"text/html": ""}, raw=True)
+        return len(text)
 
 
 def say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -11,8 +12,10 @@ import pytest
 
 import contstim
 from contstim import datasets
+from contstim.search.results import scored_html
 from contstim.text import marked_html
 
+SIDES = ("width", "height")
 BIGRAM, TRIGRAM = "contstim:bigram", "contstim:trigram"
 
 
@@ -43,6 +46,17 @@ def test_a_synthesis_shows_both_sentences(models: tuple[contstim.SentenceModel, 
     assert f"{len(found.steps)} replacements kept" in shown
 
 
+def test_small_figures_are_not_cut_where_drawings_are_shrunk() -> None:
+    """Notebooks and pages say that no drawing is wider than its column."""
+    shown = scored_html([("a", "One.", [-3.0]), ("b", "Two.", [-1.0])], ["m"])
+    for drawing in re.findall(r"<svg[^>]*>", shown):
+        width, height = (int(re.search(f"{side}='([0-9]+)'", drawing)[1]) for side in SIDES)
+        assert f"viewBox='0 0 {width} {height}'" in drawing
+        assert "max-width:none" in drawing
+    right = max(float(x) + float(r) for x, r in re.findall(r"cx='([0-9.]+)'.* r='(\d)'", shown))
+    assert right <= width
+
+
 def test_a_table_of_triplets_is_a_frame_that_shows_them() -> None:
     table = contstim.synthesize_triplets(
         contstim.pool()[:2], [(contstim.load_model(BIGRAM), contstim.load_model(TRIGRAM))]
@@ -69,6 +83,9 @@ def test_an_evaluation_takes_models_and_shows_its_figure() -> None:
     shown = result._repr_html_()
     assert shown.count("<svg") == 1
     assert f"{datasets.FOLLOWED} predicts people best" in shown
+    assert "<b>Table 1.</b>" in shown
+    assert len(repr(result)) < 700
+    assert str(result).startswith(f"{datasets.FOLLOWED} predicts people best")
     assert result.figure("no such analysis") is None
 
 

@@ -1,6 +1,10 @@
+from __future__ import annotations
+
 import itertools
 import re
+import sys
 import time
+from types import ModuleType
 
 import pytest
 
@@ -122,3 +126,52 @@ def _until_said(capsys: pytest.CaptureFixture[str], pattern: str) -> str:
         time.sleep(0.05)
         said += capsys.readouterr().err
     return said
+
+
+class _Notebook:
+    """What a notebook's kernel has: outputs that can be written again."""
+
+    def __init__(self) -> None:
+        self.outputs: list[list[dict[str, str]]] = []
+
+    def display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> _Output:
+        assert raw
+        assert display_id
+        self.outputs.append([data])
+        return _Output(self.outputs[-1])
+
+
+class _Output:
+    def __init__(self, shown: list[dict[str, str]]) -> None:
+        self.shown = shown
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(data)
+
+
+@pytest.mark.parametrize("how", ["track", "waiting"])
+def test_a_notebook_gets_a_line_that_goes_away_and_nothing_on_standard_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    notebook = _Notebook()
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    module = ModuleType("IPython.display")
+    monkeypatch.setattr(module, "display", notebook.display, raising=False)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.setattr("contstim.progress._SILENT", 0.01)
+    monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_TICKS", 0.02)
+    if how == "track":
+        for _ in track(range(3), 3, "work"):
+            time.sleep(0.15)
+    else:
+        with waiting("work"):
+            time.sleep(0.2)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+    (shown,) = notebook.outputs  # one place
+    lines = [data["text/plain"] for data in shown if "text/plain" in data]
+    assert len(lines) > 1
+    assert all(line.startswith("work") for line in lines)
+    assert shown[-1] == {"text/html": ""}

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 from pydantic import Field
 
 from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of
 from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.adaptive.verdicts import Stopping
 from contstim.arrays import BoolArray, FloatArray
+from contstim.display import displayed, html_of
 from contstim.errors import InputError
 from contstim.settings import Count, Natural, Seed, settings
 
@@ -70,7 +72,12 @@ class AdaptivePlan:
                 "asked other trials than late ones; leave it out, or stop over the pool"
             )
 
+    def _repr_html_(self) -> str:
+        """Return the fields, which notebooks show; `plan_paragraphs` says them in sentences."""
+        return html_of(self)
 
+
+@displayed
 @dataclass(frozen=True)
 class Block:
     """Trials issued to a participant at once.
@@ -136,6 +143,18 @@ class Conductor:
         self._passed_over: list[int] = []  # since the block that was last recorded
         both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
         self._words = [frozenset(text.lower().split()) for text in both]
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {len(self.pool.models)} models and {len(self.pool.pairs)} "
+            f"pairs; blocks issued: {len(self.blocks)}, answers: {len(self.answers)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the weights of the models by now, which notebooks show."""
+        weights = pd.DataFrame({"model": self.pool.models, "weight": self.weights})
+        text = repr(self).strip("<>")
+        return f"<p>{text}</p>{weights.to_html(index=False, float_format='{:.3f}'.format)}"
 
     def learn(self, most: int = 1) -> None:
         """Take in the answers to so many blocks, those that are due and have all of them."""

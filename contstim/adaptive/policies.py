@@ -13,6 +13,7 @@ from pydantic import Field
 
 from contstim.adaptive.posterior import Curves, Nodes, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.people import log_ratio_scale
@@ -23,6 +24,7 @@ _MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the likel
 _MOST_BLOCK = 50
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Pool:
     """The N pairs that may be asked.
@@ -108,6 +110,7 @@ class Pool:
         return digest(text.encode() + self.preferences.tobytes())
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class View:
     """What a policy knows when it chooses for a participant.

@@ -356,6 +356,10 @@ class ModelPosterior:
         self._people: dict[Hashable, FloatArray] = {}
         self._counts: Counter[Hashable] = Counter()
 
+    def __repr__(self) -> str:
+        weights = ", ".join(f"{weight:.3f}" for weight in self.weights)
+        return f"<{type(self).__name__} after {self.n_answers} answers: {weights}>"
+
     def add(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
         """Take an answer in, and return log P(answer | model, answers before), shape (M,).
 

@@ -13,6 +13,7 @@ from contstim.adaptive.posterior import ModelPosterior, Nodes, softmax
 from contstim.adaptive.sequences import fit_e_value
 from contstim.adaptive.verdicts import Verdict, verdicts
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
 
 #: Conditions whose trials say nothing of the models.
@@ -20,6 +21,7 @@ NOT_COUNTED = ("anchor", "catch", "attention", "practice")
 _COIN = 0.1  # share of a coin in predictions, which bounds log scores
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Standing:
     """What a study's choices say by now, in three ways.

@@ -32,6 +32,7 @@ from contstim.adaptive.sequences import (
     mean_sequence,
 )
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.sampling import CellDesign, SampledMean
 from contstim.settings import Count, Several, one_of, settings
@@ -124,6 +125,7 @@ class Stopping:
         return (betting_sequence, betting_ahead) if self.constant else (mean_sequence, mean_ahead)
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """What can be said after some participants.

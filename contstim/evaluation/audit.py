@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
+from contstim.display import displayed
 from contstim.evaluation.following import following_table, influence_table, read_votes
 from contstim.files import write_whole
 from contstim.tables import neutral_table, require_columns, table_text
@@ -156,6 +157,7 @@ of the same answers have with a probability of at most {rules.run_p:g} (Holm ove
 """
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Audit:
     """What an audit found.

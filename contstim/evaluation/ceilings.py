@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.display import displayed
 from contstim.errors import require_known
 from contstim.evaluation.subset import Subset
 from contstim.sampling import FEWEST
@@ -31,6 +32,7 @@ DECIMALS = 12
 _MOST_APART = 1.5
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Ceiling:
     """One noise ceiling of N participants with R choices.

@@ -16,6 +16,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray
+from contstim.display import displayed
 from contstim.errors import InputError, NoDataError, ValidationError, require_known
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, MISSING, require_columns
@@ -67,6 +68,7 @@ class Cleaning:
     )
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class RawChoices:
     """What an importer returns, for `finish` to clean, check and align.
@@ -99,6 +101,7 @@ class RawChoices:
     items_guessed: bool = False
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class HumanData:
     """People's choices, ready for `evaluate`.

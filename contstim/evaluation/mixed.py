@@ -14,6 +14,7 @@ from scipy.sparse import csgraph, linalg
 from scipy.special import expit
 
 from contstim.arrays import FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.choices import (
     HumanData,
@@ -38,6 +39,7 @@ _FIRST = (
 )
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class BradleyTerry:
     """A fitted model.

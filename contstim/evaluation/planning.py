@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError, require_whole
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.simulate import Simulation, exact_interval
@@ -339,6 +339,7 @@ def _design(person: IntArray, item: IntArray, rows: BoolArray) -> CellDesign:
     return CellDesign(np.unique(person[rows], return_inverse=True)[1], item[rows])
 
 
+@displayed
 @dataclass(frozen=True)
 class DesignPlan:
     """What a design can show at best; printed, it is a plain sentence or two.
@@ -364,10 +365,6 @@ class DesignPlan:
     target: float
     alone: float
     among: float
-
-    def _repr_html_(self) -> str:
-        """Return it as a paragraph, which notebooks show."""
-        return f"<p>{escape(str(self))}</p>"
 
     def __str__(self) -> str:
         people = self.groups * self.participants

@@ -11,6 +11,7 @@ import pandas as pd
 from scipy.special import expit
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed, html_of
 from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.choices import CATCH
 from contstim.evaluation.simulate import exact_interval
@@ -24,6 +25,7 @@ _MOST_ANSWERS = 4 * 10**8
 _CHUNK = 4 * 10**6  # answers simulated at a time
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Recovery:
     """What designs will show.
@@ -71,6 +73,15 @@ class Recovery:
                 f"{least['model_2']}, {least['log_bayes_factor']:.4f} nats per answer"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return what it says, drawn, and its tables, which notebooks show."""
+        from contstim.report.pair_figures import recovery_figure  # figures take a second to load
+        from contstim.report.style import sheet, svg_text
+
+        axes = sheet(1 + self.curve["design"].nunique())
+        recovery_figure(self.curve, self.model_pairs, self.target, axes)
+        return html_of(self, drawing=svg_text(axes[0]))
 
 
 @dataclass(frozen=True, eq=False)

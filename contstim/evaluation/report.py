@@ -143,6 +143,19 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         return path
 
 
+def answer_html(evaluation: Evaluation) -> str:
+    """Return the answer with its figure and its table as HTML, for a notebook."""
+    page = Page("")
+    for text in answer_sentences(evaluation):
+        page.paragraph(text)
+    figure = evaluation.figure(ax=sheet()[0])
+    if figure is not None:
+        rows = _first_block(evaluation)
+        page.figure(svg_text(figure), _figure_caption(rows, [str(rows["analysis"].iloc[0])]))
+        page.table(result_table(evaluation), caption=_table_caption(evaluation, rows))
+    return page.fragment()
+
+
 def _standing(evaluation: Evaluation, page: ReportPage) -> None:
     if evaluation.standing is None:
         return

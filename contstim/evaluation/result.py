@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from contstim.display import displayed, table_html
 from contstim.evaluation.answer import answer_sentences, of_same
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
@@ -49,6 +49,7 @@ CONDITION_COLUMNS = (
 )
 
 
+@displayed
 @dataclass(frozen=True)
 class Summary:
     """Who did what.
@@ -84,6 +85,7 @@ class Summary:
     models: tuple[str, ...]
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class DetailTables:
     """Values behind the means.
@@ -101,6 +103,7 @@ class DetailTables:
     ceilings: pd.DataFrame
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class PeopleTables:
     """What the choices say without any model.
@@ -118,6 +121,7 @@ class PeopleTables:
     reliability: pd.DataFrame
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class PairTables:
     """Models against each other, see `contstim.evaluation.agreement`.
@@ -136,6 +140,7 @@ class PairTables:
     instructive: pd.DataFrame
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class ControlTables:
     """Controls on what sentences are made of; empty where they lack their data.
@@ -153,6 +158,7 @@ class ControlTables:
     features: pd.DataFrame
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Provenance:
     """What the tables were made from, and how.
@@ -191,6 +197,7 @@ class Provenance:
     versions: dict[str, str]
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Tables that say which model predicts the choices, and how far it is from the ceiling.
@@ -286,17 +293,15 @@ class Evaluation:
         """
         return results_figure(self.tables(), analysis, measure, ax, width)
 
-    def _repr_html_(self) -> str:
-        """Return the answer, its figure and the values behind it, which notebooks show."""
-        from contstim.report.style import sheet, svg_text
+    def __str__(self) -> str:
+        return "\n".join(answer_sentences(self))
 
-        answer = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(self))
-        ax = self.figure(ax=sheet()[0])
-        drawn = "" if ax is None else svg_text(ax)
-        table = self.models[[*MODEL_COLUMNS[:10]]]
-        return (
-            answer + drawn + table.to_html(index=False, float_format="{:.3f}".format, max_rows=30)
-        )
+    def _repr_html_(self) -> str:
+        """Return the answer, its figure, the table behind it and all others, folded."""
+        from contstim.evaluation.report import answer_html  # figures take a second to load
+
+        tables = "".join(table_html(name, table) for name, table in self.tables().items())
+        return answer_html(self) + tables
 
     def report(self, folder: str | Path) -> Path:
         """Write tables, figures and ``report.html`` to `folder`, as `contstim.write_report` does.

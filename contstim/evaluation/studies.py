@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.choices import CATCH, FILLERS, compares_models
 from contstim.evaluation.items import item_codes
@@ -201,6 +202,7 @@ class _Judged:
 _MEASURES = EvaluationOptions().measures
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class TrialStudies(Studies):
     """Simulated people who judge trials that are laid out.
@@ -338,6 +340,7 @@ class TrialStudies(Studies):
         return judged.drawn(size, self.people, self.measures, analyses, rng)
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class StatedStudies(Studies):
     """People who judge pairs on which two models disagree, with a stated difference of accuracy.
@@ -413,6 +416,7 @@ class StatedStudies(Studies):
         return judged.drawn(size, self.people, self.measures, [("all", None)], rng)
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class PilotStudies(Studies):
     """Studies like one at hand: its means, and the variances that its standard errors rest on.

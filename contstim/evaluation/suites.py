@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import json_value
 from contstim.models.learnt import PARTS, matthews_correlation, read_cola
@@ -383,6 +384,7 @@ def overlap_table(
     return pd.DataFrame(rows, columns=columns)
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class LIAdger:
     """The LI-Adger sentences with human magnitude estimates, and their minimal pairs.

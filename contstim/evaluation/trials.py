@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import (
     CATCH,
@@ -78,6 +79,7 @@ class Factor:
     of_people: bool
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class TrialData:
     """R choices of N participants on P pairs, with the predictions of M models.

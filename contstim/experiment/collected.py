@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from contstim.display import displayed
 from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
@@ -58,6 +59,7 @@ _COLUMNS = {
 }
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Collected:
     """The data of a study as tables, without recruiters' ids.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.models import ModelSpec
@@ -122,6 +123,7 @@ class ScoreKind:
         return self.unit, "higher" if self.rises_with_acceptability else "lower"
 
 
+@displayed
 @dataclass(frozen=True)
 class SentenceParts:
     """The scored units of one sentence.
@@ -159,6 +161,7 @@ class SentenceParts:
         return sums
 
 
+@displayed
 @dataclass(frozen=True)
 class Totals:
     """One row per sentence: what the `scores` table holds.

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from contstim.display import displayed
 from contstim.errors import InfeasibleError, InputError, OutputError, shortened
 from contstim.files import LockedError, remove
 from contstim.pipeline import Executor
@@ -27,6 +28,7 @@ from contstim.pipeline.work import RunStore, StageTable, Task
 from contstim.search.results import Row
 
 
+@displayed
 @dataclass
 class SynthesisReport:
     """What became of a synthesis.

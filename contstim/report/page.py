@@ -166,6 +166,10 @@ class Page:
         self._tables += bool(caption)
         self._here.parts.append({**part, "number": self._tables})
 
+    def fragment(self) -> str:
+        """Return what was added without a page around it, for a notebook."""
+        return render("parts.html", body=self._body)
+
     def __str__(self) -> str:
         return render("report.html", title=self._title, body=self._body)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
+from contstim.display import displayed
 from contstim.errors import InputError, shortened
 from contstim.files import json_value
 from contstim.models.base import SentenceModel
@@ -60,6 +61,7 @@ class Utterance:
         return self.scores.index(max(self.scores))
 
 
+@displayed
 @dataclass(frozen=True)
 class NBest:
     """n-best lists of both parts.

@@ -12,6 +12,7 @@ import pandas as pd
 from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.evaluation.inference.bootstrap import intervals
 from contstim.files import write_whole
@@ -291,6 +292,7 @@ class RescoringOptions:
     seed: Seed = 0
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Rescoring:
     """What a rescoring gives.

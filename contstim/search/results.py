@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any
 
+from contstim.display import displayed
 from contstim.text import marked_html
 
 _ATTEMPTS_PER_TRIPLET = 3
@@ -52,6 +53,7 @@ class Step:
         return self.scores[-1]
 
 
+@displayed
 @dataclass(frozen=True)
 class Synthesis:
     """A synthetic sentence and how it came about; all scores computed again, in nats.
@@ -186,6 +188,7 @@ class TableRow:
         return {**values, **dict(others)}
 
 
+@displayed
 @dataclass(frozen=True)
 class Triplet(TableRow):
     """One row of the `triplets` table; log-probabilities in nats.
@@ -462,7 +465,9 @@ def _dot(score: float, span: Sequence[float], colour: str) -> str:
     low, high = min(span), max(span)
     x = 6 + (_WIDTH - 12) * ((score - low) / (high - low) if high > low else 0.5)
     return (
-        f"<svg width='{_WIDTH}' height='12' role='img' aria-label='{score:.1f}'>"
+        # Pages that shrink drawings to their column would cut this one without a view box.
+        f"<svg width='{_WIDTH}' height='12' viewBox='0 0 {_WIDTH} 12' style='max-width:none' "
+        f"role='img' aria-label='{score:.1f}'>"
         f"<line x1='6' x2='{_WIDTH - 6}' y1='6' y2='6' stroke='#ccc'/>"
         f"<circle cx='{x:.1f}' cy='6' r='4' fill='{colour}'/></svg>"
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
 from contstim.files import digest_of, write_whole
 from contstim.selection.review import NORMAL_95, agreement
@@ -46,6 +47,7 @@ _TEXTS = (
 )
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class BlindSheet:
     """Sentences to be judged, and apart from them where they are from.

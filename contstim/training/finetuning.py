@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.display import displayed
 from contstim.errors import InfeasibleError, InputError, ModelFileError, require_known
 from contstim.files import check_new_folder, digest_of, write_whole
 from contstim.models.cache import versions
@@ -414,6 +415,7 @@ def acrobatic(judgements: FloatArray) -> BoolArray:
     return np.asarray(ever & ~always)
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class OrderStudy:
     """Judgements of S sentences after training in K orders.

@@ -353,12 +353,16 @@ def test_the_published_analysis_says_what_it_did(study, tmp_path):
     assert "These tests hold for these sentences only, not for others like them." in page
 
 
-def test_a_notebook_shows_the_answer_its_figure_and_the_values(evaluation):
+def test_a_notebook_shows_the_answer_its_figure_and_the_table(evaluation):
     shown = evaluation._repr_html_()
     first = answer_sentences(evaluation)[0]
-    assert shown.startswith(f"<p>{first}</p>")
-    assert shown.count("<svg") == shown.count("<table") == 1
-    assert shown.count("<tr") == 1 + len(evaluation.models) <= 31
+    assert shown.startswith(f"<p>{html.escape(first)}</p>")
+    answer = shown[: shown.index("<details>")]
+    assert answer.count("<svg") == answer.count("<table") == 1
+    assert answer.count("<tr") == 1 + len(result_table(evaluation))
+    # All tables, folded, of which the comparisons are.
+    summaries = re.findall(r"<summary>(\w+): ", shown)
+    assert summaries == list(evaluation.tables())
 
 
 def test_the_answer_comes_first(evaluation, tmp_path):

@@ -1,0 +1,116 @@
+"""A line in a terminal, HTML in a notebook: for every result object, and short."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import contstim
+from contstim import adaptive, datasets
+from contstim.display import brief, displayed, html_of, short_repr
+from contstim.evaluation import Analysis
+from contstim.evaluation.recovery import recovery
+
+MOST = 700  # letters
+
+
+@displayed
+@dataclass(frozen=True)
+class Made:
+    """A result with all sorts of fields."""
+
+    name: str
+    table: pd.DataFrame
+    values: np.ndarray
+    parts: tuple[int, ...]
+
+
+@displayed
+@dataclass(frozen=True)
+class Said(Made):
+    """One that says itself."""
+
+    def __str__(self) -> str:
+        return "one <thing>\nand another"
+
+
+TABLE = pd.DataFrame({"a": range(30), "b": 0.12345})
+FIELDS = ("x" * 100, TABLE, np.zeros((4, 5)), tuple(range(100)))
+
+
+def test_a_line_has_sizes_in_place_of_what_is_long() -> None:
+    assert repr(Made(*FIELDS)) == (
+        f"Made(name='{'x' * 57}…', table=<table of 30 rows, 2 columns>, values=<array of 4 x 5>, "
+        "parts=<tuple of 100>)"
+    )
+    assert brief(3.5) == "3.5"
+    assert brief((1, 2)) == "(1, 2)"
+    assert brief(Made(*FIELDS)) == "Made(…)"
+    many = dataclass(type("Many", (), {"__annotations__": {f"a_{i:04}": int for i in range(99)}}))
+    assert len(short_repr(many(*range(99)))) <= 600
+
+
+def test_a_notebook_has_values_in_a_table_and_tables_folded() -> None:
+    shown = Made(*FIELDS)._repr_html_()
+    assert "<b>Made</b>" in shown
+    assert "<details><summary>table: 30 rows</summary>" in shown
+    assert shown.count("<tr") == 3 + 1 + 20  # fields, and the head of the table
+    said = html_of(Said(*FIELDS))
+    assert said.startswith("<p>one &lt;thing&gt;</p><p>and another</p><details>")
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, object]:
+    """One of each kind of result that a notebook is likely to hold."""
+    choices, scores = datasets.simulated_choices(), datasets.natural_scores().iloc[:, :3]
+    asked = [*choices["sentence_1"], *choices["sentence_2"]]
+    judged = contstim.score_sentences(list(dict.fromkeys(asked)), ["contstim:bigram"])
+    evaluation = contstim.evaluate(choices, judged, analyses=(Analysis("all"),))
+    pairs = contstim.select_natural_pairs(scores, per_pair=8)
+    recovered = recovery({"selected": pairs}, scores, n_participants=10, n_studies=50)
+    plan = adaptive.AdaptivePlan(anchors=4, trials=8)
+    pool = adaptive.Pool.of(pairs, scores, adaptive.ModelPosterior(plan.link, 3, 8).nodes)
+    conductor = adaptive.Conductor(plan, pool)
+    block = conductor.issue("ann")
+    conductor.record(block)
+    bigram = contstim.load_model("contstim:bigram")
+    return {
+        **{name: getattr(evaluation, name) for name in ("summary", "details", "people", "pairs")},
+        **{name: getattr(evaluation, name) for name in ("controls", "provenance", "data")},
+        **{"evaluation": evaluation, "recovery": recovered, "plan": plan, "pool": pool},
+        **{"conductor": conductor, "block": block, "posterior": conductor.posterior},
+        "parts": bigram.parts(["Every child in the village knew that song."])[0],
+        "design": contstim.plan_design(20, 40),
+    }
+
+
+KINDS = (
+    *("summary", "details", "people", "pairs", "controls", "provenance", "data", "evaluation"),
+    *("recovery", "plan", "pool", "conductor", "block", "posterior", "parts", "design"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_result_has_a_short_line(results: dict[str, object], kind: str) -> None:
+    line = repr(results[kind])
+    assert len(line) <= MOST
+    assert "\n" not in line
+    assert " object at 0x" not in line
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "posterior"])
+def test_every_result_shows_itself_in_a_notebook(results: dict[str, object], kind: str) -> None:
+    shown = results[kind]._repr_html_()  # type: ignore[attr-defined]
+    assert "<p>" in shown or "<details>" in shown
+    assert shown.count("<details>") == shown.count("</details>")
+    assert "object at 0x" not in shown
+
+
+def test_a_recovery_is_drawn_and_a_conductor_gives_the_weights(results: dict[str, object]) -> None:
+    assert results["recovery"]._repr_html_().count("<svg") == 1  # type: ignore[attr-defined]
+    shown = results["conductor"]._repr_html_()  # type: ignore[attr-defined]
+    assert "blocks issued: 1, answers: 0" in shown
+    assert shown.count("<td>0.333</td>") == 3
