@@ -35,6 +35,7 @@ from contstim.evaluation.importers import (
     read_choices,
     read_mapped,
     together,
+    with_people,
 )
 from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.measures import MEASURES
@@ -93,6 +94,11 @@ def configure(parser: CommandParser) -> None:
     add_exclusions(parser, "exclusions, each reported in excluded.csv and the page")
     what = "leave out these participants: one a line, or a CSV with a column 'participant'"
     parser.add("--exclude FILE", what)
+    what = (
+        "what is known of participants, joined to the choices, for --by: a column 'participant' "
+        "and others, or responses.csv of an experiment"
+    )
+    parser.add("--people CSV", what)
     what = "golan2023: the published analysis, choice by choice; default: that of contstim"
     parser.add("--preset", what, choices=sorted(PRESETS), default="default")
     parser.add(
@@ -114,6 +120,8 @@ def run(args: argparse.Namespace) -> int:
     if args.buttons is not None and args.format not in ("auto", "jspsych"):
         raise InputError(f"--buttons {args.buttons} is for --format jspsych, not {args.format}")
     human = _all_choices(args)
+    if args.people is not None:
+        human = with_people(human, read_table(args.people, cells="text"))
     scores = read_table(args.scores) if args.scores else None
     if args.mixed_models and scores is None and human.scores is None and not args.model:
         raise InputError("--mixed-models needs --model or --scores")

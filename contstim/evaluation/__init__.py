@@ -24,6 +24,7 @@ from contstim.evaluation.importers import (
     read_choices,
     read_mapped,
     together,
+    with_people,
 )
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
@@ -90,6 +91,7 @@ __all__ = [
     "simulate_choices",
     "together",
     "wilcoxon_signed_rank",
+    "with_people",
 ]
 
 

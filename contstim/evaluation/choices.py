@@ -310,9 +310,14 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = _checked_times(out["rt_ms"])
     if "expected" in out:
-        given, out["expected"] = out["expected"], pd.to_numeric(out["expected"], errors="coerce")
+        given = out["expected"]
+        out["expected"] = _expected(out)
         odd = given.notna() & ~out["expected"].isin([1, 2])
-        refuse_rows(odd, "expected must be 1 or 2, not {value!r} ({rows})", given)
+        refuse_rows(
+            odd,
+            "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
+            given,
+        )
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]
@@ -324,6 +329,16 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out["participant"],
     )
     return out
+
+
+def _expected(table: pd.DataFrame) -> pd.Series:
+    """Return which sentence is expected, 1 or 2, of which the text may be given; else a number."""
+    texts = _single_spaced(table["expected"])
+    by_text = np.select(
+        [texts == table[name] for name in ("sentence_1", "sentence_2")], [1.0, 2.0], np.nan
+    )
+    numbers: pd.Series = pd.to_numeric(table["expected"], errors="coerce").astype(float)
+    return numbers.where(numbers.notna(), by_text)
 
 
 def _checked_times(given: pd.Series) -> pd.Series:
@@ -497,7 +512,7 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
     refuse_rows(
         ~ratings.between(-_TOP, _TOP),
         "rating {value} is not between -2.5 and 2.5 ({rows}); "
-        "say which scale the file uses so that it can be mapped",
+        "say which answers mean sure of sentence 1 and of 2, such as --low 1 --high 7",
         table["rating"].astype("str"),
     )
     if scale == "slider":
@@ -511,7 +526,8 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
         return ratings
     refuse_rows(
         ~ratings.isin(frozenset().union(*_VALUES.values())),
-        "rating {value:g} is on no known scale ({rows}); for a slider say scale='slider'",
+        "rating {value:g} is on no known scale ({rows}); say which answers mean sure of sentence 1 "
+        "and of 2, such as --low 1 --high 7 (in Python, for a slider, scale='slider')",
         ratings,
     )
     largest = max(_VALUES, key=lambda name: int(ratings.isin(_VALUES[name]).sum()))

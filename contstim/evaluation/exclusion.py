@@ -136,11 +136,7 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
     if rules.min_catch_correct is not None:
         share = catch_accuracy(choices)
         if share.empty:
-            raise InputError(
-                "the rule on catch trials needs trials of a condition named "
-                f"{' or '.join(CATCH)} with an expected sentence; there are none. Name "
-                "the expected one, 1 or 2, in a column 'expected' (--column expected=THEIRS)"
-            )
+            raise InputError(_no_catch(choices))
         for participant, right in share[share < rules.min_catch_correct].items():
             bad = sieve.kept["participant"] == participant
             sieve.take_out(bad, "catch trials", f"{right:.3f} of catch trials right")
@@ -163,6 +159,22 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
     if sieve.kept.empty:
         raise InputError("the exclusion rules leave no choices; loosen them")
     return sieve.kept, sieve.excluded
+
+
+def _no_catch(choices: pd.DataFrame) -> str:
+    """Say why no catch trial can be judged, and what to do."""
+    names = " or ".join(CATCH)
+    if "expected" in choices and choices["expected"].notna().any():
+        others = choices.loc[choices["expected"].notna(), "condition"].unique().tolist()
+        return (
+            f"the rule on catch trials needs a condition named {names}; trials with an expected "
+            f"sentence are of {', '.join(map(repr, others[:3]))}: call their condition catch"
+        )
+    return (
+        f"the rule on catch trials needs trials of a condition named {names} with an expected "
+        "sentence; there are none. Name the expected one, 1 or 2, in a column 'expected' (--column "
+        "expected=THEIRS)"
+    )
 
 
 def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:

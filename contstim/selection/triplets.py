@@ -174,7 +174,8 @@ def check_per_pair(per_pair: int, strata: int, name: str = "per_pair") -> None:
         raise InputError(f"{name} is {per_pair}; give at most {MOST_PER_PAIR}")
     if strata < 1 or per_pair < 1 or per_pair % strata:
         raise InputError(
-            f"{name} is {per_pair}, not a multiple of {strata} strata; change one of them"
+            f"{name} is {per_pair}, not a multiple of {strata} strata; change one of them "
+            f"(with one, --strata 1, any number will do)"
         )
 
 

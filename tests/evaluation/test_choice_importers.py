@@ -19,6 +19,7 @@ from contstim.evaluation import (
     read_choices,
     read_mapped,
     together,
+    with_people,
 )
 from contstim.evaluation.importers import FORMATS
 
@@ -419,3 +420,41 @@ def test_several_files_are_one_table(tmp_path, capsys):
         together({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]})
     with pytest.raises(InputError, match="has conflicting conditions .*--by COLUMN$"):
         together({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})
+
+
+def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]
+    rows = [(str(who), *pair, 2.5 if who % 2 else -2.5) for who in range(10) for pair in texts]
+    columns = ["participant", "sentence_1", "sentence_2", "rating"]
+    choices = pd.DataFrame(rows, columns=columns)
+    choices.to_csv("choices.csv", index=False)
+    native = ["yes" if who % 2 else "no" for who in range(10)]
+    people = pd.DataFrame({"participant": range(10), "native": native, "age": range(20, 30)})
+    human = with_people(read_choices(choices), people)
+    expected = people.set_index("participant")["age"].loc[human.choices["participant"].astype(int)]
+    assert human.choices["age"].tolist() == expected.tolist()
+    # As an experiment exports answers to its questions.
+    long = people.astype(str).melt("participant", var_name="question", value_name="response")
+    long.to_csv("responses.csv", index=False)
+    texts = [text for pair in texts for text in pair]
+    pd.DataFrame({"sentence": texts, "a": range(6), "b": [1, 0] * 3}).to_csv("s.csv", index=False)
+    asked = ["evaluate", "choices.csv", "--scores", "s.csv", "--out", "out"]
+    assert main([*asked, "--people", "responses.csv", "--by", "native"]) == 0
+    models = pd.read_csv("out/models.csv").set_index(["analysis", "measure", "model"])["value"]
+    assert models["all, native yes", "accuracy", "a"] == 1
+    assert models["all, native no", "accuracy", "a"] == 0
+    capsys.readouterr()
+    people.head(9).to_csv("few.csv", index=False)
+    assert main([*asked, "--people", "few.csv", "--by", "native"]) == 2
+    assert "a row has no native (rows 28, 29 and 30)" in capsys.readouterr().err
+    assert main([*asked, "--people", "few.csv"]) == 0
+    note = "The table of participants has no row of 1 of them, such as '9'."
+    assert note in capsys.readouterr().err
+    for table, message in (
+        (pd.concat([people, people.head(1)]), "two rows of 0; keep one"),
+        (people.assign(rating=1), "the choices have a column 'rating' as the table of"),
+        (people.rename(columns={"participant": "who"}), "has no column 'participant'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            with_people(read_choices(choices), table)

@@ -33,17 +33,18 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
     [
         (
             {"rating": [0.5, 3.0, 1.5]},
-            "rating 3.0 is not between -2.5 and 2.5 (row 2); say which scale the file uses so "
-            "that it can be mapped",
+            "rating 3.0 is not between -2.5 and 2.5 (row 2); say which answers mean sure of "
+            "sentence 1 and of 2, such as --low 1 --high 7",
         ),
         (
             {"rating": [0.5, "high", 1.5]},
-            "rating high is not between -2.5 and 2.5 (row 2); say which scale the file uses so "
-            "that it can be mapped",
+            "rating high is not between -2.5 and 2.5 (row 2); say which answers mean sure of "
+            "sentence 1 and of 2, such as --low 1 --high 7",
         ),
         (
             {"rating": [0.5, 0.3, 1.5]},
-            "rating 0.3 is on no known scale (row 2); for a slider say scale='slider'",
+            "rating 0.3 is on no known scale (row 2); say which answers mean sure of sentence 1 "
+            "and of 2, such as --low 1 --high 7 (in Python, for a slider, scale='slider')",
         ),
         (
             {"rating": [0.5, 0.0, 1.5]},
@@ -96,11 +97,11 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"expected": [1, 0, 2]},
-            "expected must be 1 or 2, not 0 (row 2)",
+            "expected must be 1 or 2, or one of the two sentences, not 0 (row 2)",
         ),
         (
             {"expected": [None, 2, "left"]},
-            "expected must be 1 or 2, not 'left' (row 3)",
+            "expected must be 1 or 2, or one of the two sentences, not 'left' (row 3)",
         ),
     ],
 )

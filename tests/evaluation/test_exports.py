@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.evaluation import read_choices
+from contstim.evaluation import (
+    ColumnMapping,
+    ExclusionRules,
+    catch_accuracy,
+    exclude,
+    read_choices,
+    read_mapped,
+)
 
 # Two people, two pairs; both choose "Good one." of the first and disagree on the second.
 PAIRS = [("Good one.", "Bad one."), ("Good two.", "Bad two.")]
@@ -292,6 +300,48 @@ def test_the_expected_sentence_of_catch_trials_is_read_by_its_column() -> None:
     good = table["sentence_2"].str.startswith("Good").map({True: 2, False: 1})
     assert table["expected"].tolist() == good.tolist()
     assert "expected" not in read_choices(gorilla().assign(expected="a note")).choices
+    # By its text or its side it is the same.
+    own = gorilla()
+    columns = {"expected": "Best"}
+    by_text = read_choices(own.assign(Best=own["SentenceA"]), columns=columns).choices
+    assert by_text["expected"].tolist() == good.tolist()
+    by_side = read_choices(own.assign(Best=own["SideA"].str.title()), columns=columns).choices
+    assert by_side["expected"].tolist() == good.tolist()
+
+
+def test_catch_trials_of_ones_own_exclude_people_or_say_what_is_lacking() -> None:
+    own = gorilla().assign(Best=1, condition="control")
+    choices = read_choices(own, columns={"expected": "Best"}).choices
+    rules = ExclusionRules(min_catch_correct=0.9)
+    with pytest.raises(InputError) as error:
+        exclude(choices, rules)
+    assert str(error.value) == (
+        "the rule on catch trials needs a condition named catch or natural_vs_shuffled or "
+        "attention; trials with an expected sentence are of 'control': call their condition catch"
+    )
+    named = read_choices(own.assign(condition="catch"), columns={"expected": "Best"}).choices
+    right = catch_accuracy(named)
+    kept, _ = exclude(named, ExclusionRules(min_catch_correct=float(right.max())))
+    assert set(kept["participant"]) == set(right.index[right == right.max()])
+    with pytest.raises(InputError, match=r"column 'expected' \(--column expected=THEIRS\)$"):
+        exclude(read_choices(gorilla()).choices, rules)
+
+
+@pytest.mark.parametrize("program", [True, False])
+def test_a_slider_is_read_by_its_ends(program: bool) -> None:
+    own = gorilla() if program else gorilla().rename(columns={"Participant Private ID": "Id"})
+    answers = np.random.default_rng(0).integers(0, 101, len(own)).astype(float)
+    own["Response"] = np.where(own["Response"].isna(), np.nan, answers)
+    choices = read_choices(own, low=0, high=100, columns={"participant": own.columns[0]}).choices
+    there = own["Response"].notna() & own["SentenceA"].notna()
+    assert choices["rating"].abs().tolist() == pytest.approx(
+        (own.loc[there, "Response"] / 20 - 2.5).abs().tolist()
+    )
+    tidy = pd.DataFrame(
+        {"participant": "p", "sentence_1": ["A b.", "C d."], "sentence_2": ["B a.", "D c."]}
+    ).assign(rating=[37, 63])
+    mapped = read_mapped(tidy, ColumnMapping.of({}, low=0, high=100))
+    assert mapped.choices["rating"].tolist() == [-0.65, 0.65]
 
 
 def test_items_are_guessed_and_said_where_no_column_tells_them() -> None:

@@ -301,7 +301,10 @@ def test_refusals():
     table = triplets(20)
     with pytest.raises(InputError) as caught:
         select_triplets(table, 5, strata=10)
-    assert str(caught.value) == "per_pair is 5, not a multiple of 10 strata; change one of them"
+    assert str(caught.value) == (
+        "per_pair is 5, not a multiple of 10 strata; change one of them (with one, --strata 1, any "
+        "number will do)"
+    )
     with pytest.raises(UnknownNameError) as caught:
         select_triplets(table, objective="worst")
     assert str(caught.value) == "unknown objective 'worst'; did you mean 'worst-rank'?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,9 @@ def map_columns(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Ra
     elif mapping.expected:
         require_columns(data, [mapping.expected], "the file")
         data = data.rename(columns={mapping.expected: "expected"})
-    return RawChoices(data, mapping.cleaning, mapping.scale)
+    # Whoever says the ends of a scale may have a slider.
+    scale = mapping.scale or (None if mapping.low is None else "slider")
+    return RawChoices(data, mapping.cleaning, scale)
 
 
 def _read_any(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
@@ -226,6 +228,50 @@ def read_mapped(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Hu
     [1.67]
     """
     return finish(map_columns(source, mapping))
+
+
+def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
+    """Return choices with what is known of those who made them, for ``by`` and mixed models.
+
+    Parameters
+    ----------
+    human
+        The choices.
+    people
+        A row per participant: ``participant`` and whatever else is known; or ``responses.csv`` of
+        an experiment, a row per participant and question.
+
+    Raises
+    ------
+    InputError
+        If there is no column ``participant``, somebody has two rows, or choices have a column of
+        the table already.
+    """
+    require_columns(people, ["participant"], "the table of participants")
+    keys = ["participant"]
+    if {"question", "response"} <= set(people.columns):
+        keys.append("question")
+    table = people.assign(participant=people["participant"].astype("str").str.strip())
+    if (twice := table.duplicated(keys)).any():
+        what = " and ".join(str(table.loc[twice, key].iloc[0]) for key in keys)
+        raise InputError(f"the table of participants has two rows of {what}; keep one")
+    if len(keys) > 1:
+        table = table.pivot_table("response", *keys, aggfunc="first").reset_index()
+    clashing = [name for name in table if name != "participant" and name in human.choices]
+    if clashing:
+        raise InputError(
+            f"the choices have a column {clashing[0]!r} as the table of participants has; rename "
+            "one of them"
+        )
+    joined = human.choices.merge(table, on="participant", how="left").set_axis(human.choices.index)
+    unknown = sorted({*human.choices["participant"]} - {*table["participant"]})
+    notes = human.notes
+    if unknown:
+        notes += (
+            f"The table of participants has no row of {len(unknown)} of them, such as "
+            f"{unknown[0]!r}.",
+        )
+    return replace(human, choices=joined, notes=notes)
 
 
 def together(parts: Mapping[str, HumanData]) -> HumanData:

@@ -173,6 +173,10 @@ def read_export(
             "answer, as those of instructions do, and were left out; if trials are among them, "
             "name their columns with --column OURS=THEIRS."
         )
+    if "expected" in data and left is not None:
+        sides = data["expected"].astype("str").str.strip().str.lower()
+        by_side = (sides == "left").eq(left).map({True: 1, False: 2})
+        data["expected"] = data["expected"].where(~sides.isin(("left", "right")), by_side)
     data = data.drop(columns=[c for c in ("left", "right", "side", "response") if c in data])
     if left is not None:
         data["side_1"] = left.map({True: "left", False: "right"})
@@ -182,8 +186,10 @@ def read_export(
         data["item"], note = guess
         notes.append(note)
     kept_first = Cleaning(repeated_trial="keep_first")
+    # Whoever says the ends of a scale may have a slider.
+    scale = None if low is None or high is None else "slider"
     return RawChoices(
-        data, kept_first, notes=notes, excluded=excluded, items_guessed=guess is not None
+        data, kept_first, scale, notes=notes, excluded=excluded, items_guessed=guess is not None
     )
 
 
