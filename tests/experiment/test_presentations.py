@@ -200,6 +200,43 @@ def test_items_and_factors_of_every_export_are_the_researchers(
             assert words[name].to_dict() == by_stimulus[name].to_dict()
 
 
+def test_pairs_of_ones_own_keep_items_and_factors_to_the_end(tmp_path: Path) -> None:
+    rows = [
+        {"item": item, "attractor": a, "verb": v, "sentence_1": f"The {item} {a} {v}."}
+        for item in ("key", "door", "road", "note")
+        for a in ("sg", "pl")
+        for v in ("was", "has")
+    ]
+    given = pd.DataFrame(rows).assign(sentence_2=lambda t: t["sentence_1"] + " Not.", source="me")
+    given.to_csv(tmp_path / "pairs.csv", index=False)
+    trials, out = tmp_path / "trials.csv", tmp_path / "out"
+    design = ["design", "trials", "--items", str(tmp_path / "pairs.csv")]
+    design += ["--factors", "attractor", "verb", "--participants", "4", "--out", str(trials)]
+    assert main(design) == 0
+    assert main(["experiment", "new", str(tmp_path / "study"), "--trials", str(trials)]) == 0
+    study = read_study(tmp_path / "study")
+    for name in "AB":
+        take_part(study, name)
+    assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
+    choices = pd.read_csv(out / "choices.csv").set_index("stimulus")
+    assert len(choices) == 8
+    by_row = given.set_axis(range(1, len(given) + 1)).loc[choices.index]
+    for name in given:
+        assert choices[name].tolist() == by_row[name].tolist()
+    assert choices["condition"].tolist() == (by_row["attractor"] + "." + by_row["verb"]).tolist()
+    texts = sorted({*choices["sentence_1"], *choices["sentence_2"]})
+    table = pd.DataFrame({"sentence": texts, "a": range(len(texts)), "b": -1.0})
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    evaluated = ["evaluate", str(out / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+    more = ["--by", "attractor", "--mixed-models", "--out", str(tmp_path / "results")]
+    assert main([*evaluated, *more]) == 0
+    mixed = pd.read_csv(tmp_path / "results" / "mixed_models.csv")
+    joined = mixed.merge(choices.reset_index(), on=["participant", "trial"], validate="1:1")
+    assert len(joined) == len(choices)
+    for name in ("item", "attractor", "verb", "source", "rt_ms"):
+        assert joined[f"{name}_x"].tolist() == joined[f"{name}_y"].tolist()
+
+
 def test_lists_that_are_added_keep_the_numbers_of_sentences_and_the_items(tmp_path: Path) -> None:
     study = lay_out(tmp_path, "rating", FACTORS)
     # The same sentences in another order, numbered otherwise.
