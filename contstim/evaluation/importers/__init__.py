@@ -246,6 +246,14 @@ def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
     InputError
         If there is no column ``participant``, somebody has two rows, or choices have a column of
         the table already.
+
+    Examples
+    --------
+    >>> choices = pd.DataFrame({"participant": ["p1", "p2"], "rating": [2.5, -2.5]})
+    >>> human = read_choices(choices.assign(sentence_1="Go home.", sentence_2="Home go."))
+    >>> people = pd.DataFrame({"participant": ["p1", "p2"], "native": ["yes", "no"]})
+    >>> with_people(human, people).choices["native"].tolist()
+    ['yes', 'no']
     """
     require_columns(people, ["participant"], "the table of participants")
     keys = ["participant"]
