@@ -219,7 +219,7 @@ def condition_sentences(evaluation: Evaluation, analysis: str, measure: str) -> 
         first = rows.iloc[int(rows["difference"].abs().argmax())]
         return [
             f"That two models differ otherwise in one condition ({by}) than in another is not "
-            f"shown; the largest such difference is {_between(first)}."
+            f"shown; the largest such difference: {_between(first)}."
         ]
     first = shown.iloc[int(shown["p"].argmin())]
     by = first["by"]
