@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     choices: pd.DataFrame | HumanData,
-    scores: ScoreSource | Models | None = None,
+    scores: ScoreSource | Models | SentenceModel | str | None = None,
     preset: str = "default",
     features: pd.DataFrame | None = None,
     plan: str | Path | None = None,
@@ -79,9 +79,9 @@ def evaluate(
         The choices table (see `CHOICE_COLUMNS`), which is validated and aligned here, or what an
         importer returned.
     scores
-        Log-probabilities in nats: a wide or long table, or a mapping from model name to scores
-        or to a function that scores sentences (see `score_table`); or the models themselves, or
-        their specs, in a list or by their names: trials with a word that one of them does not
+        Log-probabilities in nats: a wide or long table, or a mapping from model name to scores or
+        to a function that scores sentences (see `score_table`); or the models themselves, or their
+        specs, one alone, in a list or by their names: trials with a word that one of them does not
         know are then left out. Where not given, those of the importer; where there are none, only
         what needs no model is evaluated.
     preset
@@ -293,7 +293,7 @@ class _Scored:
 def evaluate_file(
     path: str | Path,
     format: str = "tidy",
-    scores: str | Path | ScoreSource | None = None,
+    scores: str | Path | ScoreSource | Models | None = None,
     out: str | Path | None = None,
     preset: str = "default",
     features: pd.DataFrame | None = None,

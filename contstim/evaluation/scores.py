@@ -87,8 +87,10 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     return wide
 
 
-def as_source(scores: ScoreSource | Models) -> ScoreSource:
+def as_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource:
     """Return scores in which models that are named by their specs, or in a list, are loaded.
+
+    One model alone will do, or its spec.
 
     Raises
     ------
@@ -97,6 +99,8 @@ def as_source(scores: ScoreSource | Models) -> ScoreSource:
     """
     if isinstance(scores, pd.DataFrame):
         return scores
+    if isinstance(scores, SentenceModel | str):
+        scores = [scores]
     if not isinstance(scores, Mapping):
         return {model.name: model for model in load_models(scores)}
     models = {name: m for name, m in scores.items() if isinstance(m, SentenceModel | str)}
@@ -199,7 +203,11 @@ def score_kinds(scores: ScoreSource, models: Sequence[str]) -> dict[str, tuple[s
     """
     specs = model_specs(scores)
     kinds = {model: score_kind(specs.get(model, model)).columns for model in models}
-    if not isinstance(scores, pd.DataFrame) or not {"model", *KIND} <= set(scores.columns):
+    if not isinstance(scores, pd.DataFrame):
+        # Of a model that no family is registered for, it says itself.
+        loaded = {name: m for name, m in scores.items() if isinstance(m, SentenceModel)}
+        return kinds | {name: loaded[name].kind.columns for name in models if name in loaded}
+    if not {"model", *KIND} <= set(scores.columns):
         return kinds
     for model, unit, better in (
         scores[["model", *KIND]].dropna().drop_duplicates().itertuples(index=False)

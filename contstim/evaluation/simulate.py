@@ -21,6 +21,7 @@ from contstim.evaluation.scores import (
     rising_table,
     unscored_catch,
 )
+from contstim.models.base import SentenceModel
 from contstim.models.registry import Models
 from contstim.settings import Several, settings
 from contstim.tables import require_columns
@@ -112,7 +113,7 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
 
 def simulate_choices(
     design: pd.DataFrame,
-    scores: ScoreSource | Models | None,
+    scores: ScoreSource | Models | SentenceModel | str | None,
     simulation: Simulation,
     participants_per_group: int = 10,
     seed: int = 0,

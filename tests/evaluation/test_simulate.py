@@ -7,12 +7,15 @@ from contstim.evaluation import evaluate
 from contstim.evaluation.exclusion import ExclusionRules, exclude
 from contstim.evaluation.simulate import Simulation, simulate_choices
 from contstim.evaluation.studies import TrialStudies
+from contstim.models import ModelSpec
+from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 
 TWELVE = (
     *("dog", "man", "king", "house", "road", "garden"),
     *("letter", "child", "horse", "river", "window", "door"),
 )
+TEXTS = [t.format(word) for t in ("The {} was here.", "Here were the {}.") for word in TWELVE]
 
 
 def design_and_scores(n_pairs=60, n_groups=1, seed=0, models=("a", "b", "c")):
@@ -133,6 +136,41 @@ def test_models_come_as_evaluate_takes_them(tmp_path):
     np.testing.assert_array_equal(studies[0].latent, studies[1].latent)
     result = evaluate(listed, [table, "contstim:bigram"])
     assert set(result.models["model"]) == {"Mine", "contstim:bigram"}
+
+
+def test_a_model_alone_or_one_of_no_family_will_do():
+    design, _ = design_and_scores(n_pairs=12)
+    design["sentence_1"] = [f"The {word} was here." for word in TWELVE]
+    design["sentence_2"] = [f"Here were the {word}." for word in TWELVE]
+    spec = "contstim:bigram?reduction=ppl"
+    model = load_model(spec)
+    people = Simulation.of(spec, noise=0, lapse=0)
+    listed = simulate_choices(design, [spec], people, 3)
+    for alone in (spec, model):
+        pd.testing.assert_frame_equal(simulate_choices(design, alone, people, 3), listed)
+        table = evaluate(listed, alone).models
+        assert set(table["model"]) == {spec}
+
+    class Unregistered(SentenceModel):
+        event, fingerprint, kind = model.event, "0", model.kind
+
+        def knows(self, words):
+            return model.knows(words)
+
+        def parts(self, sentences):
+            return model.parts(sentences)
+
+        def totals(self, sentences):
+            return model.totals(sentences)
+
+    mine = Unregistered(ModelSpec.parse("mine:perplexity"))
+    people = Simulation.of("mine:perplexity", noise=0, lapse=0)
+    # Of two sentences the lower perplexity is the better, by what the model says of itself.
+    choices = simulate_choices(design, mine, people, 3)
+    assert choices["rating"].tolist() == listed["rating"].tolist()
+    accuracy = evaluate(choices, {"mine": mine, "other": pd.Series(model.score(TEXTS), TEXTS)})
+    rows = accuracy.models.query("analysis == 'all' and measure == 'accuracy'").set_index("model")
+    assert rows["value"].to_dict() == {"mine": 1.0, "other": 0.0}
 
 
 def test_of_a_perplexity_people_follow_the_lower():

@@ -264,7 +264,8 @@ def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
         what = " and ".join(str(table.loc[twice, key].iloc[0]) for key in keys)
         raise InputError(f"the table of participants has two rows of {what}; keep one")
     if len(keys) > 1:
-        table = table.pivot_table("response", *keys, aggfunc="first").reset_index()
+        wide = table.pivot_table("response", "participant", "question", aggfunc="first")
+        table = wide.reset_index()
     clashing = [name for name in table if name != "participant" and name in human.choices]
     if clashing:
         raise InputError(
