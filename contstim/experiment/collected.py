@@ -19,7 +19,7 @@ from contstim.experiment.schema import code_suffix, data_path, open_data, read_s
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
 from contstim.files import digest
-from contstim.tables import CHOICES
+from contstim.tables import CHOICES, read_table
 
 #: What a trial has beside its own columns, and what its answer has, in every table of trials.
 _PLACE = ("assignment", "item")
@@ -207,6 +207,9 @@ def _of_sessions(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of the tables that are made of sessions and answers."""
     shown = study.presentation
+    of_pool = _of_pool(study)
+    # The numbers of catch trials are none of the items that a pool names.
+    no_pair = {"item": None} if "item" in of_pool.get(1, {}) else {}
     first: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     rows: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("choices", "answers", "details", *_COLUMNS)
@@ -244,6 +247,7 @@ def _of_sessions(
             place = _place(person, session, trial, answer)
             rows["details"] += [{**person, "name": name} for name in details]
             line = {**details, **trial.row, **trial.shown, **place}
+            line |= of_pool.get(int(trial.trial[1:]), no_pair)
             line |= _pair(trial) if shown.pair else {"expected": expected, "right": right}
             if shown.pair:
                 line["rating"] = shown.rating(choice, str(trial.side_1))
@@ -258,13 +262,32 @@ def _of_sessions(
     return rows
 
 
+def _of_pool(study: Study) -> dict[int, dict[str, Any]]:
+    """Return what the pool of an adaptive study says of its pairs besides their sentences.
+
+    By their numbers; ``item`` is the pool's own then, and ``stimulus`` the number.
+    """
+    path = study.folder / "pool.csv"
+    if study.adaptive is None or not path.is_file():
+        return {}
+    pool = read_table(path, cells="text")
+    made = {*study.design.columns, *ISSUED_WITH, "stimulus", "row_id"} - {"item"}
+    table = pool[[name for name in pool if name not in made]].fillna("")
+    if "item" in table:
+        table["stimulus"] = range(1, len(table) + 1)
+    names = list(map(str, table.columns))
+    rows = enumerate(table.to_numpy().tolist(), start=1)
+    return {k: dict(zip(names, cells, strict=True)) for k, cells in rows}
+
+
 def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return the columns of choices and answers, of which a study has one, and of words."""
     pair = study.presentation.pair
     usual = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
     unlisted = {*usual, "catch"} if pair else {*usual, "participant"}
     of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
-    others = [column for column in of_design if column not in unlisted]
+    of_design += tuple(_of_pool(study).get(1, {}))
+    others = [column for column in dict.fromkeys(of_design) if column not in unlisted]
     listed = (*usual, *others)
     givers: dict[str, set[str]] = defaultdict(set)
     for detail in details:

@@ -23,7 +23,7 @@ from contstim.experiment.collected import Collected
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
-from contstim.experiment.trials import numbered_by, record_path
+from contstim.experiment.trials import record_path
 from contstim.files import json_value, write_whole
 from contstim.tables import neutral_table, table_text
 
@@ -179,7 +179,7 @@ _COLUMNS = {
 
 def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
     """Return what each column of the tables holds; of a column of several, the same in all."""
-    shown = study.presentation
+    shown, tables = study.presentation, list(tables)
     trials = [*study.practice_trials, *chain.from_iterable(study.design.trials.values())]
     of_trials = {
         "choice": Column(
@@ -188,7 +188,7 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
             levels=tuple(sorted({c for t in trials for c in shown.choices(t.shown) or ()})),
         ),
         "item": Column("number of the sentences in the design", "integer", least=1)
-        if numbered_by(study.design.columns) == "item"
+        if not any("stimulus" in table for table in tables)
         else Column("the item that this was made from, of which there are other versions"),
         "expected": Column(
             "what is right, where anything is: a sentence (1 or 2), a side or answer"

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from adaptive_studies import PLAN, make_adaptive, write_tables
 from starlette.testclient import TestClient
@@ -20,9 +21,9 @@ from contstim.adaptive.policies import Choosing
 from contstim.adaptive.standing import study_standing
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
-from contstim.experiment.adaptive import Issuing, read_pool, scores_path
+from contstim.experiment.adaptive import Issuing, new_adaptive_study, read_pool, scores_path
 from contstim.experiment.collected import read_collected, recruiter_ids
-from contstim.experiment.exporting import write_export
+from contstim.experiment.exporting import data_dictionary, write_export
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.schema import connect, open_data
 from contstim.experiment.server import make_app
@@ -112,6 +113,32 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
         pair = pairs.iloc[row["item"] - 1]
         assert [row["sentence_1"], row["sentence_2"]] == pair.tolist()
         assert row["rating"] == (-1.5 if row["side_1"] == "left" else 1.5)
+
+
+def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
+    pool, scores = write_tables(tmp_path)
+    pairs = pd.read_csv(pool).assign(
+        item=lambda t: [f"i{k % 59}" if k < 59 else "" for k in range(len(t))],
+        attractor=lambda t: ["sg", "pl"] * (len(t) // 2),
+    )
+    pairs.to_csv(pool, index=False)
+    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
+    with Store(study) as store:
+        take_part(store, "Ada")
+    choices = read_collected(study).choices
+    shown = choices[choices["condition"] != "catch"]
+    assert len(shown) == 10
+    by_number = pairs.fillna("").iloc[shown["stimulus"].astype(int) - 1]
+    for name in ("item", "attractor"):
+        assert shown[name].tolist() == by_number[name].tolist()
+    for row, pair in zip(shown.to_dict("records"), by_number.to_dict("records"), strict=True):
+        assert {row["sentence_1"], row["sentence_2"]} == {pair["sentence_1"], pair["sentence_2"]}
+    assert choices.loc[choices["condition"] == "catch", "item"].isna().all()
+    out = tmp_path / "out"
+    assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
+    assert "attractor" in pd.read_csv(out / "choices.csv")
+    described = data_dictionary(study, [choices])
+    assert described["item"].kind == "string"
 
 
 def test_over_the_pool_a_model_that_is_always_right_is_one_ahead_of_its_opposite(tmp_path):
