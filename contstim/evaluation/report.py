@@ -415,6 +415,8 @@ def _conditions(evaluation: Evaluation, page: ReportPage) -> None:
             for sentence in condition_sentences(evaluation, str(analysis), str(measure)):
                 page.paragraph(sentence)
         levels = rows["level_1"] + " less " + rows["level_2"]
+        if len(evaluation.provenance.options.by) > 1:
+            levels = rows["by"] + ": " + levels
         lead = rows["model_1"] + (" over " + rows["model_2"]).where(rows["model_2"] != "", "")
         shown = pd.DataFrame({"model": lead, "conditions": levels})
         shown["difference"] = _estimates(rows, "difference")
