@@ -3,7 +3,7 @@ PYTHON ?= $(or $(shell command -v python3.11 || command -v python3.12 || command
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-browser page page-check check bench docs site clean
+.PHONY: help demo test test-browser page page-check check bench docs site release clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -56,6 +56,10 @@ docs: $(BIN)/.installed  ## build the documentation into docs/_build/html; a war
 
 site: docs  ## put it beside other versions in a folder that needs no server; SITE=FOLDER
 	$(BIN)/python tools/add_version.py docs/_build/html $(or $(SITE),docs/_build/site)
+
+release: $(BIN)/.installed  ## try a release without uploading: build, check, install, run (minutes, 2 GB)
+	$(PIP) install -c constraints.txt -e ".[release]"
+	$(BIN)/python tools/release.py
 
 clean:  ## remove the environment and what the commands made
 	rm -rf $(VENV) demo-output docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache
