@@ -230,6 +230,6 @@ def unit_sentence(groups: int, min_groups: int = MIN_GROUPS) -> str:
     """Say the rule of `unit_of_tests` and what it means for so many groups."""
     unit = unit_of_tests(groups, min_groups)
     return (
-        f"Signed-rank tests run across groups from {min_groups} groups on and across participants "
-        f"below: with {groups} group{'s' * (groups != 1)}, across {unit}s."
+        f"Signed-rank tests take groups as units where there are at least {min_groups}, and "
+        f"participants where there are fewer: with {groups} group{'s' * (groups != 1)}, {unit}s."
     )

@@ -268,7 +268,7 @@ def _level(stopping: Stopping, n_models: int) -> float:
 
 
 def _within(person: IntArray, differences: FloatArray) -> tuple[FloatArray, float]:
-    """Return the variance of differences within participants, and trials a participant."""
+    """Return the variance of differences within participants, and trials per participant."""
     counts = np.bincount(person)
     if counts.max() < 2:
         return np.full(differences.shape[1], np.nan), float(counts.mean())
@@ -307,7 +307,7 @@ class _Look:
         The participants' mean differences, shape (pairs of models, P).
     within, trials
         Their variance within participants, shape (pairs of models,), NaN where nobody had two
-        trials; and trials a participant.
+        trials; and trials per participant.
     stopping, models
         The rule, and the models that it is about.
     bounds
@@ -374,7 +374,7 @@ class _Look:
             return "go on", f"go on: {wanted}"
         if trials := self._trials_needed(hardest):
             either = f"{wanted}, more than the {most_people} there can be"
-            trials_more = f"{trials} more trial{'s' * (trials != 1)} a participant"
+            trials_more = f"{trials} more trial{'s' * (trials != 1)} per participant"
             return "go on", f"go on: {either}; or about {trials_more}"
         if self._may_settle(low, high, left):
             return "go on", f"go on: {wanted}, fewer if they differ more than so far"

@@ -502,7 +502,7 @@ def _latin_square(args: argparse.Namespace, numbers: Sequence[str]) -> int:
         options = {**chosen, "factors": args.factors or [], "seed": args.seed, "notes": notes}
         write_record(Path(args.out), options)
     of_one = trials[trials["participant"] == trials["participant"].iloc[0]]
-    tell(f"{len(of_one)} trials a participant, {trials.attrs['lists']} lists")
+    tell(f"{len(of_one)} trials per participant, {trials.attrs['lists']} lists")
     for note in notes:
         tell(note)
     return 0
@@ -535,7 +535,7 @@ def _trials(args: argparse.Namespace) -> int:
     if args.out != "-" and not is_stream(Path(args.out)):
         write_record(Path(args.out), {"layout": asdict(resolved), "seed": args.seed})
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
-    tell(f"{trials.attrs['trials']} trials a participant")
+    tell(f"{trials.attrs['trials']} trials per participant")
     chosen = trials.loc[trials["model_1"].notna(), ["sentence_1", "sentence_2"]]
     from_pool = resolved.catch + resolved.random_natural
     if from_pool and not args.pool and (share := small_share({*chosen.to_numpy().flat})):

@@ -69,7 +69,9 @@ def configure(parser: CommandParser) -> None:
     )
     what = "a column of the tidy table, or left or right, and its name in the file"
     parser.add("--column OURS=THEIRS", what, several=True, default=[])
-    parser.add("--buttons N", "of a trial in jsPsych's data", whole_number(2, 100))
+    parser.add(
+        "--buttons N", "how many buttons a trial has in jsPsych's data", whole_number(2, 100)
+    )
     parser.add(
         "--low CODE",
         "the answer that means sure of sentence 1, or of the left one: a number or a word",

@@ -141,7 +141,7 @@ def _add_new(parser: CommandParser) -> None:
     parser.add("--pool CSV", what, to=source)
     parser.add("--scores FILE", "of the pool's and natural sentences, as for `select`")
     parser.add("--plan TOML", "with a table [adaptive], for --pool (default: its defaults)")
-    what = "catch trials a participant, for --pool (default: 12)"
+    what = "catch trials per participant, for --pool (default: 12)"
     parser.add("--catch N", what, whole_number(0, 1000))
     parser.add("--presentation", "of a trial", choices=PRESENTATIONS, default="choice")
     parser.add("--participants N", "to lay out --sentences for (default: 24)", positive)
@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
             ]
             catch = STUDY_PRESETS[args.preset].catch
             if set(n_catch) != {catch}:
-                print(f"note: {args.preset} had {catch} catch trials a person")
+                print(f"note: {args.preset} had {catch} catch trials per person")
         print(f"next: edit {args.study}/study.toml and {args.study}/consent.md")
         return 0
     study = read_study(args.study)

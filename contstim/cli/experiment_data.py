@@ -65,7 +65,7 @@ def add_data_file(parser: CommandParser) -> None:
     """Add the options that say which data of a study are meant."""
     which = parser.add_mutually_exclusive_group()
     parser.add("--data FILE", "the data (default: in the study's folder)", new_file, to=which)
-    parser.add("--pilot", "the data of a pilot, which are kept apart", to=which)
+    parser.add("--pilot", "read the data of a pilot, which are kept apart", to=which)
 
 
 def data_file(args: argparse.Namespace) -> Path | None:
@@ -92,8 +92,8 @@ def _export(args: argparse.Namespace) -> int:
     n_left = len(collected.sessions) - len(whole)
     print(
         f"{folder / main}.csv: {len(chosen)} {main} of {chosen['participant'].nunique()} "
-        f"participants; {n_left} sessions are not whole"
-        + (" and stand there too" if args.all else " and left out (--all keeps them)")
+        f"participants; {n_left} unfinished sessions are "
+        + ("in it, too" if args.all else "left out (--all keeps them)")
     )
     if len(collected.conflicts):
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")

@@ -130,7 +130,7 @@ def _add_train(parser: CommandParser) -> None:
 
 
 def _add_text(parser: CommandParser) -> None:
-    what = "text, one sentence a line, words between spaces"
+    what = "text, one sentence per line, words between spaces"
     parser.add_argument("text", nargs="+", type=Path, help=what)
     parser.add("--out FILE", "model to write", new_file, required=True)
     parser.add(
@@ -238,7 +238,7 @@ def _add_adapt(parser: CommandParser) -> None:
         "folder for hf:FOLDER."
     )
     parser.add("base BASE", "a masked model's spec or folder")
-    parser.add("--text FILE", "the domain, one sentence a line", Path, required=True)
+    parser.add("--text FILE", "the domain, one sentence per line", Path, required=True)
     parser.add_out_folder()
     parser.add(
         "--dev FILE",

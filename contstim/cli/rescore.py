@@ -38,7 +38,7 @@ def configure(parser: CommandParser) -> None:
     parser.add_fields(RescoringOptions, "length")
     form = parser.add_argument_group("how hypotheses are written for the models (errors: as given)")
     parser.add_fields(SentenceForm, to=form)
-    what = "write words in lower case as they mostly stand in this text, one sentence a line"
+    what = "write words in lower case as they mostly stand in this text, one sentence per line"
     parser.add("--cases TEXT", what, to=form)
     parser.add_cache("keep and reuse the models' scores in this folder")
     parser.add_fields(RescoringOptions, "n_bootstrap")

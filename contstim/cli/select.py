@@ -156,8 +156,8 @@ def run(args: argparse.Namespace) -> int:
         if "log_bayes_factor" in chosen:
             least = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
             tell(
-                f"told apart least: {least['model_1']} and {least['model_2']}, by "
-                f"{least['log_bayes_factor'] / len(chosen):.4f} nats an answer; "
+                f"hardest to tell apart: {least['model_1']} and {least['model_2']}, by "
+                f"{least['log_bayes_factor'] / len(chosen):.4f} nats per answer; "
                 f"{chosen['log_bayes_factor'].mean():.4f} on average over model pairs",
             )
     tell(

@@ -165,8 +165,8 @@ def write_stage(
     if report.asked is not None:
         opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
         tell(
-            f"{len(report.rows)} triplets of {report.asked} asked for; in {opposed} the models "
-            "order the two synthetic sentences oppositely",
+            f"{len(report.rows)} of {report.asked} triplets were found; in {opposed} of them the "
+            "models order the two synthetic sentences oppositely",
         )
     if report.written is not None:
         _tell_pool(report)

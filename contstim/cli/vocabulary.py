@@ -21,7 +21,7 @@ from contstim.text.vocabulary import Vocabulary, WordRules
 
 def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    what = "text files (UTF-8, .gz allowed), best one sentence a line"
+    what = "text files (UTF-8, .gz allowed), best one sentence per line"
     parser.add_argument("text", nargs="*", help=what)
     parser.add(
         "--language CODE",

@@ -95,8 +95,8 @@ class Ceilings:
     def surveyed(self) -> bool:
         """Whether most choices are on pairs that enough people saw to tell how people differ.
 
-        Of two people each is judged by the other alone, so that nobody can say whose part in their
-        agreement is whose.
+        With two people each is judged by the other alone, and their agreement cannot be divided
+        between them.
         """
         return self.matched.n_rows > 0 and bool(np.median(self.matched.seen) >= FEWEST)
 

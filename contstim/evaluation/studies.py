@@ -326,7 +326,7 @@ class TrialStudies(Studies):
         for pairs in self._groups(size.groups):
             if size.pairs > len(pairs):
                 raise InputError(
-                    f"{size.pairs} trials a group are asked for and a group has {len(pairs)} "
+                    f"{size.pairs} trials per group are asked for and a group has {len(pairs)} "
                     "pairs; ask for fewer"
                 )
             if size.pairs == len(pairs):

@@ -69,7 +69,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     people = (
         f"{counted(s.n_participants, 'participant')} in {counted(s.n_groups, 'group')} made "
         f"{s.n_choices:,} choices on {s.n_trials:,} sentence pairs "
-        f"({_range(*s.trials_per_participant)} trials a participant, "
+        f"({_range(*s.trials_per_participant)} trials per participant, "
         f"{_range(*s.participants_per_trial)} participants a pair)."
     )
     if s.median_rt_ms is not None:

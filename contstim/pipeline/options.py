@@ -98,7 +98,7 @@ class SynthesisOptions(StageOptions):
         "sentences that a pair starts from: all, in the order given (the default); shared, in an "
         "order of its own; partitioned, each sentence for one pair",
     )
-    per_pair: Count | None = option(None, "start sentences a pair, at most", "N")
+    per_pair: Count | None = option(None, "start sentences per pair, at most", "N")
     per_sentence: Annotated[int, Field(ge=1, le=1000)] = option(
         1, "triplets a natural sentence", "N"
     )

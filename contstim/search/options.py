@@ -40,7 +40,7 @@ class BoundedOptions:
 
     budget: Count | None = option(
         64,
-        "exact scores that may be asked, at one position, of the model whose scores cost most",
+        "at most so many exact scores at one position, of the model whose scores cost most",
         metavar="N",
     )
     first: Count = 4

@@ -489,7 +489,7 @@ def most_broken(
 ) -> tuple[Constraint | None, str]:
     """Return the constraint that scores break by most, and by how much; (None, "0") if none.
 
-    The amount is in the constraint's unit, nats a word for a floor per word.
+    The amount is in the constraint's unit, nats per word for a floor per word.
     """
     worst: Constraint | None = None
     most = 0.0

@@ -159,7 +159,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     ----------
     path
         A table: of triplets, whose synthetic sentences are taken, of pairs, of written sentences,
-        or with a column ``sentence``; or a list, one sentence a line.
+        or with a column ``sentence``; or a list, one sentence per line.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def blind_sheet(
 
 
 def read_verdicts(sheet: BlindSheet, paths: Sequence[str | Path]) -> pd.DataFrame:
-    r"""Read whether each sentence of a sheet reads as English, a file a judge, named by the file.
+    r"""Read whether each sentence of a sheet reads as English, a file per judge, named by the file.
 
     Returns
     -------

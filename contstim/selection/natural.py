@@ -192,7 +192,7 @@ def select_natural_pairs(
     high = ranked.fractions[keep] >= accept_from
     sides_differ = high.any(axis=1) & ~high.all(axis=1)
     split = keep[sides_differ]
-    excluded["no two models on different sides of the threshold"] = len(keep) - len(split)
+    excluded["accepted by all models or by none"] = len(keep) - len(split)
     low = ranked.fractions[split] < (np.inf if reject_below is None else reject_below)
     problem = AssignmentProblem(costs[split], high[sides_differ], low, roles)
     labels = ranked.labels[split]

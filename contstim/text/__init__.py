@@ -305,7 +305,7 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise InputError(f"{name} holds no sentence; give one sentence a line")
+        raise InputError(f"{name} holds no sentence; give one sentence per line")
     header = csv_header(path, lines, "sentence")
     if header is not None:
         rows = _column(name, lines, header)
@@ -323,7 +323,7 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
         if len(text) > _MOST_CHARACTERS:
             raise InputError(
                 f"{name}, line {number} has {len(text)} characters, more than the "
-                f"{_MOST_CHARACTERS} that a sentence may have; give one sentence a line"
+                f"{_MOST_CHARACTERS} that a sentence may have; give one sentence per line"
             )
     return [text.strip() for text, _ in rows]
 

@@ -246,7 +246,7 @@ class Vocabulary:
         Parameters
         ----------
         paths
-            One or more UTF-8 text files, best one sentence a line; gzip-compressed if the name
+            One or more UTF-8 text files, best one sentence per line; gzip-compressed if the name
             ends in ``.gz``; ``-`` is standard input.
         size
             Keep the `size` most frequent forms ("The" and "the" are two), the earlier seen of

@@ -79,7 +79,7 @@ class Corpus:
 def read_corpus(
     paths: Sequence[Path], vocabulary: NgramVocabulary, *, punctuation: str = "keep"
 ) -> Corpus:
-    """Read texts of one sentence a line, words separated by white space.
+    """Read texts of one sentence per line, words separated by white space.
 
     Lines without a word are no sentences and are left out.
 
@@ -103,7 +103,7 @@ def read_corpus(
         _refuse_reserved(paths, punctuation)
     if not len(text.lengths):
         names = ", ".join(repr(str(path)) for path in paths)
-        raise InputError(f"there is no sentence in {names}; give one sentence a line")
+        raise InputError(f"there is no sentence in {names}; give one sentence per line")
     if vocabulary.words is None:
         counts = text.counts.tolist()
         vocabulary_words = [

@@ -287,7 +287,7 @@ def train_recurrent(
     Parameters
     ----------
     text
-        Files of one sentence a line, UTF-8, words separated by spaces; ``.gz`` is decompressed.
+        Files of one sentence per line, UTF-8, words separated by spaces; ``.gz`` is decompressed.
     out
         The safetensors file to write.
     config, options

@@ -121,7 +121,7 @@ def read_text(
             if longest is not None and len(tokens) > longest:
                 raise InputError(
                     f"line {number} of {str(path)!r} has {len(tokens)} tokens; "
-                    f"give one sentence a line, of at most {longest}"
+                    f"give one sentence per line, of at most {longest}"
                 )
             ids.extend(map(interned.__getitem__, tokens))
             lengths.append(len(tokens))

@@ -93,7 +93,7 @@ def test_more_trials_are_advised_where_they_help_and_more_people_where_not():
     person, scores = answers((0.8, 0.5), 20, 2, rng)
     noisy = verdicts(person, scores, ["a", "b"], Stopping(participants=45))[-1]
     assert noisy.kind == "go on"
-    assert "more trials a participant" in noisy.text
+    assert "more trials per participant" in noisy.text
     lots = verdicts(person, scores, ["a", "b"], Stopping(participants=5000))[-1]
     assert lots.text.startswith("go on: a and b need about")
     assert lots.text.endswith("more participants")

@@ -143,7 +143,7 @@ def test_a_line_of_megabytes(fail) -> None:
     Path("line.txt").write_text("the door was open " * 60_000)
     assert fail("score", "--by", "word", *ONE, "line.txt", "--out", "o.csv") == (
         "line.txt, line 1 has 1080000 characters, more than the 20000 that a sentence may have; "
-        "give one sentence a line"
+        "give one sentence per line"
     )
     pair = ["synthesize", "--pair", *BOTH, "--sentences", "line.txt", "--out", "o.csv"]
     assert "more than the 20000" in fail(*pair)

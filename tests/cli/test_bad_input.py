@@ -76,7 +76,7 @@ def test_files_that_hold_no_sentences(fail, tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     assert fail("score", "--model", "contstim:trigram", str(empty)) == (
-        f"{empty} holds no sentence; give one sentence a line"
+        f"{empty} holds no sentence; give one sentence per line"
     )
     latin = tmp_path / "latin.txt"
     latin.write_bytes("The door.\nThe caf\xe9.\n".encode("latin-1"))
@@ -278,7 +278,7 @@ def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:
     message = fail(*power, "contstim:bigram")
     assert message == "--compare names 'contstim:bigram' twice; give different models"
     message = fail(*power, "contstim:trigram", "--trials-each", "2")
-    assert message == "2 trials a group are asked for and a group has 1 pairs; ask for fewer"
+    assert message == "2 trials per group are asked for and a group has 1 pairs; ask for fewer"
     path.write_text("sentence_1\nThe door was open.\n")
     assert fail(*power, "contstim:trigram").startswith(f"{path} has no column 'sentence_2'")
 

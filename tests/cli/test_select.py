@@ -59,7 +59,7 @@ def test_from_scores_and_triplets_to_trials(
     numbers = ["--groups", "5", "--participants", "2", "--catch", "2", "--seed", "4"]
     assert main([*design, *numbers, "--out", str(trials)]) == 0
     err = capsys.readouterr().err
-    assert "14 trials a participant" in err
+    assert "14 trials per participant" in err
     assert "With 10 participants in 5 groups with pairs of their own, 12 pairs each, of two" in err
     table = pd.read_csv(trials)
     assert len(table) == 5 * 2 * 14

@@ -39,7 +39,7 @@ fee = 0.5
 
 
 def trials(people=6, pairs=8):
-    """Return trials in two groups with pairs of their own, two pairs an item, two catch trials."""
+    """Return trials in two groups with pairs of their own, two pairs per item, two catch trials."""
     rows = []
     for who in range(people):
         for k in range(pairs + 2):

@@ -61,7 +61,7 @@ def test_groups_judge_their_own_pairs_and_fewer_are_drawn_by_items() -> None:
     assert (np.array([len(set(row)) for row in first]) == 2).all()  # whole items, three pairs each
     with pytest.raises(InputError, match="3 groups are asked for, the design has 2"):
         power(studies, [3], [6], [3])
-    with pytest.raises(InputError, match="13 trials a group are asked for and a group has 12"):
+    with pytest.raises(InputError, match="13 trials per group are asked for and a group has 12"):
         power(studies, [3], [13], [2])
 
 

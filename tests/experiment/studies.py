@@ -37,7 +37,7 @@ declined = "NO2"
 
 
 def make_trials(groups: int = 2, participants: int = 2, pairs: int = 2) -> pd.DataFrame:
-    """Lay out `pairs` natural pairs a group, two random pairs and two catch trials."""
+    """Lay out `pairs` natural pairs per group, two random pairs and two catch trials."""
     natural = pd.DataFrame(
         {
             "model_1": "m1",

@@ -113,7 +113,7 @@ def test_the_export_is_what_evaluate_reads(
     command = ["experiment", "export", str(filled.folder), "--out", str(out)]
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "12 choices of 2 participants; 2 sessions are not whole and left out" in printed
+    assert "12 choices of 2 participants; 2 unfinished sessions are left out" in printed
     assert "1 second answers" in printed
     human = read_choices(out / "choices.csv", "tidy")
     assert len(human.choices) == 12

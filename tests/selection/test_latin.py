@@ -130,7 +130,7 @@ def test_the_command_lays_out_pairs_and_a_study_takes_them(tmp_path, monkeypatch
     design = ["design", "trials", "--items", "items.csv"]
     assert main([*design, "--factors", *FACTORS, "--participants", "6", "--out", "t.csv"]) == 0
     assert capsys.readouterr().err.splitlines() == [
-        "33 trials a participant, 4 lists",
+        "33 trials per participant, 4 lists",
         "6 participants on 4 lists: some lists have one more; a multiple of 4 would be balanced",
     ]
     laid_out = pd.read_csv("t.csv")

@@ -489,7 +489,7 @@ def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
     options += ["--constraint", "balance:words:0.2", "--constraint", "recurring:sentence:20"]
     assert main([*argv, *options, "--triplets", str(of_triplets)]) == 0
     err = capsys.readouterr().err
-    assert "told apart least: " in err
+    assert "hardest to tell apart: " in err
     table = pd.read_csv(out)
     assert len(table) == 10
     assert list(table.columns[-3:]) == ["separated", "least_difference", "log_bayes_factor"]
