@@ -198,7 +198,7 @@ def _first_block(evaluation: Evaluation) -> pd.DataFrame:
 
 
 def result_table(evaluation: Evaluation) -> pd.DataFrame:
-    """Return the table that a paper prints, of the first analysis, a row a model, the best first.
+    """Return the table that a paper prints, of the first analysis, a row per model, the best first.
 
     Columns: `#`, its number in the table; `model`; each measure, a value and its interval; of the
     first measure the difference `from ceiling`, the lower one, with its q, and the numbers of the

@@ -1,4 +1,4 @@
-"""Answers of a study in the format of PsychLing-101: one row a trial, and a codebook.
+"""Answers of a study in the format of PsychLing-101: one row per trial, and a codebook.
 
 Names and form are those of its README and CODEBOOK.csv (github.com/Data-X01/PsychLing-101).
 """

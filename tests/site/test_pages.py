@@ -180,7 +180,7 @@ def test_messages_that_are_explained_are_given() -> None:
 
 #: What readers search for, and the page that has to have the words.
 SEARCHED = {
-    "lme4": "how-to/index",
+    "lme4": "how-to/r",
     "reaction times": "troubleshooting",
     "surprisal bits": "how-to/own-scores",
     "Qualtrics": "how-to/own-choices",
