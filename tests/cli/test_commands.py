@@ -167,7 +167,7 @@ def test_both_ways_of_spreading_write_the_same(
     out = [tmp_path / "one.csv", tmp_path / "two.csv"]
     for options in (["--out", str(out[0])], ["--workers", "2", "--out", str(out[1])]):
         assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "2", *options]) == 0
-        assert "2 triplets of 2 asked for" in capsys.readouterr().err
+        assert "2 of 2 triplets were found" in capsys.readouterr().err
     assert out[0].read_bytes() == out[1].read_bytes()
     assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "2"]) == 0
     assert capsys.readouterr().out.encode() == out[0].read_bytes()
