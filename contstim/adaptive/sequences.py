@@ -338,7 +338,7 @@ def asymptotic_ahead(
     squares = squares + n * further / units * (before - mean) ** 2
     free = np.maximum(units - 1, 1)
     above = (n * before + further * mean) / units - (than - low) / (high - low)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # where nobody differs: it is not above
         normal = -ndtri(stdtr(free, -above / np.sqrt(squares / free / units)))
     tilt = units * _rho(alpha, start) ** 2
     # Of both sides together, so that either has half of it.

@@ -1,10 +1,9 @@
 """What an adaptive plan decides, under the people that it states and under others.
 
-    python experiments/adaptive/decisions.py --studies 60 --out decisions.csv
+    python experiments/adaptive/decisions.py --studies 6 --out decisions.csv
 
 Three models of whose preferences half of the variance is shared, 600 pairs, 10 chosen trials a
-person, 40 people at most, asymptotic confidence sequences: what `contstim design power --plan` does
-with files, from random scores.
+person, 40 people at most: what `contstim design power --plan` does with files, from random scores.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from contstim.adaptive.posterior import Nodes
 from contstim.adaptive.simulation import simulated_decisions
 
 PAIRS = 600
-STOPPING = Stopping(participants=40, rule="asymptotic")
-PLAN = AdaptivePlan(trials=10, anchors=5, stopping=STOPPING)
+PLAN = AdaptivePlan(trials=10, anchors=5, stopping=Stopping(participants=40))
 
 
 def main() -> None:

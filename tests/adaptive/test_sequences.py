@@ -182,3 +182,9 @@ def test_the_asymptotic_sequence_ends_where_its_e_value_rejects_and_is_narrower(
     level = 2 * stats.norm.sf(z)
     reach = stats.t.isf(level / 2, 59) * values[0, :60].std(ddof=1) / np.sqrt(60)
     assert lower[0, 59] == pytest.approx(values[0, :60].mean() - reach, abs=1e-12)
+
+
+def test_nothing_is_foreseen_of_participants_who_do_not_differ():
+    outlook = Outlook(np.zeros(1), np.zeros(1), np.array([20, 40]))
+    ahead = asymptotic_ahead(np.zeros((1, 12)), outlook, 0.05)
+    assert (ahead == -np.inf).all()
