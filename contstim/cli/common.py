@@ -136,7 +136,7 @@ def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) 
 def add_decisions(parser: CommandParser) -> None:
     """Add ``--decisions`` and ``--reviewers``."""
     parser.add(
-        "--decisions CSV ...",
+        "--decisions CSV",
         "keep only what reviewers approved, as `contstim review` writes it; edited sentences are "
         "scored again; for reviewers with files of their own",
         several=True,
