@@ -150,9 +150,8 @@ def answer_html(evaluation: Evaluation) -> str:
         page.paragraph(text)
     figure = evaluation.figure(ax=sheet()[0])
     if figure is not None:
-        rows = _first_block(evaluation)
-        page.figure(svg_text(figure), _figure_caption(rows, [str(rows["analysis"].iloc[0])]))
-        page.table(result_table(evaluation), caption=_table_caption(evaluation, rows))
+        page.figure(svg_text(figure), _figure_caption(evaluation, _shown_first(evaluation)[:1]))
+        page.table(result_table(evaluation), caption=_table_caption(evaluation))
     return page.fragment()
 
 
@@ -178,11 +177,9 @@ def _result(evaluation: Evaluation, page: ReportPage) -> None:
         return
     widths = (PAGE_WIDTH, COLUMN_WIDTH)
     broad, narrow = (evaluation.figure(analyses, None, sheet()[0], width) for width in widths)
-    rows = _first_block(evaluation)
     if broad is not None:
-        caption = _figure_caption(rows, analyses)
-        page.draw("figure", broad, caption, narrow)
-    page.table(result_table(evaluation), caption=_table_caption(evaluation, rows))
+        page.draw("figure", broad, _figure_caption(evaluation, analyses), narrow)
+    page.table(result_table(evaluation), caption=_table_caption(evaluation))
 
 
 def _shown_first(evaluation: Evaluation) -> list[str]:
@@ -299,27 +296,37 @@ def _label(measure: object) -> str:
     return f"{label[0].upper()}{label[1:]}"
 
 
-def _figure_caption(rows: pd.DataFrame, analyses: Sequence[str]) -> str:
+def _figure_caption(evaluation: Evaluation, analyses: Sequence[str]) -> str:
+    rows = _first_block(evaluation)
     of_first = f" ({analyses[0].replace('_', ' ')})" if len(analyses) > 1 else ""
-    return (
-        f"{_label(rows['measure'].iloc[0])} of each model, on {span(rows['n_trials'])} sentence "
-        f"pairs{of_first}. The grey band is the noise ceiling: the best possible model of these "
-        "people would lie between its bounds. On the right, a filled dot is a model and the open "
-        f"dots are those it beats{of_first} at a false discovery rate of {ALPHA:g} (the share of "
-        "false ones among such findings)."
-    )
+    text = f"{_label(rows['measure'].iloc[0])} of each model, on {span(rows['n_trials'])} sentence "
+    text += f"pairs{of_first}."
+    if rows["ceiling_lower"].notna().any():
+        text += (
+            " The grey band is the noise ceiling: the best possible model of these people would "
+            "lie between its bounds."
+        )
+    pairs = of_same(evaluation.comparisons, rows.iloc[0])
+    if ((pairs["q"] < ALPHA) & (pairs["difference"] != 0)).any():
+        text += (
+            " On the right, a filled dot is a model and the open dots are those it beats"
+            f"{of_first} at a false discovery rate of {ALPHA:g} (the share of false ones among "
+            "such findings)."
+        )
+    return text
 
 
-def _table_caption(evaluation: Evaluation, rows: pd.DataFrame) -> str:
+def _table_caption(evaluation: Evaluation) -> str:
+    rows = _first_block(evaluation)
     analysis, measure = (str(rows[n].iloc[0]).replace("_", " ") for n in ("analysis", "measure"))
     text = f"The models in the analysis {analysis}, {_rests_on(rows)}"
     text = f"{text.replace('noise ceiling', f'noise ceiling of {measure}')}. Small: 95 % intervals"
     if rows["ceiling_lower"].notna().any():
         text += f"; from ceiling: {measure} less its lower noise ceiling"
     if len(rows) > 1:
-        text += (
-            f"; better than: numbers of models, by {measure}, q < {ALPHA:g} (\u2248: equivalent)"
-        )
+        text += f"; better than: numbers of models, by {measure}, q < {ALPHA:g}"
+    if (of_same(evaluation.comparisons, rows.iloc[0])["verdict"] == "equivalent").any():
+        text += " (\u2248: equivalent to)"
     return f"{text}. {scope_sentence(evaluation, str(rows['unit'].iloc[0]))}"
 
 

@@ -389,6 +389,16 @@ def test_the_answer_comes_first(evaluation, tmp_path):
             assert (tmp_path / f"{stem}.{ending}").read_bytes().startswith(start)
 
 
+def test_captions_speak_of_what_is_there_only(study, tmp_path):
+    choices, scores, _ = study
+    alone = evaluate(choices, scores[scores["model"] == "good"], analyses=(Analysis("all"),))
+    page = alone.report(tmp_path).read_text(encoding="utf-8")
+    assert "Accuracy of predicting choices of each model, on" in page
+    assert "The grey band is the noise ceiling" in page
+    assert "the open dots are those it beats" not in page
+    assert "better than: numbers" not in page
+
+
 def test_the_table_of_a_paper_by_hand(evaluation):
     table = result_table(evaluation)
     models, comparisons, _ = rows_of(evaluation)
