@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from inspect import unwrap
 from pathlib import Path
 from typing import (
@@ -184,6 +184,12 @@ def values_of(made: object, kind: Any) -> dict[str, Any]:
     return {item.name: getattr(made, item.name) for item in fields(kind)}
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of fields, with their marks, which take a millisecond to work out."""
+    return get_type_hints(kind, include_extras=True)
+
+
 def range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
     """Return what a field of settings takes: ``int``, ``float``, ``str`` or ``bool``; and of these.
 
@@ -191,7 +197,7 @@ def range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
     What may be None, or is several of a kind, is as one of them.
     """
     names = ("ge", "gt", "le", "lt", "choices")
-    parts = [get_type_hints(kind, include_extras=True)[name]]
+    parts = [_hints(kind)[name]]
     bounds: dict[str, Any] = {}
     for part in parts:  # the parts of each follow as they are met
         parts += get_args(part)
