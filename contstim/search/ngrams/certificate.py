@@ -2,16 +2,16 @@
 
 Weak duality (Boyd & Vandenberghe 2004, section 5.2): for a loss that is the greatest of some
 weighted sums of falls, its parts, and for constraints on scores, any weights mu >= 0 of the parts
-that sum to one, lambda >= 0 of the constraints and kappa >= 0 of the changes give
+that sum to one, lambda >= 0 of the constraints, kappa >= 0 of the changes and nu >= 0 of words give
 
     loss(s) >= min over s' of sum_k mu_k part_k(s') - sum_a lambda_a (score_a(s') - least_a)
-                              + kappa (changes(s') - most)
+                              + kappa (changes(s') - most) + sum_w nu_w (times_w(s') - 1)
 
-for every sentence s that keeps the constraints and has no more changes than it may. The right-hand
+for every sentence s that keeps the constraints, has no more changes than it may and no word twice
+(times_w says how often w is there; words that may repeat have no nu). The right-hand
 side is a minimum of weighted scores over all sentences, which `Trellis` finds; it is concave in the
 weights, and is raised by cutting planes (Kelley 1960): every sentence that was such a minimum
-bounds it from above. That no word may stand twice is left aside, so that a bound may be lower than
-need be.
+bounds it from above. Words have a weight once a sentence whose sum is least repeats them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from contstim.models.words import END
 from contstim.search.candidates import WordReplacement
 from contstim.search.ngrams.trellis import Slot, Trellis
 from contstim.search.sweeps import Search
+from contstim.text import WordList
 
 # Largest weight beside the loss, and the grid of weights that sentences share: powers of two to
 # multiples of 1 / _GRID.
@@ -40,6 +41,8 @@ _STEP = 2.0
 # Part of the bound that is left open, and nats that arithmetic may be off.
 _OPEN, _ROUNDING = 0.002, 1e-4
 _MOST_ROUNDS = 80
+# Up to which a word's weight may rise from nothing, nats.
+_FIRST_PRICE = 1.0
 
 
 class Under(NamedTuple):
@@ -55,9 +58,10 @@ class Under(NamedTuple):
         What no sentence's loss is below, under these weights.
     slots
         What may stand at each token, with what changes cost.
-    at, cut
-        The weights of parts, constraints and changes (W,), and what the sentence whose sum is
-        least gives for each.
+    at
+        The weights of parts, constraints, changes and words, (W,).
+    scores, words
+        Of the sentence whose sum is least, (M,) and (T,).
     """
 
     weights: FloatArray
@@ -65,7 +69,8 @@ class Under(NamedTuple):
     bound: float
     slots: list[Slot]
     at: FloatArray
-    cut: FloatArray
+    scores: FloatArray
+    words: IntArray
 
 
 class Reach:
@@ -79,6 +84,8 @@ class Reach:
         What may stand where, one a token.
     tokens
         By open position, the place of its token, and its candidates by symbol, (V,).
+    texts
+        By open position, its candidates.
     own
         The natural sentence by symbol.
     most
@@ -100,7 +107,10 @@ class Reach:
         self._constrained = np.flatnonzero(np.isfinite(self.least))
         self.slots: list[Slot] = []
         self.tokens: dict[int, tuple[int, IntArray]] = {}
+        self.texts: dict[int, WordList] = {}
         self.own: list[int] = []
+        self._once = trellis.folded(search.proposal.vocabulary.repeatable)
+        self._priced: list[int] = []  # the words that have a weight, by their numbers in `_once`
 
     @classmethod
     def of(cls, search: Search) -> Reach | None:
@@ -144,6 +154,7 @@ class Reach:
             must = position in search.problem.edits.changed
             self.slots[index] = trellis.slot(words, symbols, symbols_now[index], must, every)
             self.tokens[position] = (index, symbols)
+            self.texts[position] = words
         if any(ends := tuple(table.scores_end for table in tables)):
             symbols_now.append(trellis.symbols[END])
             self.slots.append(trellis.fixed(symbols_now[-1], ends))
@@ -151,7 +162,7 @@ class Reach:
 
     def bound(self) -> float:
         """Return a loss that no sentence is below, nats from the natural sentence's: at most 0."""
-        found = max(self._raised(), key=lambda under: under.bound)
+        found = max(self._raised(repeats=False), key=lambda under: under.bound)
         rounding = _ROUNDING * (1 + float(np.abs(found.weights).sum()))
         return min(found.bound - rounding, 0.0)
 
@@ -173,54 +184,102 @@ class Reach:
         weights[self._constrained] -= at[n_parts:n_weights]
         slots = self._slots(at[n_weights:])
         least, words, scores = self.trellis.best(slots, weights)
-        offset = float(at @ self._cut(np.zeros(len(weights)), self.own))
-        return Under(weights, offset, least + offset, slots, at, self._cut(scores, words))
+        offset = float(at @ self._cut(np.zeros(len(weights)), None))
+        return Under(weights, offset, least + offset, slots, at, scores, words)
 
-    def _raised(self, *, shared: bool = False) -> list[Under]:
-        """Return bounds by ever better weights."""
+    def _raised(self, *, shared: bool = False, repeats: bool = True) -> list[Under]:
+        """Return bounds by ever better weights.
+
+        `shared`: by weights that other sentences share; `repeats`: leave aside that words may not.
+        """
         n_parts, n_weights = len(self.parts), len(self.parts) + len(self._constrained)
-        at = np.ones(n_weights + (self.most is not None))
+        n_all = n_weights + (self.most is not None)
+        at, self._priced = np.ones(n_all), []
         at[:n_parts] /= n_parts
-        cuts = [self._cut(self.natural, self.own)]
+        seen: list[tuple[FloatArray, Sequence[int] | IntArray]] = [(self.natural, self.own)]
         bounds: list[Under] = []
         tried: set[tuple[float, ...]] = set()
         while len(bounds) < _MOST_ROUNDS and tuple(at) not in tried:
             tried.add(tuple(at))
             bounds.append(self._under(at))
-            cuts.append(bounds[-1].cut)
+            seen.append((bounds[-1].scores, bounds[-1].words))
             best = max(bounds, key=lambda under: under.bound)
-            open_, at = _master(np.array(cuts), n_parts, best.at[n_parts:])
-            if open_ - best.bound <= max(_OPEN * abs(best.bound), _ROUNDING):
+            nearly = max(_OPEN * abs(best.bound), _ROUNDING)
+            if self._priced:
+                self._price(bounds[-1].words)
+            while True:
+                besides = np.append(best.at, np.zeros(n_all + len(self._priced) - len(best.at)))
+                furthest = np.full(len(besides), 1 / _LARGEST)
+                furthest[n_all:] = _FIRST_PRICE
+                cuts = np.array([self._cut(scores, words) for scores, words in seen])
+                open_, at = _master(cuts, n_parts, besides[n_parts:], furthest[n_parts:])
+                closed = open_ - best.bound <= nearly
+                if not closed or repeats or not self._price(*(under.words for under in bounds)):
+                    break
+            if closed:
                 break
             if shared:
                 powers = np.log2(np.maximum(at[n_parts:], 1 / _LARGEST))
                 at[n_parts:] = 2.0 ** (np.round(_GRID * powers) / _GRID)
         return bounds
 
-    def _cut(self, scores: FloatArray, words: Sequence[int] | IntArray) -> FloatArray:
+    def _price(self, *sentences: IntArray) -> bool:
+        """Give a weight to words that one of some sentences repeats; return whether any is new.
+
+        Words that may repeat have none, and nor do those that the natural sentence repeats, or
+        whose symbol is not theirs alone.
+        """
+        names, before = list(self.trellis.symbols), len(self._priced)
+        for words in sentences:
+            codes, counts = np.unique(self._once[words], return_counts=True)
+            for code in codes[(counts > 1) & (codes >= 0)].tolist():
+                texts = {
+                    self.texts[position].words[k].casefold()
+                    for position, (_, symbols) in self.tokens.items()
+                    for k in np.flatnonzero(self._once[symbols] == code)
+                }
+                name = names[int(np.flatnonzero(self._once == code)[0])].casefold()
+                natural = np.count_nonzero(self._once[self.own] == code)
+                if code not in self._priced and texts == {name} and natural < 2:
+                    self._priced.append(code)
+        return len(self._priced) > before
+
+    def _cut(self, scores: FloatArray, words: Sequence[int] | IntArray | None) -> FloatArray:
         """Return what a sentence gives for each weight: their products sum to its bound.
 
-        Its falls (K,), what it has to spare by each constraint, less than 0, and by how many words
-        it is changed beyond the most.
+        Its falls (K,), what it has to spare by each constraint, less than 0, by how many words it
+        is changed beyond the most, and how often each word that has a weight is there beyond once.
+        `words` None: those of a sentence that has changed nothing and none of these.
         """
-        room = (scores - self.least)[self._constrained]
-        cut = [self.parts @ (scores - self.natural), -room]
+        cut = [self.parts @ (scores - self.natural), -(scores - self.least)[self._constrained]]
+        places = [place for place, _ in self.tokens.values()]
         if self.most is not None:
-            places = [place for place, _ in self.tokens.values()]
-            changed = sum(words[place] != self.own[place] for place in places)
+            changed = 0 if words is None else sum(words[p] != self.own[p] for p in places)
             cut.append(np.array([changed - self.most]))
+        if self._priced:
+            stay = np.delete(self._once[self.own], places)
+            here = stay[:0] if words is None else self._once[np.asarray(words)[places]]
+            there = np.concatenate([stay, here])
+            cut.append((there[:, None] == self._priced).sum(axis=0) - 1.0)
         return np.concatenate(cut)
 
-    def _slots(self, toll: FloatArray) -> list[Slot]:
-        """Return the slots where each change costs `toll`, one number or none."""
+    def _slots(self, besides: FloatArray) -> list[Slot]:
+        """Return the slots where each change, if there is a most, and some words have a price."""
         slots = list(self.slots)
-        if len(toll):
-            for place, _ in self.tokens.values():
-                slot, symbol = slots[place], self.own[place]
-                tolls = np.full(self.trellis.size, float(toll[0]))
-                tolls[symbol] = 0.0
-                name = (*slot.name, symbol, float(toll[0]))
-                slots[place] = Slot(name, slot.words, slot.scored, tolls)
+        if not len(besides):
+            return slots
+        change = float(besides[0]) if self.most is not None else 0.0
+        prices = besides[int(self.most is not None) :].tolist()
+        priced = np.zeros(self.trellis.size)
+        for code, price in zip(self._priced, prices, strict=False):
+            priced[self._once == code] = price
+        for place, _ in self.tokens.values():
+            slot, symbol = slots[place], self.own[place]
+            tolls = priced + change
+            tolls[symbol] -= change
+            free = (symbol, change) if self.most is not None else ()
+            name = (*slot.name, *free, *zip(self._priced, prices, strict=False))
+            slots[place] = Slot(name, slot.words, slot.scored, tolls)
         return slots
 
 
@@ -283,7 +342,9 @@ def bound_of(search: Search) -> float:
     )
 
 
-def _master(cuts: FloatArray, n_parts: int, best: FloatArray) -> tuple[float, FloatArray]:
+def _master(
+    cuts: FloatArray, n_parts: int, best: FloatArray, furthest: FloatArray
+) -> tuple[float, FloatArray]:
     """Return the highest bound that cuts leave open near weights, and the weights that give it.
 
     Far from all cuts a bound promises much and keeps little, so that steps are limited (Marsten,
@@ -298,10 +359,12 @@ def _master(cuts: FloatArray, n_parts: int, best: FloatArray) -> tuple[float, Fl
         How many of the weights are those of the parts.
     best
         The weights beside those of the parts under which the bound is highest so far.
+    furthest
+        Up to which these may rise from nothing.
     """
     n_weights = cuts.shape[1]
     lowest = np.where(best < _STEP / _LARGEST, 0.0, best / _STEP)
-    highest = np.clip(best * _STEP, 1 / _LARGEST, _LARGEST)
+    highest = np.clip(best * _STEP, furthest, _LARGEST)
     if n_weights == n_parts == 1:
         return float(cuts.min()), np.ones(1)
     if n_weights == 2 and n_parts == 1:

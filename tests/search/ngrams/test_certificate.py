@@ -4,6 +4,7 @@ Tests `contstim.search.beam`, `contstim.search.ngrams.beam` and `contstim.search
 """
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,32 @@ def test_no_sentence_beats_the_bound_and_the_beam_comes_near_it(
             assert least - 1e-9 <= search.loss(search.now)
             reached, possible = reached + search.loss(search.now), possible + least
     assert reached <= 0.97 * possible < 0
+
+
+@pytest.mark.parametrize("natural", [NATURAL, "cat cat dog, elephant."])
+def test_words_that_may_not_be_repeated_bring_the_bound_nearer(
+    tmp_path: Path, natural: str
+) -> None:
+    far, near = 0.0, 0.0
+    for number in range(8):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        paths = (write_random(folder / f"{k}.arpa", 2 + k, seed=10 * number + k) for k in (0, 1))
+        one, two = (load_model(f"ngram:{path}?punctuation=drop") for path in paths)
+        for edits in (Edits(), Edits(most=3), Edits(fixed=(0,))):
+            free = Problem((one,), Fall((one.spec,)), (), edits)
+            for problem in (replace(Problem.pair(one, two), edits=edits), free):
+                search = _search(problem, ONCE, natural)
+                losses, kept = _losses(search, _reachable(search))
+                least = losses[kept].min()
+                plain, reach = Reach.of(search), Reach.of(search)
+                assert plain is not None
+                assert reach is not None
+                repeating = max(under.bound for under in plain._raised())
+                assert reach.bound() <= least
+                assert reach.bound() >= repeating - 1e-2
+                far, near = far + least - repeating, near + least - reach.bound()
+    assert near < 0.6 * far
 
 
 def test_a_certificate_says_how_much_of_what_is_possible_was_reached(tmp_path: Path) -> None:
