@@ -1,15 +1,15 @@
 """Losses of ``leftward`` against those of ``bounded`` from the same sentences, as sets, and cost.
 
-Usage: python benchmarks/leftward.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30]
+Usage: python benchmarks/leftward.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30] [--from 0]
        [--one-way 1] [--strategies bounded leftward:walks=2 ...] [--most-use SHARE]
        [--save FOLDER] [--show N]
 
-The starts are the first sentences of the bundled pool. With each strategy they are written as
-`synthesize` writes a set: no word in more of them than `MOST_USE` or natural sentences have it (two
-may always), and none begins or ends with the same three words as another, unless natural sentences
-do (`alike` says how many do). What was written again counts. Counted is all that networks compute
-(`costly_models`), for a whole set; n-grams cost nothing. The interval of the ratio of mean losses
-to those of the first strategy is that of 10,000 draws of the starts.
+The starts are the first sentences of the bundled pool, or later ones. With each strategy they are
+written as `synthesize` writes a set: no word in more of them than `MOST_USE` or natural sentences
+have it (two may always), and none begins or ends with the same three words as another, unless
+natural sentences do (`alike` says how many do). What was written again counts. Counted is all that
+networks compute (`costly_models`), for a whole set; n-grams cost nothing. The interval of the ratio
+of mean losses to those of the first strategy is that of 10,000 draws of the starts.
 
 Both ways round, one thread. With ``--save`` each search is written to the folder once it is done,
 and read from there; empty it when the code has changed.
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--model-1", default="contstim:gpt")
     parser.add_argument("--model-2", default="contstim:lstm")
     parser.add_argument("--starts", type=int, default=30)
+    parser.add_argument("--from", type=int, default=0, dest="first", help="first of the starts")
     parser.add_argument("--one-way", choices=["1", "2"], help="the model that rejects")
     parser.add_argument("--strategies", nargs="+", default=["bounded", "leftward"])
     parser.add_argument("--most-use", type=float, default=MOST_USE, help="as of synthesize")
@@ -115,7 +116,7 @@ def main() -> None:
     models = [load_model(spec) for spec in (args.model_1, args.model_2)]
     meter = Meter(models)
     proposal = WordReplacement(bundled_vocabulary(), tuple(models))
-    starts = pool()[: args.starts]
+    starts = pool()[args.first : args.first + args.starts]
     print(
         "| rejects / accepts | strategy | starts | mean nats | ratio (95 %) | as they were | alike "
         "| searches | 10^9 m.-a. | s |\n"

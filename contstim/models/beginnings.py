@@ -95,6 +95,16 @@ class Beginnings(ABC):
             followed by several words.
         """
 
+    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Beginnings]:
+        """Return what `log_probs` and `followed_by` give, for a network at the cost of the latter.
+
+        Parameters
+        ----------
+        rows, index
+            Which beginnings, and which of `words` after each; shape (k,).
+        """
+        return self.log_probs(rows, index), self.followed_by(rows, index)
+
 
 class ScoredBeginnings(Beginnings):
     """Beginnings of a model that only scores texts, each beginning as one, from left to right.

@@ -5,7 +5,9 @@ A beam search (Lowerre 1976). Of the beginnings b those are kept that have the l
     sum_r w_r log p_r(b) - sum_m lambda_m log p_m(b),
 
 r being the rejecting models and m those whose scores are to be kept. At each place lambda is such
-that about half of the beginnings have no less than their part of these scores.
+that about half of the beginnings have no less than their part of these scores. What a word of
+several pieces has is guessed of its first piece and of what the others have elsewhere; it is known
+once the word is read, which the next place needs at any rate.
 """
 
 from __future__ import annotations
@@ -33,18 +35,15 @@ from contstim.text.diversity import ALIKE_WORDS
 
 # Words that a walk writes with, at least.
 _FEW_WORDS = 20
-# Words looked at for each beginning that is kept: as many of those known at once, and of others.
-_LOOKED_AT = 4
-# Sentences that are ended for each beginning that is kept.
-_ENDED = 4
-# Beginnings that are scored as sentences for each that is kept, where models are guides.
-_JUDGED = 4
+# Longer beginnings that are chosen from for each that is kept.
+_LOOKED_AT = 16
 # Sentences of a walk that are verified, at most.
 _VERIFIED = 4
 # Nats by which beginnings are to score higher than those of the natural sentence, as sentences.
 _RESERVE = 5.0
-# What mark and end are taken to cost, in words.
-_END = 1.0
+# What mark and end are taken to cost, in words; and what that is multiplied with, or divided by,
+# for the next walk: less where a part of the sentences keep the scores.
+_END, _PART, _CHANGE = 1.0, 0.25, 1.5
 # What the log of a lambda may change by at one place, step by step.
 _STEPS = tuple(1.6 / 2**i for i in range(10))
 
@@ -55,16 +54,21 @@ class Leftward(LeftwardOptions, Bounded):
 
     Each walk writes with a random part of the words, so that walks differ; words of the natural
     sentence and those that may be repeated are always among them. The best sentence of all walks
-    that keeps the constraints is taken, and its words are then replaced one at a time, as by
-    ``bounded``.
+    that keeps the constraints is taken; with ``climb="yes"`` its words are then replaced one at a
+    time, as by ``bounded``.
 
     Of models that do not score from left to right, guides propose words: what a masked model says
-    with the words to come hidden, or another model that stands in for it. Of what they propose the
-    models' own scores of the beginnings as sentences decide. Where no model proposes, few words
-    may change or the loss has no weights, it is ``bounded`` alone.
+    with the words to come hidden, or another model that stands in for it. The models' own scores
+    of the beginnings as sentences say which to go on with. Where no model proposes, few words may
+    change, the loss has no weights or nothing written keeps the constraints, it is ``bounded``.
     """
 
     starts_at_natural: ClassVar[bool] = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether no single replacement improves a result: if it climbs without a budget."""
+        return self.climb == "yes" and super().complete
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -72,20 +76,25 @@ class Leftward(LeftwardOptions, Bounded):
         return () if self.guide is None else (self.guide,)
 
     def run(self, search: Search) -> bool:
-        """Take the best sentence of the walks, then search by sweeps."""
+        """Take the best sentence of the walks; if asked for, or there is none, search by sweeps."""
         may_write = search.problem.edits.most is None and len(search.positions) > 1
         walk = Walk.of(search, self) if may_write else None
+        written = False
         if walk is not None:
             rng = search.chance()
             for _ in range(self.walks):
-                sentences, _ = walk.with_part(self.part, rng).written(self.width)
+                sentences, log_probs = walk.with_part(self.part, rng).written(self.width)
                 for sentence in sentences[:_VERIFIED]:
                     if search.take(sentence):
+                        written = True
                         break
+                walk = walk.after(log_probs)
         problem, n_words = search.problem, len(search.start)
         broken, _ = most_broken(problem.constraints, search.natural, search.now, n_words)
         # Where the natural sentence breaks a constraint, only what was written can be gone on with.
-        return broken is not None or super().run(search)
+        if broken is not None:
+            return True
+        return False if written and self.climb == "no" else super().run(search)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +126,8 @@ class Walk:
         the mark, as a sentence.
     part
         Of first and of later words, which are written with; None: all.
+    reserve
+        What is kept for the end, as a multiple of what the first walk keeps.
     """
 
     natural: Sentence
@@ -130,6 +141,7 @@ class Walk:
     alike: int
     judges: Mapping[int, SentenceModel] = field(default_factory=dict)
     part: tuple[BoolArray, BoolArray] | None = None
+    reserve: float = 1.0
 
     @classmethod
     def of(cls, search: Search, how: Leftward) -> Walk | None:
@@ -173,6 +185,12 @@ class Walk:
             parts.append(chosen)
         return replace(self, part=(parts[0], parts[1]))
 
+    def after(self, log_probs: FloatArray) -> Walk:
+        """Return the walk to come next: with less in reserve if what was written (M, S) kept it."""
+        kept = (log_probs >= self.least[:, None]).all(axis=0)
+        enough = kept.sum() > _PART * len(kept)
+        return replace(self, reserve=self.reserve * (1 / _CHANGE if enough else _CHANGE))
+
     def written(self, width: int) -> tuple[list[Sentence], FloatArray]:
         """Return sentences that keep scores, of least loss, and all others behind them.
 
@@ -194,28 +212,23 @@ class Walk:
         paces = self._paces()
         for position in range(n_words):
             now = self._weights(log_lambda, self.least)
-            rows, index, log_probs = self._looked_at(here, words, totals, now, position, width)
+            rows, index, guessed = self._looked_at(here, words, totals, now, position, width)
             if not len(rows):
-                return [], log_probs
-            log_probs += bias[:, None]
-            last = position == n_words - 1
-            most = width * (_ENDED if last else 1)
+                return [], guessed
+            guessed += bias[:, None]
             pace = paces[:, position]
-            listed = here[0].words.words
-            if self.judges:
-                log_lambda, few = self._chosen(log_probs, pace, _JUDGED * width, words, rows, index)
-                rows, index, log_probs = rows[few], index[few], log_probs[:, few]
-                pairs = zip(rows, index, strict=True)
-                texts = [str(self._begun_by((*words[row], listed[i]))) for row, i in pairs]
-                for m, judge in self.judges.items():
-                    scores = judge.score(texts)
-                    bias[m] += np.mean(scores - log_probs[m])
-                    log_probs[m] = scores
-            log_lambda, few = self._chosen(log_probs, pace, most, words, rows, index)
-            rows, index, totals = rows[few], index[few], log_probs[:, few]
+            log_lambda, few = self._chosen(guessed, pace, width, words, rows, index)
+            rows, index, totals = rows[few], index[few], totals[:, rows[few]]
+            listed, last = here[0].words.words, position == n_words - 1
             words = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
-            if not last or len(self.judges) < len(here):
-                here = [beginnings.followed_by(rows, index) for beginnings in here]
+            for m, beginnings in enumerate(here):
+                if m in self.judges:
+                    totals[m] = self.judges[m].score([str(self._begun_by(w)) for w in words])
+                    here[m] = beginnings if last else beginnings.followed_by(rows, index)
+                else:
+                    added, here[m] = beginnings.read(rows, index)
+                    totals[m] += added
+            bias += (totals - guessed[:, few]).mean(axis=1)
             if not last and self.natural.after[position].startswith(COMMA):
                 where = np.ones(len(rows), dtype=np.bool_)
                 for m, beginnings in enumerate(here):
@@ -237,12 +250,12 @@ class Walk:
     def _paces(self) -> FloatArray:
         """Return what beginnings of each number of words are to keep, (M, words), nats."""
         n_words, words = len(self.natural), self.natural.words
-        paces = self.least[:, None] * np.arange(1, n_words + 1) / (n_words + _END)
+        paces = self.least[:, None] * np.arange(1, n_words + 1) / (n_words + _END * self.reserve)
         texts = [str(self._begun_by(words[:n])) for n in range(1, n_words)]
         for m, judge in self.judges.items():
             if np.isfinite(self.least[m]):
                 # The natural sentence's own beginnings, as sentences, and then what is to be kept.
-                paces[m] = [*(judge.score(texts) + _RESERVE), self.least[m]]
+                paces[m] = [*(judge.score(texts) + _RESERVE * self.reserve), self.least[m]]
         return paces
 
     def _weights(self, log_lambda: FloatArray, least: FloatArray) -> FloatArray:
@@ -282,19 +295,17 @@ class Walk:
         position: int,
         width: int,
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return rows, next words and log-probabilities, (M, k), of what promises most."""
-        promise = np.zeros((len(words), len(here[0].words)))
-        at_once = np.ones(len(here[0].words), dtype=np.bool_)
-        for weight, total, beginnings, rests in zip(weights, totals, here, self.rests, strict=True):
-            upper, exact = beginnings.upper()
-            promise += weight * (total[:, None] + upper + rests[min(position, 1)])
-            at_once &= exact
+        """Return rows, next words and likely log-probabilities, (M, k), of what promises most."""
+        guessed = np.stack(
+            [
+                total[:, None] + beginnings.upper()[0] + rests[min(position, 1)]
+                for total, beginnings, rests in zip(totals, here, self.rests, strict=True)
+            ]
+        )
+        promise = np.tensordot(weights, guessed, axes=1)
         promise[~self._allowed(words, here[0].words, position)] = np.inf
-        most = _LOOKED_AT * width
-        both = [_least(np.where(where, promise, np.inf), most) for where in (at_once, ~at_once)]
-        rows, index = np.concatenate(both, axis=1)
-        added = [beginnings.log_probs(rows, index) for beginnings in here]
-        return rows, index, totals[:, rows] + np.stack(added)
+        rows, index = _least(promise, _LOOKED_AT * width)
+        return rows, index, guessed[:, rows, index]
 
     def _allowed(
         self, beginnings: Sequence[tuple[str, ...]], words: WordList, position: int

@@ -191,15 +191,20 @@ class LeftwardOptions(BoundedOptions):
         How many of these may end in one word, and how many may begin with the same three.
     part
         Of the words, what each walk writes with.
+    climb
+        ``yes`` or ``no``: whether the words of what is written are then replaced one at a time.
     guide
         The spec of a model that proposes in place of those that do not score from left to right.
     """
 
     walks: Count = option(2, "walks for each sentence that is written", "N")
-    width: Count = option(24, "beginnings of sentences that are kept at each place", "N")
-    most_alike: Count = option(8, "beginnings that may end, or begin, with the same words", "N")
+    width: Count = option(64, "beginnings of sentences that are kept at each place", "N")
+    most_alike: Count = option(16, "beginnings that may end, or begin, with the same words", "N")
     part: Annotated[float, Field(gt=0, le=1)] = option(
-        0.5, "part of the words that each walk writes with", "SHARE"
+        0.75, "part of the words that each walk writes with", "SHARE"
+    )
+    climb: Annotated[str, one_of(("no", "yes"))] = option(
+        "no", "whether words are then replaced one at a time, as by bounded: no or yes", "YES"
     )
     guide: str | None = option(
         None, "a model that proposes where one does not score from left to right", "SPEC"

@@ -52,7 +52,11 @@ def _sums(begun: Beginnings, mark: str = ".") -> np.ndarray:
         assert (log_probs <= upper[rows, index] + 1e-4).all()
         assert np.allclose(log_probs[exact[index]], upper[rows, index][exact[index]], atol=1e-4)
         total += log_probs
-        here, rows = here.followed_by(rows, index), np.arange(len(SENTENCES))
+        read, further = here.read(rows, index)
+        assert read == pytest.approx(log_probs, abs=1e-4)
+        # Every other word is read in the one way, and every other in the other.
+        here = further if position % 2 else here.followed_by(rows, index)
+        rows = np.arange(len(SENTENCES))
         marked = np.array([position in commas for _, commas in SENTENCES])
         total += np.where(marked, here.commas(), 0.0)
         here = here.with_commas(marked)

@@ -26,7 +26,8 @@ _ROWS = 128
 def goes_on(network: Network, prefix: Sequence[int]) -> bool:
     """Return whether rows of several lengths may go on together from what is kept of them.
 
-    Tried once, on rows that go on by one and three tokens and then by two, and three.
+    Tried once, on rows that go on by one and three tokens, then by two and three, and again by
+    as many, filled up and not.
     """
     return network.holds(("rows go on", tuple(prefix)), lambda: _tried(network, prefix))
 
@@ -38,13 +39,16 @@ def _tried(network: Network, prefix: Sequence[int]) -> bool:
     if before.cache is None:
         return False
     steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
-    for rows, step in zip(([0, 0], [1, 0]), steps, strict=True):
+    for rows, step in zip(([0, 0], [1, 0], [0, 1]), [*steps, steps[0]], strict=True):
         more, logits = before.go_on(network, rows, step, every=False)
-        assert more is not None
         whole = Kept(before.ids, None, before.seen).go_on(network, rows, step, every=False)[1]
-        if not network.alike(logits, whole):
+        before, read = before.read(network, rows, step)
+        every = torch.stack([values[-1] for values in read])
+        again = more.go_on(network, [0, 1], step, every=False)[1]
+        joined = before.go_on(network, [0, 1], step, every=False)[1]
+        pairs = (logits, whole), (every, whole), (again, joined)
+        if not all(network.alike(*both) for both in pairs):
             return False
-        before = more
     return True
 
 
@@ -212,6 +216,20 @@ class CausalBeginnings(PieceBeginnings):
         pairs = zip(rows.tolist(), index.tolist(), strict=True)
         tokens = [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
         before, logits = self._kept.go_on(self._model.network, rows.tolist(), tokens, every=False)
-        assert before is not None
         last = logits.log_softmax(dim=1)
         return CausalBeginnings(self._model, self.lists, self.n_words + 1, before, last)
+
+    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Beginnings]:
+        """Return what the words have, (k,), nats, and longer beginnings, computed together."""
+        words = [self._candidates.tokens[i] for i in index.tolist()]
+        tokens = [self._pending[row] + word for row, word in zip(rows, words, strict=True)]
+        before, logits = self._kept.read(self._model.network, rows.tolist(), tokens)
+        values, last = self._firsts(rows, words), torch.stack([read[-1] for read in logits])
+        for i, (word, read) in enumerate(zip(words, logits, strict=True)):
+            if len(word) > 1:
+                log_probs = read[-len(word) : -1].log_softmax(dim=1)
+                at = torch.tensor(word[1:], device=log_probs.device)
+                values[i] += float(log_probs.gather(1, at[:, None]).double().sum())
+        last = last.log_softmax(dim=1)
+        further = CausalBeginnings(self._model, self.lists, self.n_words + 1, before, last)
+        return np.minimum(values, 0.0), further

@@ -100,7 +100,7 @@ class Kept:
 
     def go_on(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
-    ) -> tuple[Kept | None, torch.Tensor]:
+    ) -> tuple[Kept, torch.Tensor]:
         """Let rows go on by one token or more each.
 
         Parameters
@@ -110,8 +110,8 @@ class Kept:
         rows, tokens
             Which rows, and what they go on by.
         every
-            Whether the logits at every token are wanted, row after row, and not what is kept; else
-            those at the last token of each row.
+            Whether the logits at every token are wanted, row after row; else those at the last
+            token of each row.
         """
         lengths = [len(t) for t in tokens]
         if self.cache is None:
@@ -120,7 +120,7 @@ class Kept:
                 range(len(ids) - (length if every else 1), len(ids))
                 for ids, length in zip(whole, lengths, strict=True)
             ]
-            further = None if every else Kept(tuple(whole), None, self.seen)
+            further = Kept(tuple(whole), None, self.seen)
             return further, torch.cat(network.of_rows(whole, wanted))
         device, longest = network.device, max(lengths)
         padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
@@ -147,10 +147,49 @@ class Kept:
                 past_key_values=cache,
                 use_cache=True,
             )
-        if every:
-            return None, logits
         ids = tuple(self.ids[row] + more for row, more in zip(rows, tokens, strict=True))
         return Kept(ids, cache, seen), logits
+
+    def read(
+        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens]
+    ) -> tuple[Kept, list[torch.Tensor]]:
+        """Let rows go on, those by as many tokens together: nothing is computed to fill rows up.
+
+        Returns
+        -------
+        kept
+            What is kept of the rows.
+        logits
+            Of each row, at each of its tokens, (tokens, V).
+        """
+        lengths = np.array([len(t) for t in tokens])
+        parts, logits = [], dict[int, torch.Tensor]()
+        for length in np.unique(lengths).tolist():
+            group = np.flatnonzero(lengths == length).tolist()
+            some = [rows[i] for i in group], [tokens[i] for i in group]
+            part, read = self.go_on(network, *some, every=True)
+            parts.append(part)
+            logits.update(zip(group, read.split(length), strict=True))
+        further = Kept.joined(parts, np.argsort(list(logits), kind="stable").tolist())
+        return further, [logits[i] for i in range(len(tokens))]
+
+    @staticmethod
+    def joined(parts: Sequence[Kept], order: Sequence[int]) -> Kept:
+        """Return what is kept of several sets of rows, one after the other, in another order."""
+        every = [ids for part in parts for ids in part.ids]
+        ordered = tuple(every[i] for i in order)
+        if parts[0].cache is None:
+            return Kept(ordered, None, parts[0].seen)
+        # Some layers count what they hold: as much as that of the longest rows.
+        cache = max(parts, key=lambda part: part.seen.shape[1]).cache
+        longest, pad = max(part.seen.shape[1] for part in parts), torch.nn.functional.pad
+        seen = torch.cat([pad(part.seen, (0, longest - part.seen.shape[1])) for part in parts])
+        for number, layer in enumerate(cache.layers):
+            for name in ("keys", "values"):
+                held = [getattr(part.cache.layers[number], name) for part in parts]
+                filled = [pad(h, (0, 0, 0, longest - h.shape[-2])) for h in held]
+                setattr(layer, name, torch.cat(filled)[list(order)])
+        return Kept(ordered, cache, seen[list(order)])
 
 
 class Normaliser:
