@@ -79,6 +79,21 @@ def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
     assert set(exact.tolist()) == {False, True}
 
 
+def test_words_are_read_without_filling_them_up() -> None:
+    model = load_model("contstim:gpt")
+    begun = model.beginnings(FIRST, LATER)
+    assert begun is not None
+    here = begun.followed_by(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    n_tokens: list[int] = []
+    handle = model.network.model.register_forward_hook(
+        lambda module, args, kwargs, output: n_tokens.append(kwargs["input_ids"].numel()),
+        with_kwargs=True,
+    )
+    here.read(np.zeros(len(LATER), dtype=np.int64), np.arange(len(LATER)))
+    handle.remove()
+    assert sum(n_tokens) == sum(len(ids) for ids in model.tokenizer.ids([f" {w}" for w in LATER]))
+
+
 def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model("contstim:gpt")
     monkeypatch.setattr(of_transformers, "goes_on", lambda network, prefix: False)

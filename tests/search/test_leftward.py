@@ -215,3 +215,47 @@ def test_an_exhaustive_climb_finds_what_it_did(
     sides = {"reject": models[0], "accept": models[1], "vocabulary": VOCABULARY}
     climbed = synthesize(NATURAL[0], strategy=Bounded(None), **sides)
     assert climbed.loss == synthesize(NATURAL[0], strategy="exhaustive", **sides).loss
+
+
+def test_a_climb_starts_from_what_was_written(models: tuple[SentenceModel, SentenceModel]) -> None:
+    sides = {"reject": models[0], "accept": models[1], "vocabulary": VOCABULARY}
+    natural = "The ba de fu gi ko."
+    options = {"walks": 1, "width": 2, "most_alike": 1, "part": 0.8}
+    written, climbed = (
+        synthesize(natural, strategy=Leftward(climb=climb, **options), **sides)
+        for climb in ("no", "yes")
+    )
+    # What was written is one step away from the natural sentence, and not climbed from.
+    assert len({step.n_scores for step in written.steps}) == 1
+    assert written.steps == climbed.steps[: len(written.steps)]
+    assert climbed.loss < written.loss < 0
+    assert (written.finished, climbed.finished) == (False, True)
+    assert Leftward(None, climb="yes").complete
+    assert not Leftward(None).complete
+
+
+def test_where_nothing_written_keeps_the_scores_it_is_the_climb(
+    models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = {"reject": models[0], "accept": models[1], "vocabulary": VOCABULARY}
+    monkeypatch.setattr(Walk, "written", lambda walk, width: ([], np.zeros((2, 0))))
+    for natural in NATURAL:
+        both = [synthesize(natural, strategy=by, **sides) for by in ("leftward", "bounded")]
+        assert both[0].sentence == both[1].sentence
+        assert both[0].finished == both[1].finished
+
+
+def test_a_walk_after_one_that_kept_too_little_keeps_more_for_the_end(
+    models: tuple[SentenceModel, SentenceModel],
+) -> None:
+    walk = _walk(Problem.pair(*models), NATURAL[0])
+    kept, missed = walk.least[:, None] + [0.0], walk.least[:, None] - [1.0]
+    kept[0], missed[0] = -50.0, -50.0
+    some = [walk.after(np.concatenate(parts, axis=1)) for parts in ([kept] * 2, [missed] * 2)]
+    less, more = (after.reserve for after in some)
+    assert less < walk.reserve < more
+    assert walk.after(np.zeros((2, 0))).reserve == more
+    assert walk.after(np.concatenate([kept, missed, missed, missed], axis=1)).reserve == more
+    # Every part of the way is to keep more where more is left for the end.
+    paces = [after._paces()[1] for after in some]
+    assert (paces[1] > paces[0]).all()
