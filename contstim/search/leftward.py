@@ -37,6 +37,8 @@ from contstim.text.diversity import ALIKE_WORDS
 _FEW_WORDS = 20
 # Longer beginnings that are chosen from for each that is kept.
 _LOOKED_AT = 16
+# Times as many walks, at most, where none has written a sentence that keeps the constraints.
+_AGAIN = 3
 # Sentences of a walk that are verified, at most.
 _VERIFIED = 4
 # Nats by which beginnings are to score higher than those of the natural sentence, as sentences.
@@ -82,7 +84,9 @@ class Leftward(LeftwardOptions, Bounded):
         written = False
         if walk is not None:
             rng = search.chance()
-            for _ in range(self.walks):
+            for number in range(_AGAIN * self.walks):
+                if written and number >= self.walks:
+                    break
                 sentences, log_probs = walk.with_part(self.part, rng).written(self.width)
                 for sentence in sentences[:_VERIFIED]:
                     if search.take(sentence):
@@ -187,8 +191,8 @@ class Walk:
 
     def after(self, log_probs: FloatArray) -> Walk:
         """Return the walk to come next: with less in reserve if what was written (M, S) kept it."""
-        kept = (log_probs >= self.least[:, None]).all(axis=0)
-        enough = kept.sum() > _PART * len(kept)
+        n_kept = int(np.all(log_probs >= self.least[:, None], axis=0).sum())
+        enough = n_kept > _PART * log_probs.shape[1]
         return replace(self, reserve=self.reserve * (1 / _CHANGE if enough else _CHANGE))
 
     def written(self, width: int) -> tuple[list[Sentence], FloatArray]:

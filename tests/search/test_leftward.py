@@ -238,11 +238,21 @@ def test_where_nothing_written_keeps_the_scores_it_is_the_climb(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sides = {"reject": models[0], "accept": models[1], "vocabulary": VOCABULARY}
-    monkeypatch.setattr(Walk, "written", lambda walk, width: ([], np.zeros((2, 0))))
+    reserves: list[float] = []
+
+    def nothing(walk: Walk, width: int) -> tuple[list[Sentence], np.ndarray]:
+        reserves.append(walk.reserve)
+        return [], np.zeros((2, 0))
+
+    monkeypatch.setattr(Walk, "written", nothing)
     for natural in NATURAL:
         both = [synthesize(natural, strategy=by, **sides) for by in ("leftward", "bounded")]
         assert both[0].sentence == both[1].sentence
         assert both[0].finished == both[1].finished
+        # It was tried three times as often, with more and more in reserve.
+        assert len(reserves) == 3 * Leftward().walks
+        assert reserves == sorted({*reserves})
+        reserves.clear()
 
 
 def test_a_walk_after_one_that_kept_too_little_keeps_more_for_the_end(

@@ -169,7 +169,7 @@ class Kept:
             some = [rows[i] for i in group], [tokens[i] for i in group]
             part, read = self.go_on(network, *some, every=True)
             parts.append(part)
-            logits.update(zip(group, read.split(length), strict=True))
+            logits.update(zip(group, torch.split(read, length), strict=True))
         further = Kept.joined(parts, np.argsort(list(logits), kind="stable").tolist())
         return further, [logits[i] for i in range(len(tokens))]
 
