@@ -5,13 +5,16 @@ A repr with whole tables in it, or with all the arrays of an object, is of no us
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields
 from html import escape
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _Class = TypeVar("_Class")
 
@@ -42,7 +45,7 @@ def short_repr(shown: object) -> str:
 
 def brief(value: object, most: int = _MOST_OF_VALUE) -> str:
     """Return a value in `most` letters: the size of a table or array, the start of a long text."""
-    if isinstance(value, pd.DataFrame):
+    if _is_table(value):
         return f"<table of {len(value):,} rows, {len(value.columns)} columns>"
     if isinstance(value, np.ndarray):
         return f"<array of {' x '.join(map(str, value.shape))}>"
@@ -73,7 +76,7 @@ def html_of(shown: object, texts: Iterable[str] = (), drawing: str = "") -> str:
     parts = [f"<p>{escape(text)}</p>" for text in texts]
     values, tables = [], []
     for name, value in _fields(shown):
-        if isinstance(value, pd.DataFrame):
+        if _is_table(value):
             tables.append(table_html(name, value))
         else:
             values.append(
@@ -90,6 +93,12 @@ def table_html(name: str, table: pd.DataFrame) -> str:
     size = f"{len(table):,} row{'s' * (len(table) != 1)}"
     rows = table.head(_MOST_ROWS).to_html(index=False, float_format="{:.3f}".format)
     return f"<details><summary>{escape(name)}: {size}</summary>{rows}</details>"
+
+
+def _is_table(value: object) -> TypeGuard[pd.DataFrame]:
+    # Nothing is a table before pandas is loaded, which takes longer than most commands.
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
 def _fields(shown: object) -> list[tuple[str, object]]:
