@@ -10,6 +10,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import Strict
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
@@ -57,7 +58,7 @@ class Analysis:
     name: str
     conditions: Several[str] = ()
     target: Annotated[str, one_of(TARGETS, "target")] = "all"
-    where: Several[tuple[str, str]] = ()
+    where: Several[Annotated[tuple[str, str], Strict(False)]] = ()
 
 
 @dataclass(frozen=True, eq=False)

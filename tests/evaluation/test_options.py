@@ -40,6 +40,15 @@ def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
     assert "None: all was done as planned." in result.report(tmp_path / "out").read_text("utf-8")
 
 
+def test_a_plan_names_levels_of_columns(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        'by = ["native"]\n[[analyses]]\nname = "natives"\nwhere = [["native", "yes"]]\n', "utf-8"
+    )
+    (analysis,) = read_plan(path).analyses
+    assert analysis.where == (("native", "yes"),)
+
+
 def test_without_a_plan_nothing_is_said_of_one(make_study, tmp_path):
     result = evaluate(*make_study())
     assert result.provenance.departures is None
