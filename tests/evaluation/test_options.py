@@ -45,7 +45,7 @@ def test_a_plan_names_levels_of_columns(tmp_path):
     path.write_text(
         'by = ["native"]\n[[analyses]]\nname = "natives"\nwhere = [["native", "yes"]]\n', "utf-8"
     )
-    (analysis,) = read_plan(path).analyses
+    (analysis,) = read_plan(path)["analyses"]
     assert analysis.where == (("native", "yes"),)
 
 
