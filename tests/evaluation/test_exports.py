@@ -5,6 +5,7 @@ Of `contstim.evaluation.importers.exports`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,22 @@ def test_codes_in_texts_of_pcibex_are_characters_again(tmp_path: Path) -> None:
     path.write_text(text.replace(good, f"Well, {good}"), "utf-8")
     with pytest.raises(InputError, match="has 13 cells, its header 12; if sentences hold commas"):
         read_choices(path)
+
+
+def test_people_who_share_an_address_in_pcibex_are_several(tmp_path: Path) -> None:
+    path = pcibex(tmp_path / "results.csv")
+    text = path.read_text("utf-8")
+    later = text.replace("1700000000,ben", "1700000099,ann")
+    path.write_text(later, "utf-8")
+    assert chosen(path) == {
+        f"ann 17000000{n}": CHOSEN[w] for n, w in (("00", "ann"), ("99", "ben"))
+    }
+    assert "address (MD5 hash): 2 with 1, told apart by" in " ".join(read_choices(path).notes)
+    # Results that one person sends in parts have no trial in common.
+    parts = re.sub("^1700000000(,ann,PennController,2)", r"1700000050\1", text, flags=re.M)
+    assert parts != text
+    path.write_text(parts, "utf-8")
+    assert chosen(path) == CHOSEN
 
 
 def test_the_time_of_pcibex_counts_from_the_start_of_the_trial(tmp_path: Path) -> None:

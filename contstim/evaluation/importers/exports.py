@@ -143,6 +143,7 @@ def read_export(
         columns = {name: name for name in ("expected",) if name in data} | columns
     data = data.reset_index(drop=True)
     taken = _taken(data, columns)
+    data, shared = _sessions_apart(data, taken.get("participant", ""))
     others = [c for c in data if c not in taken.values() and c not in _RESERVED]
     data = data[[*taken.values(), *others]].set_axis([*taken, *others], axis=1)
     if low is not None or high is not None:  # the answers are codes, whatever their column is named
@@ -160,7 +161,7 @@ def read_export(
     data, both = data[shown].copy(), both[shown]
     left = _left_is_first(data, taken)
     sources = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
-    notes = [f"Read as a {kind}: {sources}."]
+    notes = [f"Read as a {kind}: {sources}.", *shared]
     for rule, n in excluded["rule"].value_counts().items():
         notes.append(f"Sessions left out: {n} ({rule}); excluded.csv names them.")
     if answer == "response":
@@ -247,6 +248,29 @@ def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
         begun = answers[who].merge(first.rename("begun"), left_on=who, right_index=True, how="left")
         answers = answers.assign(rt=answers["EventTime"] - begun["begun"].to_numpy())
     return answers.replace("", pd.NA)
+
+
+def _sessions_apart(data: pd.DataFrame, who: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return answers with a participant per session where one hash of PCIbex has several.
+
+    The hash is of a person's address, which the people of a laboratory share; whoever is sent the
+    same trial in several results is several people, or one who took part again: a note says so.
+    """
+    time, trial = "Results reception time", "Order number of item"
+    if not who.startswith("MD5 hash") or not {time, trial} <= {*data.columns}:
+        return data, []
+    times = data.groupby([who, trial])[time].nunique()
+    hashes = times[times > 1].index.get_level_values(who).unique()
+    rows = data[who].isin(hashes)
+    if not rows.any():
+        return data, []
+    apart = data[who].astype("str") + " " + data[time].astype("str")
+    note = (
+        f"Participants who share an address (MD5 hash): {apart[rows].nunique()} with "
+        f"{len(hashes)}, told apart by {time!r}; if they are one person who took part again, leave "
+        "the later ones out (--exclude)."
+    )
+    return data.assign(**{who: data[who].where(~rows, apart)}), [note]
 
 
 def _rows_of_questions(
