@@ -410,6 +410,13 @@ def _needed_sentence(
             f"at most {nearest['n_participants']} participants a study has "
             f"{nearest['mean_participants']:.1f} on average, and looked at once it takes {once}"
         )
+    if here["power"].max() >= target:  # reached by one size, missed by a larger one
+        return (
+            f"{what}: whether it is found in {target:.0%} of studies is within the error of "
+            f"simulation ({here['power'].max():.0%} at most, with up to "
+            f"{here['n_participants'].max()} participants); simulate more studies (--simulations), "
+            f"or take more pairs; {size}"
+        )
     return (
         f"{what}: found in no more than {here['power'].max():.0%} of studies, with up to "
         f"{here['n_participants'].max()} participants; it takes more pairs, or more different "

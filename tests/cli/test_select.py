@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
+from contstim.cli.design import _needed_sentence
 from contstim.models.registry import load_model
 from contstim.text import pool
 
@@ -204,3 +205,16 @@ def test_what_is_excluded_is_told_in_words(
     line = next(x for x in capsys.readouterr().err.splitlines() if x.startswith("excluded: "))
     assert "1 (missing score)" in line
     assert not {*"{}':"} & {*line.removeprefix("excluded: ")}
+
+
+def test_a_target_that_simulations_do_not_settle_is_not_called_out_of_reach() -> None:
+    row = {"analysis": "all", "measure": "accuracy", "model_1": "a", "model_2": "b"}
+    tried = pd.DataFrame(
+        [row | {"n_participants": n, "power": p} for n, p in ((64, 0.84), (128, 0.77))]
+    )
+    text = _needed_sentence(row | {"n_participants": np.nan}, 1, 22, 0.8, tried)
+    assert text.startswith("a and b by accuracy: whether it is found in 80% of studies is within")
+    assert "84% at most, with up to 128 participants" in text
+    assert "--simulations" in text
+    text = _needed_sentence(row | {"n_participants": np.nan}, 1, 22, 0.9, tried)
+    assert "found in no more than 84% of studies" in text
