@@ -38,6 +38,8 @@ _OPTIONS = ("column", "model", "rows", "sentences", "unit")
 _ROWS = ("sentences", "words")
 # Columns that say where in its sentence a word or token stands.
 _PLACES = ("position", "token_id", "word_id")
+# Columns of tables whose rows are words.
+_OF_WORDS = ("word", "token", *_PLACES)
 _SHOWN = 3
 # Columns of a table of scores that hold no score.
 _COUNTS = ("n_tokens", "n_words", "stderr")
@@ -219,6 +221,12 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
             f"column {name!r} of {where} holds no number for {text!r}; fill or remove it"
         )
     tidy = table["sentence"].astype(str).str.split().str.join(" ")
+    by_word = [str(c) for c in table.columns if c in _OF_WORDS]
+    if by_word and tidy.duplicated().any():
+        raise InputError(
+            f"{where} has several rows of {tidy[tidy.duplicated()].iloc[0]!r} and a column "
+            f"{by_word[0]!r}, so that a row is a word; say rows=words, which adds them up"
+        )
     return one_score_each(scores.set_axis(tidy), where)
 
 

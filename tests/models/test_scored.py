@@ -187,6 +187,11 @@ def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
+        (
+            "sentence,word,a\nX y,X,-2\nX y,y,-2\n",
+            "",
+            "has several rows of 'X y' and a column 'word', so that a row is a word; say rows",
+        ),
         ("sentence,a\nX y,-1\nX y,-2\n", "", "two scores of 'X y'; keep one, or, if a row is a wo"),
         ("sentence,a\nX,1\nY,2\n", "&unit=bits", "log-probability 2, which is above 0; say"),
         ("sentence,a\nX,-1\nY,-1\nX,-1\n", "", "has the words of 'X' twice; keep them once"),
@@ -202,7 +207,8 @@ def test_words_that_do_not_add_up(tmp_path: Path, text: str, options: str, messa
     path, listed = tmp_path / "t.csv", tmp_path / "list.txt"
     path.write_text(text, "utf-8")
     listed.write_text("X y\nZ w\n", "utf-8")
-    asked = "" if message.startswith("two scores") else f"?rows=words{options.format(listed)}"
+    as_sentences = message.startswith(("two scores", "has several rows"))
+    asked = "" if as_sentences else f"?rows=words{options.format(listed)}"
     with pytest.raises(InputError) as error:
         load_model(f"table:{path}{asked}")
     assert message in str(error.value)
