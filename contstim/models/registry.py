@@ -223,10 +223,15 @@ for _name, _what, _address in (
     ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram.model:NgramModel"),
     ("rnn", "recurrent network with ReLU units", "recurrent.model:load_recurrent"),
     ("lstm", "LSTM network", "recurrent.model:load_recurrent"),
-    ("hf", "causal or masked transformer, a folder or a hub name", "hf:load_hf"),
     ("openai", "causal model of an engine that serves completions", "engines.model:EngineModel"),
 ):
     register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
+register_family(
+    "hf",
+    "causal or masked transformer, a folder or a hub name",
+    "contstim.models.hf:load_hf",
+    "contstim.models.hf.metrics:hf_kind",
+)
 register_family(
     "table",
     "scores that something else gave sentences: a CSV with the columns sentence and one of scores",

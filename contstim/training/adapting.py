@@ -12,7 +12,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from contstim.arrays import IntArray, length_batches
 from contstim.errors import InputError, ModelFileError
 from contstim.files import check_new_folder
 from contstim.models import ModelSpec
-from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
@@ -246,8 +245,8 @@ def _own(base: str) -> MaskedModel:
     source = loaded.checkpoint
     # Loaded weights are shared by all that use them; what is trained must not be.
     weights = copy.deepcopy(source.network.model).requires_grad_(True)
-    network = Network(weights, source.network.device)
-    checkpoint = Checkpoint("masked", network, source.tokenizer, source.max_tokens)
+    network = Network(weights, source.network.device, source.network.shift)
+    checkpoint = replace(source, network=network)
     # A bundled model's own options do not show in its spec; they hold all the same.
     shared = loaded.tokenizer.options
     options = {"first": shared.first, "punctuation": shared.punctuation, "unknown": shared.unknown}

@@ -48,7 +48,7 @@ def test_the_model_that_people_follow_wins(
     assert main(["evaluate", str(choices), *models, *options]) == 0
     printed = capsys.readouterr()
     assert "contstim:trigram: units words" in printed.err
-    assert "across participants below: with 1 group, across participants." in printed.err
+    assert "participants where there are fewer: with 1 group, participants." in printed.err
     assert "report.html" in printed.out
     accuracy = _accuracy(out)
     assert accuracy["contstim:trigram"] > 0.85

@@ -33,7 +33,7 @@ class _Extremes(Stage):
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
         number = run.plan.table(ExtremesOptions).number
-        best = {model: values.nlargest(number) for model, values in run.log_probs.items()}
+        best = {model: values.nlargest(number) for model, values in run.log_probs().items()}
         rows = [(m, *pair) for m, values in best.items() for pair in values.items()]
         return csv_text(["model", "sentence", "log_prob"], rows), {"number": number}
 

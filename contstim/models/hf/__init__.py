@@ -19,11 +19,11 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
         If there is no such checkpoint, or it has no trained language-model head.
     """
     # torch and transformers take seconds to import and are needed only here.
-    from contstim.models.hf.asked import ASKED_OPTIONS, YES_NO, AskedModel
+    from contstim.models.hf.asked import ASKED_OPTIONS, AskedModel
     from contstim.models.hf.causal import CausalModel
     from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, MASKED_OPTIONS, open_checkpoint
     from contstim.models.hf.masked import MaskedModel
-    from contstim.models.hf.metrics import DUEL
+    from contstim.models.hf.metrics import DUEL, YES_NO
     from contstim.models.hf.unmasking import UnmaskingModel
 
     spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS, *ASKED_OPTIONS})

@@ -17,14 +17,13 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, ScoreKind, SentenceModel, SentenceParts, Totals
+from contstim.models.base import Event, SentenceModel, SentenceParts, Totals
 from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, SHARED_OPTIONS, Checkpoint
 from contstim.models.hf.encoding import check_length
+from contstim.models.hf.metrics import ANSWER, YES_NO
 from contstim.models.hf.template import Template
 
-#: The metric of the models here.
-YES_NO = "yesno"
 #: Options of models that are asked, and their defaults; ``prompt`` has no default.
 ASKED_OPTIONS = {
     **SHARED_OPTIONS,
@@ -75,7 +74,7 @@ class AskedModel(SentenceModel):
         If an option cannot be read, or the vocabulary has no token for an answer.
     """
 
-    kind = ScoreKind(name="log-probability of the answer", splits_over_words=False)
+    kind = ANSWER
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
         spec.check_options({*ASKED_OPTIONS, "metric", "prompt"})

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models import ModelSpec
+from contstim.models.base import ScoreKind
 from contstim.plugins import Registry
 
 if TYPE_CHECKING:
@@ -328,3 +330,14 @@ def plan_for(layout: tuple[int, ...], options: MaskedOptions) -> Plan:
     """Return the plan of ``options.metric`` for words of ``layout[i]`` scored tokens each."""
     word_of = np.repeat(np.arange(len(layout)), layout)
     return METRICS[options.metric](layout, word_of, options)
+
+
+#: The metric of a model that is asked about a sentence.
+YES_NO = "yesno"
+#: What its score is.
+ANSWER = ScoreKind(name="log-probability of the answer", splits_over_words=False)
+
+
+def hf_kind(spec: ModelSpec) -> ScoreKind:
+    """Return what the scores of a spec are, for those who do not load it."""
+    return ANSWER if spec.get("metric", "") == YES_NO else ScoreKind()

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.hf.asked import AskedModel
-from contstim.models.registry import load_model
+from contstim.models.registry import load_model, score_kind
 from contstim.search import synthesize
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
@@ -87,6 +87,7 @@ def test_a_chat_template_can_be_left_out(tiny: Tiny, question: Path, tmp_path: P
 def test_words_have_no_shares(tiny: Tiny, question: Path) -> None:
     model = load_model(f"hf:{tiny('gpt2')}?metric=yesno&prompt={question}&answers=dog|cat")
     assert not model.kind.splits_over_words
+    assert score_kind(model.spec) == model.kind
     with pytest.raises(InputError) as error:
         model.parts(SENTENCES)
     assert str(error.value) == (

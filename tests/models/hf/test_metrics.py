@@ -20,6 +20,8 @@ def _options(**changes: Any) -> MaskedOptions:
         "exact": 10,
         "orders": 100,
         "seed": 0,
+        "rule": "margin",
+        "shift": "auto",
     }
     return MaskedOptions(**{**values, **changes})
 
