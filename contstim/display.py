@@ -101,5 +101,5 @@ def _is_table(value: object) -> TypeGuard[pd.DataFrame]:
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
-def _fields(shown: object) -> list[tuple[str, object]]:
-    return [(field.name, getattr(shown, field.name)) for field in fields(shown)]  # type: ignore[arg-type]
+def _fields(shown: Any) -> list[tuple[str, object]]:
+    return [(field.name, getattr(shown, field.name)) for field in fields(shown)]

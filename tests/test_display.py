@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,7 +64,7 @@ def test_a_notebook_has_values_in_a_table_and_tables_folded() -> None:
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, object]:
+def results() -> dict[str, Any]:
     """One of each kind of result that a notebook is likely to hold."""
     choices, scores = datasets.simulated_choices(), datasets.natural_scores().iloc[:, :3]
     asked = [*choices["sentence_1"], *choices["sentence_2"]]
@@ -94,7 +95,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_result_has_a_short_line(results: dict[str, object], kind: str) -> None:
+def test_every_result_has_a_short_line(results: dict[str, Any], kind: str) -> None:
     line = repr(results[kind])
     assert len(line) <= MOST
     assert "\n" not in line
@@ -102,15 +103,15 @@ def test_every_result_has_a_short_line(results: dict[str, object], kind: str) ->
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "posterior"])
-def test_every_result_shows_itself_in_a_notebook(results: dict[str, object], kind: str) -> None:
-    shown = results[kind]._repr_html_()  # type: ignore[attr-defined]
+def test_every_result_shows_itself_in_a_notebook(results: dict[str, Any], kind: str) -> None:
+    shown = results[kind]._repr_html_()
     assert "<p>" in shown or "<details>" in shown
     assert shown.count("<details>") == shown.count("</details>")
     assert "object at 0x" not in shown
 
 
-def test_a_recovery_is_drawn_and_a_conductor_gives_the_weights(results: dict[str, object]) -> None:
-    assert results["recovery"]._repr_html_().count("<svg") == 1  # type: ignore[attr-defined]
-    shown = results["conductor"]._repr_html_()  # type: ignore[attr-defined]
+def test_a_recovery_is_drawn_and_a_conductor_gives_the_weights(results: dict[str, Any]) -> None:
+    assert results["recovery"]._repr_html_().count("<svg") == 1
+    shown = results["conductor"]._repr_html_()
     assert "blocks issued: 1, answers: 0" in shown
     assert shown.count("<td>0.333</td>") == 3
