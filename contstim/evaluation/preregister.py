@@ -12,11 +12,10 @@ from math import comb
 import pandas as pd
 
 from contstim.evaluation.choices import compares_models
-from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.planning import plan_design
 from contstim.evaluation.sample import Sample
-from contstim.evaluation.wording import counted, planned_analyses, planned_tests
+from contstim.evaluation.wording import counted, measure_words, planned_analyses, planned_tests
 from contstim.tables import require_columns
 
 
@@ -169,14 +168,7 @@ def _people(options: EvaluationOptions, sample: Sample, design: PlannedDesign | 
 
 
 def _analysis(options: EvaluationOptions) -> list[str]:
-    used = [MEASURES[name] for name in options.measures]
-    measures = " ".join(m.words + m.upper_bounds[options.upper] for m in used)
-    measures += (
-        " Ceilings are computed for each analysis on exactly the trials analysed that at least "
-        f"{counted(options.min_others, 'other participant')} saw. Values are means over "
-        "participants."
-    )
-    return [measures, planned_analyses(options), planned_tests(options)]
+    return [measure_words(options), planned_analyses(options), planned_tests(options)]
 
 
 def _power(options: EvaluationOptions, sample: Sample, design: PlannedDesign | None) -> str:

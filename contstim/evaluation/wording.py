@@ -80,14 +80,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
             f" On catch trials {100 * mean:.1f} % of choices were right on average, "
             f"{100 * worst:.1f} % for the participant with fewest."
         )
-    used = [MEASURES[name] for name in options.measures]
-    measures = " ".join(m.words + m.upper_bounds[options.upper] for m in used)
-    measures += (
-        " Ceilings are computed for each analysis on exactly the trials analysed that at least "
-        f"{counted(options.min_others, 'other participant')} saw. Values are means over "
-        "participants."
-    )
-    paragraphs = [people, measures, _analyses(evaluation)]
+    paragraphs = [people, measure_words(options), _analyses(evaluation)]
     if len(evaluation.models):
         paragraphs.append(_tests(evaluation))
     if options.adaptive is not None:
@@ -139,6 +132,17 @@ def stopping_sentences(evaluation: Evaluation) -> list[str]:
         "This study could stop early, for which p-values, q-values and verdicts of comparisons.csv "
         f"do not allow; stopping.csv has what does: {'; '.join(parts)}{more}."
     ]
+
+
+def measure_words(options: EvaluationOptions) -> str:
+    """Say what the measures and their ceilings are, for the methods section and for plans."""
+    used = [MEASURES[name] for name in options.measures]
+    measures = " ".join(m.words + m.upper_bounds[options.upper] for m in used)
+    return (
+        f"{measures} Ceilings are computed for each analysis on exactly the trials analysed that "
+        f"at least {counted(options.min_others, 'other participant')} saw. Values are means over "
+        "participants."
+    )
 
 
 def stopping_table(standing: Standing) -> pd.DataFrame:
