@@ -115,7 +115,6 @@ COMMANDS = {
     "run": ("small.toml", "--stage score --out new"),
     "evaluate": ("choices.csv", "--scores study_scores.csv --bootstrap 5 --out new"),
     "report": ("results", "--figure new.svg"),
-    "rescore": ("nbest.jsonl", "--model ngram:2.arpa?unknown=unk --bootstrap 5 --out new"),
 }
 #: Commands that work until they are stopped or for minutes, and what they print when they do.
 LONG = {

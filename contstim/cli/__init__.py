@@ -38,7 +38,6 @@ COMMANDS = {
     "run": "run a study plan, from models to trials",
     "evaluate": "find out from people's choices which model was right",
     "report": "draw an evaluation's figure for a paper",
-    "rescore": "choose among a recogniser's or translator's hypotheses with models",
 }
 
 

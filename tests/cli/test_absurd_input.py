@@ -196,7 +196,6 @@ FOLDERS = (
     ["models", "distill", "hf:x", "--text", "s.txt"],
     ["models", "adapt", "hf:x", "--text", "s.txt"],
     ["evaluate", "choices.csv"],
-    ["rescore", "n.jsonl", *ONE],
     ["run", "study.toml"],
     ["demo"],
     ["experiment", "export", "study"],
