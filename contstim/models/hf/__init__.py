@@ -20,10 +20,11 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
     """
     # torch and transformers take seconds to import and are needed only here.
     from contstim.models.hf.asked import ASKED_OPTIONS, AskedModel
+    from contstim.models.hf.bytes import ByteModel
     from contstim.models.hf.causal import CausalModel
     from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, MASKED_OPTIONS, open_checkpoint
     from contstim.models.hf.masked import MaskedModel
-    from contstim.models.hf.metrics import DUEL, YES_NO
+    from contstim.models.hf.metrics import BYTES, DUEL, YES_NO
     from contstim.models.hf.unmasking import UnmaskingModel
 
     spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS, *ASKED_OPTIONS})
@@ -31,7 +32,8 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
     if checkpoint.kind == "masked":
         spec.check_options(MASKED_OPTIONS)
         return (UnmaskingModel if spec.get("metric", "") == DUEL else MaskedModel)(spec, checkpoint)
-    if spec.get("metric", "") == YES_NO:
+    metric = spec.get("metric", "")
+    if metric == YES_NO:
         return AskedModel(spec, checkpoint)
     spec.check_options(CAUSAL_OPTIONS)
-    return CausalModel(spec, checkpoint)
+    return (ByteModel if metric == BYTES else CausalModel)(spec, checkpoint)

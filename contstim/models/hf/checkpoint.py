@@ -24,7 +24,7 @@ from contstim.errors import ModelFileError, SpecError
 from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
-from contstim.models.hf.metrics import DUEL, METRICS
+from contstim.models.hf.metrics import BYTES, CHAIN, DUEL, METRICS
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.opening import open_network, source_of
 
@@ -59,6 +59,17 @@ def _whole(default: str, least: int) -> Any:
         return int(text)
 
     return _option(default, read)
+
+
+def _share(spec: ModelSpec, key: str, usual: str) -> float:
+    text = spec.get(key, usual)
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a number from 0 to below 1")
+    return share
 
 
 class _SpecOptions:
@@ -155,6 +166,10 @@ class CausalOptions(_SpecOptions):
 
     Attributes
     ----------
+    metric
+        ``chain`` (the chain rule over tokens) or ``bytes`` (`contstim.models.hf.bytes`).
+    least_share
+        With ``bytes``: tokenisations of less than this share of the probability are left out.
     prefix
         What stands before the first word: ``auto`` (what the tokenizer puts there by itself,
         else its BOS token, else nothing), ``bos``, ``eos``, ``none``, or a token.
@@ -170,11 +185,23 @@ class CausalOptions(_SpecOptions):
         carries the white-space correction.
     """
 
+    metric: str = _one_of(CHAIN, CHAIN, BYTES)
+    least_share: float = _option("0.0001", _share)
     prefix: str = _option("auto")
     prompt: str = _option("none")
     template: str = _option("none")
     end: str = _one_of("none", "none", "scored")
     words: str = _one_of("tokens", "tokens", "corrected")
+
+    @classmethod
+    def read(cls, spec: ModelSpec) -> Self:
+        """Read the options of `spec`. Raises `SpecError` for a bad value."""
+        options = super().read(spec)
+        if options.metric != BYTES and (share := spec.get("least_share", "")):
+            raise SpecError(
+                f"least_share={share!r} in {str(spec)!r} goes with metric={BYTES}; leave it out"
+            )
+        return options
 
 
 #: What specs may have, and the defaults: of all models, of masked and of causal ones.

@@ -33,20 +33,26 @@ from contstim.text import Sentence, WordList, is_closing, split_word
 
 _to_unicode: Callable[[], dict[int, str]] = bytes_to_unicode
 # Which byte a character of a byte-level vocabulary stands for.
-_BYTE_OF = {character: byte for byte, character in _to_unicode().items()}
+_CHARACTER_OF = _to_unicode()
+_BYTE_OF = {character: byte for byte, character in _CHARACTER_OF.items()}
 
 
-def _text_of(token: str, mark: str) -> str:
-    """Return the text that a token of a vocabulary marked by ``Ġ`` or ``▁`` stands for.
+def bytes_of(token: str, mark: str) -> bytes:
+    """Return the bytes that a token of a vocabulary marked by ``Ġ`` or ``▁`` stands for.
 
     Tokens that were added later are written as they are.
     """
     if mark == "▁":
         byte = re.fullmatch(r"<0x([0-9A-F]{2})>", token)
-        return chr(int(byte[1], 16)) if byte else token.replace("▁", " ")
+        return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
     if not all(character in _BYTE_OF for character in token):
-        return token
-    return bytes(_BYTE_OF[character] for character in token).decode("utf-8", "replace")
+        return token.encode()
+    return bytes(_BYTE_OF[character] for character in token)
+
+
+def byte_text(text: bytes) -> str:
+    """Return bytes as byte-level vocabularies write them, a character each."""
+    return "".join(_CHARACTER_OF[byte] for byte in text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +98,7 @@ class TokenForms:
                 if mark == "##"
                 else token.endswith("</w>")
                 if mark == "</w>"
-                else _text_of(token, mark)[:1].isspace()
+                else bytes_of(token, mark).decode("utf-8", "replace")[:1].isspace()
             )
         has_token = np.zeros(len(special), dtype=np.bool_)
         has_token[list(ids.values())] = True

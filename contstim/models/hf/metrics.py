@@ -332,6 +332,9 @@ def plan_for(layout: tuple[int, ...], options: MaskedOptions) -> Plan:
     return METRICS[options.metric](layout, word_of, options)
 
 
+#: Metrics of causal models: the chain rule over tokens, and what sums over all ways to cut a
+#: sentence into tokens.
+CHAIN, BYTES = "chain", "bytes"
 #: The metric of a model that is asked about a sentence.
 YES_NO = "yesno"
 #: What its score is.

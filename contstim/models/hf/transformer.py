@@ -239,7 +239,7 @@ class TransformerModel(SentenceModel):
 
         return score
 
-    def own_unigram(self) -> SentenceModel:
+    def own_unigram(self) -> SentenceModel | None:
         """Return the unigram probabilities of this model's own tokens."""
         return TokenUnigram(self)
 
