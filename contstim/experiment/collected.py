@@ -179,7 +179,6 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
     rows["events"] = [
         {**row, "participant": names[row["session"]], "received_at": _iso(row["received_at"])}
         for row in map(dict, events)
-        if row["kind"] != "responses"  # of an earlier format
     ]
     rows["responses"] = [
         {

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError, NoDataError, OutputError
-from contstim.experiment.presentations import read_detail
 from contstim.experiment.study import Study
 from contstim.files import digest, replacing
 
@@ -25,8 +23,8 @@ _FORMAT = "4"
 #: Responses of a session to one question that are kept.
 MOST_RESPONSES = 5
 
-# Answers, responses (to the study's questions), events and blocks are the raw log: rows are added,
-# never changed or removed, and the file itself refuses both. Recruiters' ids and parameters are
+# Answers, responses (JSON, to the study's questions), events and blocks are the raw log: rows are
+# added, never changed or removed, and the file itself refuses both. Recruiters' ids and parameters are
 # personal data, in a table of their own; `claimed` is an id that another session had already.
 # `browsers` counts those in which a session was opened; tokens of the first are its `own`. The
 # trials of a block, in an adaptive study, are a list of [pair, sentence 1, sentence 2, propensity,
@@ -110,6 +108,17 @@ CREATE TABLE events (
     received_at REAL NOT NULL,
     UNIQUE (session, event)
 ) STRICT;
+CREATE TABLE responses (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    session TEXT NOT NULL REFERENCES sessions,
+    event TEXT NOT NULL,
+    question TEXT NOT NULL,
+    response TEXT NOT NULL,
+    rt_ms REAL,
+    at TEXT NOT NULL,
+    received_at REAL NOT NULL,
+    UNIQUE (session, event, question)
+) STRICT;
 CREATE TABLE forgotten (
     session_sha256 TEXT PRIMARY KEY, code TEXT NOT NULL, assignment INTEGER NOT NULL,
     outcome TEXT, n_answers INTEGER NOT NULL, at REAL NOT NULL, why TEXT NOT NULL
@@ -129,38 +138,6 @@ CREATE TABLE blocks (
 ) STRICT;
 CREATE INDEX own_blocks ON blocks (session);
 """
-
-# Also what format 3 lacked. A response is JSON.
-_RESPONSES = """
-CREATE TABLE responses (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    session TEXT NOT NULL REFERENCES sessions,
-    event TEXT NOT NULL,
-    question TEXT NOT NULL,
-    response TEXT NOT NULL,
-    rt_ms REAL,
-    at TEXT NOT NULL,
-    received_at REAL NOT NULL,
-    UNIQUE (session, event, question)
-) STRICT;
-"""
-
-# Format 3 named assignments otherwise, and held responses as they came, in events that stay there.
-_FROM_3 = (
-    _RESPONSES
-    + """
-ALTER TABLE seats RENAME TO assignments;
-ALTER TABLE assignments RENAME COLUMN seat TO assignment;
-ALTER TABLE sessions RENAME COLUMN seat TO assignment;
-ALTER TABLE sessions ADD COLUMN browsers INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE sessions ADD COLUMN finished_by TEXT;
-ALTER TABLE allocations RENAME COLUMN seat TO assignment;
-ALTER TABLE forgotten RENAME COLUMN seat TO assignment;
-ALTER TABLE participants ADD COLUMN claimed TEXT;
-ALTER TABLE tokens ADD COLUMN own INTEGER NOT NULL DEFAULT 1;
-UPDATE about SET value = '4' WHERE key = 'format';
-"""
-)
 
 _GUARDED = [
     (table, what)
@@ -226,7 +203,8 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
                 undo.callback(_remove_empty, path)
             connection = connect(path)
             undo.callback(connection.close)
-            _bring_up_to_date(connection, study)
+            if study is not None:
+                _bring_up_to_date(connection, study)
             undo.pop_all()
     except sqlite3.DatabaseError as error:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
@@ -356,15 +334,13 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
             )
         query = "SELECT key, value FROM about"
         about = dict(connection.execute(query)) if "about" in tables else {}
-        if about.get("format", "") > _FORMAT:
-            raise InputError(f"{path} was written by a later version of contstim; install it")
-        if about.get("format") in ("1", "2"):
-            raise InputError(
-                f"{path} was written by an early version of contstim, which this one does not "
-                "read; export the data with that version"
-            )
-        if (tables or study is None) and about.get("format") not in ("3", _FORMAT):
+        if (tables or study is None) and "format" not in about:
             raise InputError(f"{path} does not hold the data of a study; choose another file")
+        if tables and about["format"] != _FORMAT:
+            raise InputError(
+                f"{path} was written by another version of contstim, in a format that this one "
+                "does not read; go on, and export the data, with that version"
+            )
         if tables and study is not None and not _agree(connection, about, study):
             raise InputError(
                 f"the trials or [trial] of {study.folder} are not those for which {path} was "
@@ -375,26 +351,23 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
 
 def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Study) -> bool:
     """Return whether the study has every assignment of the data as it was."""
-    if about.get("levels", "3") != study.presentation.scale:
+    if about["levels"] != study.presentation.scale:
         return False
-    name = "seat" if about["format"] == "3" else "assignment"
-    stored = connection.execute(f"SELECT {name}, digest FROM {name}s")  # noqa: S608 - ours
+    stored = connection.execute("SELECT assignment, digest FROM assignments")
     digests = _digests(study)
     return all(digests.get(assignment) == content for assignment, content in stored)
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> None:
+def _bring_up_to_date(connection: sqlite3.Connection, study: Study) -> None:
     """Make tables that are not there, and add the assignments that were added to the study.
 
     Where this fails, closing the connection undoes it.
     """
-    about = "SELECT value FROM about WHERE key = 'format'"
-    if study is None and connection.execute(about).fetchone()[0] == _FORMAT:
-        return
     connection.execute("BEGIN IMMEDIATE")
     n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if not n_tables and study is not None:
-        _execute(connection, _TABLES + _RESPONSES)
+    if not n_tables:
+        for statement in _TABLES.split(";\n"):
+            connection.execute(statement)
         rows = {
             "format": _FORMAT,
             "salt": secrets.token_hex(32),
@@ -402,35 +375,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
             "levels": study.presentation.scale,
         }
         connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-    if connection.execute(about).fetchone()[0] == "3":
-        _execute(connection, _FROM_3)
-        _copy_responses(connection)
     _guard(connection)
-    if study is not None:
-        connection.executemany(
-            "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
-            [(a, study.design.groups[a], content) for a, content in _digests(study).items()],
-        )
+    connection.executemany(
+        "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
+        [(a, study.design.groups[a], content) for a, content in _digests(study).items()],
+    )
     connection.execute("COMMIT")
-
-
-def _copy_responses(connection: sqlite3.Connection) -> None:
-    """Fill the table of responses from the events in which format 3 held them."""
-    copied: Counter[tuple[str, str]] = Counter()
-    query = "SELECT * FROM events WHERE kind = 'responses' ORDER BY sequence"
-    for row in connection.execute(query):
-        event = read_detail(row["detail"])
-        answers = event.get("responses")
-        for question, response in answers.items() if isinstance(answers, dict) else ():
-            copied[row["session"], question] += 1
-            # No bounds held then.
-            if copied[row["session"], question] <= MOST_RESPONSES and len(question) <= 64:
-                given = {name: row[name] for name in ("session", "event", "at", "received_at")}
-                given |= {"question": question, "rt_ms": event.get("rt_ms")}
-                text = json.dumps(response, ensure_ascii=False)
-                insert(connection, "responses", {**given, "response": text})
-
-
-def _execute(connection: sqlite3.Connection, statements: str) -> None:
-    for statement in statements.split(";\n"):
-        connection.execute(statement)

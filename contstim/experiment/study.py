@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 CONSENT_PLACEHOLDER = "[["
 
 _LONGEST_TEXT = 10_000
-#: Keys that earlier versions read; files of older studies have them.
-_RETIRED = re.compile(r"choice_[1-6]")
 _BRACES = re.compile(r"\{(\w*)\}")
 
 
@@ -65,8 +63,6 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
     for key in presentation.texts.values():
         require_known("text of the presentation", key, texts)
     for key, text in read_toml(path).items() if path.exists() else ():
-        if _RETIRED.fullmatch(key):
-            continue
         require_known(f"text in {path}", key, texts)
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")

@@ -603,7 +603,7 @@ def _three(told: Path) -> list[str]:
 
 def test_the_limit_of_open_files_is_raised(study: Study, page: Path) -> None:
     with served(study, page, 200, 300) as (_, told):
-        assert told.read_text("utf-8").splitlines()[0].endswith("/ 300 300")
+        assert _three(told)[0].endswith("/ 300 300")
 
 
 def test_at_the_limit_of_open_files_new_connections_are_refused_and_others_go_on(

@@ -219,8 +219,7 @@ export class Session {
     const late = new Promise((resolve) => {
       setTimeout(() => resolve(kept.bundle), RESUME_PATIENCE_MS);
     });
-    const found = await Promise.race([persist(() => this.#transport.resume(kept)), late]);
-    return brought(found, this.#info);
+    return Promise.race([persist(() => this.#transport.resume(kept)), late]);
   }
 
   /**
@@ -559,20 +558,6 @@ export class Session {
     this.#screens.notice("");
     this.#screens.end(error.body);
   }
-}
-
-/**
- * A bundle that an earlier version of the page kept, as this version reads it.
- * @param {any} bundle
- * @param {import("./types").Info} info
- * @returns {Bundle}
- */
-function brought(bundle, { settings }) {
-  const trial = (/** @type {any} */ one) => {
-    return one.shown ? one : { ...one, shown: { left: one.left, right: one.right } };
-  };
-  const [trials, practice] = [bundle.trials.map(trial), bundle.practice.map(trial)];
-  return { ...bundle, trials, practice, settings: { ...settings, ...bundle.settings } };
 }
 
 /**
