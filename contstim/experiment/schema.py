@@ -24,8 +24,8 @@ _FORMAT = "4"
 MOST_RESPONSES = 5
 
 # Answers, responses (JSON, to the study's questions), events and blocks are the raw log: rows are
-# added, never changed or removed, and the file itself refuses both. Recruiters' ids and parameters are
-# personal data, in a table of their own; `claimed` is an id that another session had already.
+# added, never changed or removed, and the file itself refuses both. Recruiters' ids and parameters
+# are personal data, in a table of their own; `claimed` is an id that another session had already.
 # `browsers` counts those in which a session was opened; tokens of the first are its `own`. The
 # trials of a block, in an adaptive study, are a list of [pair, sentence 1, sentence 2, propensity,
 # turned]; a block without trials says that there are no more for that session. Allocations of the

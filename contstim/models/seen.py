@@ -49,9 +49,9 @@ class SentenceFilter:
     n_sentences: int
 
     @classmethod
-    def of(cls, sentences: Iterable[str]) -> SentenceFilter:
-        """Make the filter of `sentences`."""
-        digests = np.unique(_digests(sentences))
+    def of(cls, letters: Iterable[str]) -> SentenceFilter:
+        """Make the filter of sentences, of each its :func:`~contstim.text.letters_of`."""
+        digests = np.unique(_digests(letters))
         n_bits = 8 * -(-max(1, len(digests)) * _BITS // 8)
         places = np.zeros(n_bits, dtype=np.bool_)
         places[_places(digests, n_bits)] = True
@@ -62,7 +62,7 @@ class SentenceFilter:
 
         True for all that are, and for 0.8 % of those that are not.
         """
-        places = _places(_digests(sentences), 8 * len(self.bits))
+        places = _places(_digests(map(letters_of, sentences)), 8 * len(self.bits))
         inside: BoolArray = np.unpackbits(self.bits)[places].min(axis=1).astype(np.bool_)
         return inside
 
@@ -94,9 +94,9 @@ class SentenceFilter:
         return cls(bits, int(head[1])) if len(bits) == n_bytes else None
 
 
-def _digests(sentences: Iterable[str]) -> NDArray[np.uint64]:
-    hashes = [blake2b(letters_of(s).encode(), digest_size=8).digest() for s in sentences]
-    return np.frombuffer(b"".join(hashes), dtype="<u8")
+def _digests(letters: Iterable[str]) -> NDArray[np.uint64]:
+    hashes = b"".join([blake2b(text.encode(), digest_size=8).digest() for text in letters])
+    return np.frombuffer(hashes, dtype="<u8")
 
 
 def _places(digests: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:

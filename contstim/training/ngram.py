@@ -121,7 +121,7 @@ def read_corpus(
         )
     ids = text.renumbered(place, place.get(UNKNOWN, 0))
     bounded = _bounded(ids, text.lengths, place[START], place[END])
-    return Corpus(words, bounded, len(text.lengths), SentenceFilter.of(text.sentences()))
+    return Corpus(words, bounded, len(text.lengths), SentenceFilter.of(text.letters()))
 
 
 def _refuse_reserved(paths: Sequence[Path], punctuation: str) -> None:

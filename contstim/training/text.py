@@ -15,7 +15,7 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray, TokenArray, length_batches
 from contstim.errors import InputError
 from contstim.tables import numbered_lines
-from contstim.text import PUNCTUATION_POLICIES, tokens_of_word
+from contstim.text import PUNCTUATION_POLICIES, letters_of, tokens_of_word
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
@@ -85,10 +85,14 @@ class TrainingText:
         """How often each word occurs, shape (V,)."""
         return np.bincount(self.ids, minlength=len(self.words))
 
-    def sentences(self) -> Iterator[str]:
-        """Yield each sentence, its tokens put together."""
-        for ids in np.split(self.ids, np.cumsum(self.lengths)[:-1]):
-            yield "".join([self.words[i] for i in ids.tolist()])
+    def letters(self) -> Iterator[str]:
+        """Yield of each sentence its :func:`~contstim.text.letters_of`."""
+        # Case is folded letter by letter, so each word's letters are found once.
+        letters = [letters_of(word) for word in self.words]
+        end = 0
+        for length in self.lengths.tolist():
+            begin, end = end, end + length
+            yield "".join([letters[i] for i in self.ids[begin:end].tolist()])
 
     def renumbered(self, table: Mapping[str, int], other: int) -> TokenArray:
         """Return the tokens by the ids of `table`, and `other` where it has none; shape (N,)."""

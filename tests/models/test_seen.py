@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_all_that_is_in_a_filter_is_found_and_little_else() -> None:
     others = [f"other {i}" for i in range(20_000)]
-    seen = SentenceFilter.of(f"sentence {i}" for i in range(5000))
+    seen = SentenceFilter.of(f"sentence{i}" for i in range(5000))
     assert seen.n_sentences == 5000
     assert seen.holds(f"Sentence, {i} !" for i in range(5000)).all()
     # (1 - exp(-7 / 10)) ** 7 = 0.8 % of the others, within five standard errors.
