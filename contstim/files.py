@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import platformdirs
 from filelock import SoftFileLease, Timeout
 
 from contstim.errors import InputError, OutputError
@@ -70,6 +71,16 @@ def file_digest(path: Path) -> str:
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_folder() -> Path:
+    """Return the folder for what can be had again: ``$CONTSTIM_CACHE``, or the user's cache.
+
+    Converted models and data sets are there.
+    """
+    if place := os.environ.get("CONTSTIM_CACHE"):
+        return Path(place)
+    return platformdirs.user_cache_path("contstim", appauthor=False)
 
 
 @contextmanager

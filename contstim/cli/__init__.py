@@ -24,6 +24,7 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": "see what contstim does, on the bundled models",
     "models": "list, describe, check and train models",
+    "datasets": "list and fetch published human data",
     "score": "score sentences under models",
     "sentences": "sample natural sentences from a text",
     "vocabulary": "make the list of words to write with, in any language",

@@ -20,8 +20,6 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
-
 from contstim.cli.common import add_exclusions, given_rules, tell, tell_model
 from contstim.cli.parsing import CommandParser, given, number, whole_number
 from contstim.errors import InputError
@@ -42,16 +40,15 @@ from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import (
+    joined_scores,
     model_scores,
-    model_specs,
     rising,
     score_kinds,
-    score_table,
     unscored_catch,
 )
 from contstim.models.registry import load_models
 from contstim.people import unit_sentence
-from contstim.tables import KIND, SPEC, read_list, read_table
+from contstim.tables import read_list, read_table
 
 
 def configure(parser: CommandParser) -> None:
@@ -136,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         if scores is not None:
             choices = choices[~unscored_catch(choices, scores)]
         scored = model_scores(models, choices, args.cache)
-        scores = scored if scores is None else _joined(scores, scored)
+        scores = scored if scores is None else joined_scores(scores, scored)
     for note in human.notes:
         tell(note)
     planned = {} if args.plan is None else read_plan(args.plan)
@@ -219,22 +216,6 @@ def _as_number(code: str | None) -> float | str | None:
         return None if code is None else number()(code)
     except argparse.ArgumentTypeError:
         return code
-
-
-def _joined(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a file and those of models as one long table."""
-    sentences = pd.unique(scored["sentence"]).tolist()
-    wide = score_table(given, sentences)
-    both = [name for name in wide if name in set(scored["model"])]
-    if both:
-        raise InputError(f"--scores and --model both give {both[0]!r}; leave one of them out")
-    long = wide.rename_axis(index="sentence").reset_index()
-    tidy = long.melt("sentence", var_name="model", value_name="log_prob")
-    kinds = score_kinds(given, [str(name) for name in wide])
-    for place, column in enumerate(KIND):
-        tidy[column] = [kinds[str(model)][place] for model in tidy["model"]]
-    tidy[SPEC] = tidy["model"].map(model_specs(given))
-    return pd.concat([tidy, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
 
 
 def _columns(args: argparse.Namespace) -> dict[str, str]:

@@ -29,7 +29,7 @@ MODEL_COLUMNS = (
     *("ceiling_lower", "ceiling_upper", "n_participants", "n_trials", "p_ceiling", "q_ceiling"),
     *("effect_ceiling", "p_chance", "stderr", "df"),
     *("ceiling_lower_ci_low", "ceiling_lower_ci_high"),
-    *("ceiling_upper_ci_low", "ceiling_upper_ci_high"),
+    *("ceiling_upper_ci_low", "ceiling_upper_ci_high", "gap_ci_low", "gap_ci_high"),
     *("n_choices", "n_choices_ceiling", "n_tied_predictions", "n_tied_ratings"),
     *("unit", "n_units", "p_smallest", "test", "note"),
 )

@@ -165,6 +165,38 @@ def model_scores(
     return pd.concat(tables, ignore_index=True)
 
 
+def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of a table and those of models as one long table.
+
+    Parameters
+    ----------
+    given
+        A long or wide table; of its sentences those that models scored are taken.
+    scored
+        Of `model_scores`.
+
+    Raises
+    ------
+    InputError
+        If both have a model of one name.
+    """
+    sentences = pd.unique(scored["sentence"]).tolist()
+    wide = score_table(given, sentences)
+    both = [name for name in wide if name in set(scored["model"])]
+    if both:
+        raise InputError(
+            f"there are two models {both[0]!r}, one of a table and one scored now; leave one out, "
+            "or name it, --model NAME=SPEC"
+        )
+    long = wide.rename_axis(index="sentence").reset_index()
+    tidy = long.melt("sentence", var_name="model", value_name="log_prob")
+    kinds = score_kinds(given, [str(name) for name in wide])
+    for place, column in enumerate(KIND):
+        tidy[column] = [kinds[str(model)][place] for model in tidy["model"]]
+    tidy[SPEC] = tidy["model"].map(model_specs(given))
+    return pd.concat([tidy, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
+
+
 def model_specs(scores: ScoreSource | None) -> dict[str, str]:
     """Return the specs of models that are called otherwise, as far as they are known."""
     if isinstance(scores, pd.DataFrame):

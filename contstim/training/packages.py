@@ -13,29 +13,20 @@ from __future__ import annotations
 import glob
 import importlib.metadata
 import importlib.util
-import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import platformdirs
 from numpy.typing import NDArray
 
 from contstim.arrays import AnyArray, IntArray
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
-from contstim.files import digest_parts, file_digest, lock, remove, replacing
+from contstim.files import cache_folder, digest_parts, file_digest, lock, remove, replacing
 from contstim.models.ngram import Level, NgramTable, find
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.words import START, UNKNOWN
-
-
-def cache_folder() -> Path:
-    """Return the folder for converted models: ``$CONTSTIM_CACHE``, or the user's cache."""
-    if own := os.environ.get("CONTSTIM_CACHE"):
-        return Path(own)
-    return platformdirs.user_cache_path("contstim", appauthor=False)
 
 
 def package_file(model: str, package: str, ending: str, install: str) -> Path:

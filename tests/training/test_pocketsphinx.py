@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
+from contstim.files import cache_folder
 from contstim.models.registry import load_model
 from contstim.training import packages
-from contstim.training.packages import cache_folder, converted_trigram, read_sphinx_trie
+from contstim.training.packages import converted_trigram, read_sphinx_trie
 
 WORDS = ["</s>", "<s>", "cat", "dog", "the"]
 # By predicted word: (p, back-off, {word before: (p, back-off, {word before that: p})})

@@ -18,6 +18,7 @@ from contstim.evaluation.values import AnalysisValues
 CEILING_INTERVALS = (
     *("ceiling_lower_ci_low", "ceiling_lower_ci_high"),
     *("ceiling_upper_ci_low", "ceiling_upper_ci_high"),
+    *("gap_ci_low", "gap_ci_high"),
 )
 
 
@@ -53,6 +54,8 @@ class Contrast:
         difference is as large as it seems; see `SampledMean.factors`.
     ceiling_lower_ci_low, ceiling_lower_ci_high, ceiling_upper_ci_low, ceiling_upper_ci_high
         Intervals of the two noise ceilings.
+    gap_ci_low, gap_ci_high
+        Interval of the value minus the lower noise ceiling.
     """
 
     p: float = np.nan
@@ -75,6 +78,8 @@ class Contrast:
     ceiling_lower_ci_high: float = np.nan
     ceiling_upper_ci_low: float = np.nan
     ceiling_upper_ci_high: float = np.nan
+    gap_ci_low: float = np.nan
+    gap_ci_high: float = np.nan
 
 
 #: A contrast for each of M models, and for each pair of models asked for.

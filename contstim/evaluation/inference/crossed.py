@@ -134,7 +134,7 @@ class CrossedTests:
             missing = _NO_CELLS if lower is None else _TOO_FEW_JUDGES
             return replace(contrast, note=contrast.note or missing)
         gap = matched.minus(_Cells(subset, lower), self.population, measure, from_ceiling=True)
-        ends = np.ravel(self._ceiling_intervals(ceilings)).tolist()
+        ends = [*np.ravel(self._ceiling_intervals(ceilings)).tolist(), *gap.interval()]
         intervals = dict(zip(CEILING_INTERVALS, ends, strict=True))
         effect = _rank_biserial(outcome.matched[:, m] - outcome.lower[:, m])
         side = float(np.sign(gap.value))
