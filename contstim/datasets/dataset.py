@@ -32,6 +32,13 @@ class DataFile:
         Its bytes; None if that is not known.
     addresses
         Where it can be had, in the order in which they are tried.
+
+    Examples
+    --------
+    >>> from contstim.datasets import DATA_SETS
+    >>> file = DATA_SETS["golan2023"].files[0]
+    >>> file.size, file.digest[:15]
+    (1727546, 'sha256:e1606c56')
     """
 
     path: str
@@ -55,6 +62,12 @@ def github_files(
         40 hexadecimal digits.
     files
         From path to digest, as of `DataFile`, and size.
+
+    Examples
+    --------
+    >>> file = github_files("owner/name", "f5304ae", {"data.csv": ("sha256:e16", 12)})[0]
+    >>> file.addresses[0]
+    'https://raw.githubusercontent.com/owner/name/f5304ae/data.csv'
     """
     kinds = {"sha256": "sha256", "git": "sha1_git"}
     made = []
@@ -140,6 +153,12 @@ class FetchedData:
         Which.
     folder
         Where its files are.
+
+    Examples
+    --------
+    >>> from contstim.datasets import fetch
+    >>> fetch("golan2023-stimuli").table("natural_scores").shape  # doctest: +SKIP
+    (231725, 9)
     """
 
     data_set: DataSet
