@@ -17,11 +17,13 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from contstim.cli.common import add_exclusions, given_rules, tell, tell_model
-from contstim.cli.parsing import CommandParser, given, number, whole_number
+from contstim.cli.parsing import CommandParser, given, whole_number
 from contstim.errors import InputError
 from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.choices import HumanData
@@ -29,13 +31,10 @@ from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import (
     FORMATS,
-    ColumnMapping,
     read_choices,
-    read_mapped,
     together,
     with_people,
 )
-from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.report import write_report
@@ -58,13 +57,16 @@ def configure(parser: CommandParser) -> None:
     parser.add(
         "--format",
         "auto (the default): exports of jsPsych, PCIbex, Gorilla and Qualtrics are recognised by "
-        "their columns; any other file is tidy: the columns participant, group, trial, condition, "
-        "sentence_1, sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), "
-        "rt_ms",
+        "their columns; tidy: the columns participant, group, trial, condition, sentence_1, "
+        "sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), rt_ms; of "
+        "any other file the columns are found by their names and cells",
         choices=sorted(FORMATS),
         default="auto",
     )
-    what = "a column of the tidy table, or left or right, and its name in the file"
+    what = (
+        "a column of the tidy table, or left or right, and its name in the file; several with "
+        "commas between: participant=Vp,rating=Urteil"
+    )
     parser.add("--column OURS=THEIRS", what, several=True, default=[])
     parser.add(
         "--buttons N", "how many buttons a trial has in jsPsych's data", whole_number(2, 100)
@@ -79,7 +81,10 @@ def configure(parser: CommandParser) -> None:
         "the column that tells where sentence 1 was, left or right (1 or 2: which sentence was on "
         "the left)",
     )
-    what = "for Qualtrics, the sentences of each question: question, sentence_1, sentence_2"
+    what = (
+        "for Qualtrics, the sentences of each question: question, sentence_1, sentence_2, perhaps "
+        "low, high (the ends of its scale) and timer"
+    )
     parser.add("--trials CSV", what)
     parser.add("--scores CSV", "log-probabilities, as `contstim score` writes them")
     parser.add(
@@ -190,38 +195,29 @@ def _all_choices(args: argparse.Namespace) -> HumanData:
 
 def _choices(path: str, args: argparse.Namespace) -> HumanData:
     """Read the choices of a file, as the options say of it."""
-    columns = _columns(args)
-    described = {"low": args.low, "high": args.high, "columns": columns or None}
-    export_options = {"side": args.side, "trials": args.trials}
+    described = {
+        "low": args.low,
+        "high": args.high,
+        "columns": _columns(args) or None,
+        "side": args.side,
+        "trials": args.trials,
+    }
     if args.format != "auto":
-        if any(value is not None for value in (described | export_options).values()):
+        if any(value is not None for value in described.values()):
             raise InputError(
                 "--column, --low, --high, --side and --trials describe a file of your own, not "
                 f"--format {args.format}"
             )
         options = {} if args.buttons is None else {"n_choices": args.buttons}
         return read_choices(path, args.format, **options)
-    ends = [_as_number(code) for code in (args.low, args.high)]
-    table, program = read_recognised(path)
-    plain = all(isinstance(end, float | None) for end in ends) and not any(export_options.values())
-    if program is None and plain and args.buttons is None:
-        low, high = ends
-        return read_mapped(table, ColumnMapping.of(columns, low=low, high=high))
-    return read_choices(table, **described, **export_options, n_choices=args.buttons)
-
-
-def _as_number(code: str | None) -> float | str | None:
-    """Return a code as a number where it is one."""
-    try:
-        return None if code is None else number()(code)
-    except argparse.ArgumentTypeError:
-        return code
+    return read_choices(path, **described, n_choices=args.buttons)
 
 
 def _columns(args: argparse.Namespace) -> dict[str, str]:
     """Return what --column says, by our names."""
     columns = {}
-    for pair in args.column:
+    # A comma stands between two assignments only: names of columns may hold commas.
+    for pair in chain.from_iterable(re.split(r",(?=\w+=)", pairs) for pairs in args.column):
         ours, equals, theirs = pair.partition("=")
         if not equals or not ours or not theirs:
             raise InputError(

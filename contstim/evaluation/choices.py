@@ -281,7 +281,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(out["participant"].isna(), "a row has no participant ({rows})")
     refuse_rows(
         missing_text(out),
-        "a sentence is missing ({rows}); fill it in or read with missing_sentence='exclude'",
+        "a sentence is missing ({rows}); fill it in or leave the row out",
     )
     for column in ("sentence_1", "sentence_2"):
         out[column] = _single_spaced(out[column])
@@ -324,8 +324,8 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         raise InputError(f"participant {who!r} is in {groups[who]} groups; each belongs to one")
     refuse_rows(
         _repeated(out),
-        "participant {value!r} has one pair twice ({rows}); "
-        "remove one or read with repeated_trial='keep_first'",
+        "participant {value!r} has one pair twice ({rows}); leave one of the rows out, or, if they "
+        "are of two people, call these differently",
         out["participant"],
     )
     return out
@@ -507,6 +507,11 @@ def _repeated(table: pd.DataFrame) -> pd.Series:
     return keys.assign(participant=table["participant"].astype("str")).duplicated()
 
 
+def on_known_scale(ratings: pd.Series) -> bool:
+    """Return whether one of `SCALES`, on -2.5 ... 2.5, holds all ratings."""
+    return any(ratings.round(_DECIMALS).isin(values).all() for values in _VALUES.values())
+
+
 def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
     ratings = pd.to_numeric(table["rating"], errors="coerce").astype(float).round(_DECIMALS)
     refuse_rows(
@@ -522,7 +527,7 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
         message = f"rating {{value:g}} is not on the {scale} scale ({{rows}})"
         refuse_rows(~ratings.isin(_VALUES[scale]), message, ratings)
         return ratings
-    if any(ratings.isin(values).all() for values in _VALUES.values()):
+    if on_known_scale(ratings):
         return ratings
     refuse_rows(
         ~ratings.isin(frozenset().union(*_VALUES.values())),

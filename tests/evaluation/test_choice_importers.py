@@ -152,7 +152,7 @@ def test_jspsych(tmp_path, kind):
 
 def test_jspsych_errors(tmp_path):
     frame = pd.DataFrame(jspsych_trials())
-    with pytest.raises(InputError, match="no column of the file tells the participants"):
+    with pytest.raises(InputError, match="not show which of its columns hold participant; name"):
         read_choices(frame.drop(columns="participant"), "jspsych")
     bad = frame.copy()
     bad.loc[2, "response"] = 6

@@ -53,8 +53,7 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"sentence_1": ["B b.", None, " "]},
-            "a sentence is missing (rows 2 and 3); fill it in or read with "
-            "missing_sentence='exclude'",
+            "a sentence is missing (rows 2 and 3); fill it in or leave the row out",
         ),
         (
             {"sentence_2": ["A a.", "C  c.", "A a."]},
@@ -62,8 +61,8 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"participant": ["p1", "p1", "p1"]},
-            "participant 'p1' has one pair twice (row 3); remove one or read with "
-            "repeated_trial='keep_first'",
+            "participant 'p1' has one pair twice (row 3); leave one of the rows out, or, if they "
+            "are of two people, call these differently",
         ),
         (
             {"group": ["g1", "g2", "g1"]},

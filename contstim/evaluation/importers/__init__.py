@@ -6,6 +6,7 @@ and the last steps that all of them share.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,9 @@ from contstim.evaluation.choices import (
     rescale,
     stack_exclusions,
 )
-from contstim.evaluation.importers.exports import read_export, read_recognised, theirs_for
+from contstim.evaluation.importers.answers import are_codes, by_use, ends_used
+from contstim.evaluation.importers.columns import theirs_for
+from contstim.evaluation.importers.exports import read_export, read_recognised
 from contstim.evaluation.items import guessed_items
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
@@ -140,12 +143,51 @@ def map_columns(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Ra
     return RawChoices(data, mapping.cleaning, scale)
 
 
-def _read_any(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
-    """Read the export of a known program, or else the choices table itself."""
-    table, kind = read_recognised(source)
-    if kind is not None or any(value is not None for value in options.values()):
-        return read_export(table, **options)
-    return map_columns(table, TIDY)
+def _read_any(
+    source: str | Path | pd.DataFrame,
+    *,
+    low: str | float | None = None,
+    high: str | float | None = None,
+    columns: dict[str, str] | None = None,
+    **options: Any,
+) -> RawChoices:
+    """Read the choices table itself, or else the export of a program or somebody's own table."""
+    table, program = read_recognised(source)
+    columns, ends = columns or {}, (_as_number(low), _as_number(high))
+    theirs = {ours: columns.get(ours, ours) for ours in REQUIRED}
+    if (
+        program is not None
+        or any(value is not None for value in options.values())
+        or any(isinstance(end, str) for end in ends)
+        or not {*theirs.values()} <= {*map(str, table.columns)}
+        or not pd.api.types.is_numeric_dtype(table[theirs["rating"]])
+    ):
+        return read_export(table, low=low, high=high, columns=columns, **options)
+    notes = []
+    if ends == (None, None) and are_codes(table[theirs["rating"]]):
+        used = ends_used(
+            table[theirs["rating"]],
+            table[theirs["participant"]],
+            table[[theirs["sentence_1"], theirs["sentence_2"]]],
+            table.drop(columns=[*theirs.values()]),
+        )
+        if used is not None:
+            ends = used
+            low_end, high_end = used
+            notes = [
+                f"The ratings are numbers from {low_end:g} to {high_end:g}; {low_end:g} is sure of "
+                f"sentence 1.{by_use(used)}"
+            ]
+    mapping = ColumnMapping.of(columns, low=ends[0], high=ends[1])
+    return replace(map_columns(table, mapping), notes=notes)
+
+
+def _as_number(code: str | float | None) -> float | str | None:
+    """Return a code as a number where it is a finite one."""
+    try:
+        return float(code) if code is not None and math.isfinite(float(code)) else code
+    except ValueError:
+        return code
 
 
 #: Importers by the name of the format: from a path, or a table already read, to `RawChoices`.

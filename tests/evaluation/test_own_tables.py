@@ -1,0 +1,292 @@
+"""Tables of one's own, and what their columns and numbers are taken for.
+
+Of `contstim.evaluation.importers.answers`, `contstim.evaluation.importers.columns` and
+`contstim.evaluation.importers.qualtrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.evaluation import HumanData, read_choices
+
+_PAIRS = [
+    (f"The {animal} {verb} in the old barn.", f"In the {animal} barn {verb} the old.")
+    for animal in ("dog", "cat", "mouse", "horse")
+    for verb in ("slept", "hid", "ate")
+]
+
+
+def study() -> pd.DataFrame:
+    """Return what 12 people answered: a code 1 to 6, 1 for sentence 1, and whether it was left."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"p{who:02d}", *pair, int(rng.integers(1, 7)), bool(rng.random() < 0.5))
+        for who in range(12)
+        for pair in _PAIRS
+    ]
+    return pd.DataFrame(rows, columns=["who", "one", "two", "code", "left"])
+
+
+def ratings(human: HumanData) -> list[float]:
+    """Return how surely each person chose the second sentence of each pair, in their order."""
+    choices = human.choices.copy()
+    first = choices["sentence_1"].isin([one for one, _ in _PAIRS])
+    choices["rating"] = choices["rating"].where(first, -choices["rating"])
+    choices["one"] = choices["sentence_1"].where(first, choices["sentence_2"])
+    return choices.sort_values(["participant", "one"])["rating"].tolist()
+
+
+def truth() -> list[float]:
+    return (study().sort_values(["who", "one"])["code"] - 3.5).tolist()
+
+
+def german() -> pd.DataFrame:
+    t = study()
+    return pd.DataFrame(
+        {
+            "VP-Code": t["who"],
+            "Alter": t["who"].str[1:].astype(int) % 5 + 20,
+            "Satz links": t["one"].where(t["left"], t["two"]),
+            "Satz rechts": t["two"].where(t["left"], t["one"]),
+            "Urteil": t["code"].where(t["left"], 7 - t["code"]),
+            "Reaktionszeit (ms)": 900 + t.index,
+        }
+    )
+
+
+def unnamed() -> pd.DataFrame:
+    """Return a table whose columns have names that nobody could know."""
+    t = study()
+    about = {"K": t["who"], "Datum": "5.1.", "A": t["one"], "B": t["two"], "Frage": "Which is it?"}
+    return pd.DataFrame({**about, "Zahl": t["code"]})
+
+
+def test_columns_are_found_by_names_in_several_languages() -> None:
+    human = read_choices(german())
+    assert ratings(human) == truth()
+    assert human.choices["rt_ms"].min() == 900
+    assert human.choices["Alter"].nunique() == 5
+    assert list(human.notes[:2]) == [
+        "Read as a table: participant from 'VP-Code', left from 'Satz links', right from 'Satz "
+        "rechts', rating from 'Urteil', rt_ms from 'Reaktionszeit (ms)'.",
+        "The answers are numbers from 1 to 6; 1 is sure of the left sentence. Most participants "
+        "gave 1 and most 6; if the scale goes on beyond, or is turned round, give its ends, such "
+        "as --low 6 --high 1.",
+    ]
+    names = {"VP-Code": "Sujet", "Satz links": "Gauche", "Satz rechts": "Droite"}
+    french = german().rename(columns={**names, "Urteil": "Réponse"})
+    hand = (french["Réponse"] > 3).map({False: "gauche", True: "Droite"})
+    chosen = ratings(read_choices(french.assign(Réponse=hand)))
+    assert chosen == [2.5 if rating > 0 else -2.5 for rating in truth()]
+
+
+def test_columns_are_found_by_their_cells_and_that_is_said() -> None:
+    human = read_choices(unnamed())
+    assert ratings(human) == truth()
+    assert list(human.notes[1:4]) == [
+        "'A' and 'B' were taken for sentence_1 and sentence_2 by their cells; if that is wrong: "
+        "--column sentence_1=THEIRS,sentence_2=THEIRS.",
+        "'K' was taken for participant by its cells; if that is wrong: --column "
+        "participant=THEIRS.",
+        "'Zahl' was taken for response by its cells; if that is wrong: --column response=THEIRS.",
+    ]
+    t = study()
+    text = t["one"].where(t["code"] < 4, t["two"])
+    chosen = read_choices(unnamed().drop(columns="Zahl").assign(Gewählt=text))
+    assert ratings(chosen) == [2.5 if rating > 0 else -2.5 for rating in truth()]
+
+
+def _numbered(table: pd.DataFrame) -> pd.DataFrame:
+    return table.rename(columns={"K": "id"}).assign(id=range(len(table)))
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        (lambda t: t.assign(Text=t["A"] + " Indeed."), "sentence_1 and sentence_2 and participant"),
+        (lambda t: t.assign(Runde=np.arange(len(t)) * 7 % 5), "response"),
+        (lambda t: t.drop(columns="K"), "participant and response"),
+        (_numbered, "participant and response"),
+        (lambda t: t.assign(L=t["K"].str[1:].astype(int) // 2, K=t["K"] + "x").drop(columns="K"),
+         "participant and response"),
+    ],
+)  # fmt: skip
+def test_what_is_ambiguous_is_asked_for_in_one_message(
+    change: Callable[[pd.DataFrame], pd.DataFrame], asked: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        read_choices(change(unnamed()))
+    assert str(error.value).startswith(f"the table does not show which of its columns hold {asked}")
+    assert "=THEIRS" in str(error.value)
+
+
+def _half_as_far(table: pd.DataFrame) -> pd.DataFrame:
+    """Return answers of twice as many people, of whom the second half never said 6."""
+    others = table.assign(who="q" + table["who"], code=table["code"].clip(upper=5))
+    return pd.concat([table, others])
+
+
+@pytest.mark.parametrize("names", ["own", "tidy"])
+@pytest.mark.parametrize(
+    ("change", "taken"),
+    [
+        (lambda t: t, True),
+        (lambda t: t.assign(code=t["code"] - 1), True),  # 0 to 5
+        (lambda t: t.assign(code=t["code"].map({1: -3, 2: -2, 3: -1, 4: 1, 5: 2, 6: 3})), True),
+        (lambda t: t.assign(code=(t["code"] > 3) + 1), True),  # 1 and 2
+        (lambda t: t.assign(code=(t["code"] > 3) * 1), False),  # whether 1 or 2 was chosen?
+        (lambda t: t.assign(code=t["code"] + 1), False),  # nobody said 1, or it begins at 2
+        (lambda t: t.assign(code=t["code"] * 10), False),
+        (lambda t: t.assign(code=t["code"].replace(4, 5)), False),  # nobody said 4
+        (lambda t: t[t["who"] < "p09"], False),  # nine people
+        # Of a scale up to 7 nobody used the end, and few the last but one.
+        (lambda t: t.assign(code=t["code"].where((t["code"] < 6) | (t["who"] < "p05"), 5)), False),
+        (_half_as_far, False),
+        # What the number is about may follow from a column that nobody knows.
+        (lambda t: t.assign(oben=t["left"].map({True: "a", False: "b"})), False),
+    ],
+)
+def test_the_ends_of_a_scale_are_taken_only_where_they_are_used(
+    change: Callable[[pd.DataFrame], pd.DataFrame], taken: bool, names: str
+) -> None:
+    t = change(study()).drop(columns="left")
+    ours = {"who": "participant", "one": "sentence_1", "two": "sentence_2", "code": "rating"}
+    own = t.rename(columns=ours if names == "tidy" else {**ours, "code": "Urteil"})
+    if taken:
+        human = read_choices(own)
+        low, high = t["code"].min(), t["code"].max()
+        by_hand = (t.sort_values(["who", "one"])["code"] - low) / (high - low) * 5 - 2.5
+        assert ratings(human) == pytest.approx(by_hand.tolist(), abs=1e-6)
+        assert any(f"if the scale goes on beyond, or is turned round, give its ends, such as "
+                   f"--low {high:g} --high {low:g}." in note for note in human.notes)  # fmt: skip
+        return
+    with pytest.raises(InputError, match=r"say which (answers|of them) mean sure of sentence 1"):
+        read_choices(own)
+    ends = {"low": t["code"].min(), "high": t["code"].max()}
+    assert len(read_choices(own, **ends).choices) == len(t)
+
+
+def test_sides_leave_open_what_numbers_are_about() -> None:
+    own = unnamed().assign(Seite=study()["left"].map({True: "links", False: "rechts"}))
+    with pytest.raises(InputError, match="say which of them mean sure of sentence 1"):
+        read_choices(own.rename(columns={"Zahl": "Urteil"}))
+
+
+def test_left_and_right_of_a_table_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    german().rename(columns={"Satz links": "L, here", "Satz rechts": "R"}).to_csv(
+        tmp_path / "own.csv", index=False
+    )
+    scores = pd.DataFrame([(one, 2) for one, _ in _PAIRS] + [(two, 1) for _, two in _PAIRS])
+    scores.set_axis(["sentence", "m"], axis=1).to_csv(tmp_path / "scores.csv", index=False)
+    command = ["evaluate", str(tmp_path / "own.csv"), "--scores", str(tmp_path / "scores.csv")]
+    columns = ["--column", "left=L, here,right=R,participant=VP-Code"]
+    assert main([*command, *columns, "--out", str(tmp_path / "out")]) == 0
+    assert "left from 'L, here', right from 'R'" in capsys.readouterr().err
+    models = pd.read_csv(tmp_path / "out" / "models.csv").set_index("measure")["value"]
+    assert models["accuracy"] == pytest.approx((study()["code"] < 4).mean(), abs=1e-12)
+
+
+def test_the_same_person_and_pair_again_is_refused_in_a_table_of_ones_own() -> None:
+    t = german()
+    with pytest.raises(InputError, match="has one pair twice .*of two people, call these diff"):
+        read_choices(pd.concat([t, t.head(1)]))
+
+
+def qualtrics() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return an export with answers 1 to 6, a timer beside each question, and its questions."""
+    t = study()
+    wide = pd.DataFrame({"ResponseId": [f"R_{n}" for n in range(12)], "PROLIFIC_PID": ""})
+    wide["PROLIFIC_PID"] = [f"5f{n}" for n in range(12)]
+    wide["native"] = ["yes", "no"] * 6
+    columns = {}
+    for number, (one, _) in enumerate(_PAIRS):
+        own = t[t["one"] == one]
+        columns[f"Q{number}"] = own["code"].to_numpy()
+        columns[f"Q{50 + number}_First Click"] = 0.5
+        columns[f"Q{50 + number}_Page Submit"] = 1.5 + number
+    wide = wide.assign(**columns)
+    top = pd.DataFrame([{c: f"text of {c}" for c in wide}, dict.fromkeys(wide, '{"ImportId":"x"}')])
+    questions = pd.DataFrame(_PAIRS, columns=["sentence_1", "sentence_2"])
+    return pd.concat([top, wide]), questions.assign(question=[f"Q{n}" for n in range(12)])
+
+
+def _in_order(human: HumanData) -> list[float]:
+    """Return `ratings`, of people called by Qualtrics."""
+    who = human.choices["participant"].str.removeprefix("R_").str.zfill(2)
+    return ratings(HumanData(human.choices.assign(participant=who)))
+
+
+def test_numbers_and_timers_of_qualtrics_are_read() -> None:
+    raw, questions = qualtrics()
+    human = read_choices(raw, trials=questions)
+    assert _in_order(human) == truth()
+    times = human.choices.groupby("trial")["rt_ms"].unique()
+    assert {name: value.tolist() for name, value in times.items()} == {
+        f"Q{n}": [1500.0 + 1000 * n] for n in range(12)
+    }
+    assert human.choices.groupby("participant")["native"].first().value_counts().tolist() == [6, 6]
+    assert "PROLIFIC_PID" not in human.choices
+    assert any("such as 'Q50_Page Submit' of 'Q0'; if that is wrong" in n for n in human.notes)
+    # One page without a timer: which belongs to which is not guessed, but can be said.
+    fewer = raw.drop(columns="Q53_Page Submit")
+    human = read_choices(fewer, trials=questions)
+    assert human.choices["rt_ms"].isna().all()
+    assert any("but not one for each question; to have" in note for note in human.notes)
+    timers = [f"Q{50 + n}" if n != 3 else None for n in range(12)]
+    named = read_choices(fewer, trials=questions.assign(timer=timers)).choices
+    assert named[named["rt_ms"].isna()]["trial"].unique().tolist() == ["Q3"]
+    with pytest.raises(InputError, match="has no column 'Q99_Page Submit'"):
+        read_choices(raw, trials=questions.assign(timer="Q99"))
+
+
+def test_one_person_twice_in_qualtrics_is_one_participant() -> None:
+    raw, questions = qualtrics()
+    again = raw.tail(1).assign(ResponseId="R_again", **{f"Q{n}": 1 for n in range(12)})
+    human = read_choices(pd.concat([raw, again]), trials=questions)
+    assert _in_order(human) == truth()
+    assert human.excluded[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
+        ["repeated trial", "R_11", 12]
+    ]
+    assert any(note.startswith("People with several sessions, by 'PROLIFIC_PID': 1.")
+               for note in human.notes)  # fmt: skip
+    # Whose id is not known is somebody of their own.
+    nobody = pd.concat([raw, again.assign(PROLIFIC_PID=""), again.assign(PROLIFIC_PID=" ")])
+    nobody = nobody.assign(ResponseId=[*nobody["ResponseId"][:-1], "R_other"])
+    assert read_choices(nobody, trials=questions).choices["participant"].nunique() == 14
+
+
+def test_the_ends_of_scales_of_qualtrics_are_in_its_texts_or_given_by_question() -> None:
+    raw, questions = qualtrics()
+    low = raw.copy()
+    low.iloc[2:, low.columns.str.fullmatch(r"Q\d\d?")] = 3
+    with pytest.raises(InputError, match="say which of them mean sure"):
+        read_choices(low, trials=questions)
+    for column in questions["question"]:
+        low.iloc[0, low.columns.get_loc(column)] = f"Item {column}: 1 = surely A, 5 = surely B"
+    assert set(read_choices(low, trials=questions).choices["rating"]) == {0}
+    given = questions.assign(low=[1, 7] * 6, high=[7, 1] * 6)
+    turned = raw.copy()
+    for column in questions["question"][1::2]:
+        turned.loc[turned.index[2:], column] = 7 - raw[column][2:]
+    # As if on a scale up to 7: 1 is -2.5 and 6 is 1.67; turned, 6 is for 1, -1.67.
+    codes = [rating + 3.5 for rating in truth()]
+    by_hand = sorted(((code - 1) / 6 - 0.5) * 5 for code in codes)
+    human = read_choices(raw, trials=questions.assign(low=1, high=7))
+    assert sorted(_in_order(human)) == pytest.approx(by_hand, abs=1e-6)
+    both = read_choices(turned, trials=given.assign(low=[1, 6] * 6, high=[6, 1] * 6))
+    assert _in_order(both) == truth()
+    with pytest.raises(InputError, match="questions has no low or no high in row 2"):
+        read_choices(raw, trials=questions.assign(low=[1, None] + [1] * 10, high=6))
+    # What the command says goes before.
+    over = read_choices(raw, low=6, high=1, trials=questions.assign(low=1, high=6))
+    assert _in_order(over) == [-rating for rating in truth()]
