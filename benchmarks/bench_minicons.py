@@ -35,7 +35,7 @@ from checkpoints import random_bert, sentences
 from contstim import load_model
 from contstim.models import ModelSpec
 from contstim.models.registry import bundled_models
-from contstim.text import split_word
+from contstim.text.language import split_word
 
 PACKAGES = ["minicons==0.3.39", "wonderwords==2.2.0"]
 METRICS = {"pll": "original", "pll-word-l2r": "within_word_l2r"}

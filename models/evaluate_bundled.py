@@ -28,7 +28,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.metrics import masked_rows
 from contstim.models.registry import load_model
-from contstim.text import split_word
+from contstim.text.language import split_word
 
 BATCH = 2000
 TWELVE = (

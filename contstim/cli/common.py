@@ -95,7 +95,8 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
         words = bundled_vocabulary()
         return words if options is None else options.choose(words, Path())
     rules = WordRules(characters="any", exclude=frozenset())
-    vocabulary = Vocabulary.read(path, rules=rules)
+    language = "en" if options is None else options.language
+    vocabulary = Vocabulary.read(path, rules=rules, language=language)
     if path != "-":
         used = {*vocabulary.first, *vocabulary.elsewhere}
         left_out = [

@@ -27,7 +27,7 @@ from contstim.cli.parsing import CommandParser, given
 from contstim.errors import InputError
 from contstim.text import read_words
 from contstim.text.diversity import diversity_line
-from contstim.text.vocabulary import ENGLISH_REPEATABLE
+from contstim.text.languages import ENGLISH
 
 if TYPE_CHECKING:
     from contstim.selection.constraints import SelectionConstraint
@@ -190,7 +190,7 @@ def _corpus(
     features = read_features(args.features) if args.features else None
     eligible = None
     if args.distinct:
-        words = read_words(args.repeatable) if args.repeatable else ENGLISH_REPEATABLE
+        words = read_words(args.repeatable) if args.repeatable else ENGLISH.repeatable
         labels = [str(label) for label in scores.index]
         eligible = repeats_no_word(labels, words).set_axis(scores.index)
     return scores, eligible, parse_constraints(args.constraint, scores.index, features)

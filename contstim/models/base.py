@@ -25,6 +25,8 @@ from contstim.errors import InputError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.text import Sentence, WordList
+from contstim.text.language import Language
+from contstim.text.languages import language_called
 
 if TYPE_CHECKING:
     from contstim.models.beginnings import Beginnings
@@ -338,6 +340,27 @@ class SentenceModel(ABC):
     def card(self) -> str | None:
         """What the model is and how it was made, as Markdown; None where nobody says."""
         return None
+
+    @property
+    def language(self) -> Language:
+        """What cuts sentences into words, as the spec's option ``language`` says."""
+        return language_called(self._spec.get("language", "en"))
+
+    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
+        """Refuse sentences whose words are not the model's, before anything is scored.
+
+        Raises
+        ------
+        InputError
+            If the language has other words than what stands between spaces and the model is not
+            told, or if its units cannot be put to the words of a sentence.
+        """
+        cuts = language.plain and self.language.plain
+        if not cuts and self.language is not language:
+            raise InputError(
+                f"{self.spec!r} cuts sentences into words of {self.language.name}, and these are "
+                f"{language.name}; write its spec with language={language.code}"
+            )
 
     @property
     def kind(self) -> ScoreKind:

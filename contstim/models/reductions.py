@@ -28,7 +28,8 @@ from contstim.models.base import (
     package_names,
 )
 from contstim.plugins import Registry
-from contstim.text import Sentence, WordList, is_closing
+from contstim.text import Sentence, WordList
+from contstim.text.language import is_closing
 
 
 @dataclass(frozen=True)
@@ -300,7 +301,7 @@ class ReducedModel(SentenceModel):
             table = self.unigram.replacements(sentence, position, words)
             unigram = table.estimate if table.exact else table.score(np.arange(len(words)))
             upper, estimate = upper - unigram, estimate - unigram
-        if self.event.units == "words":
+        if self.event.units.startswith("words"):
             # A candidate is one unit in place of one, so the number of units does not change.
             return replace(
                 inner,

@@ -12,12 +12,20 @@ from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.models import ModelSpec
 from contstim.models.base import Event
-from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, split_word, tokens_of_word
+from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word, without_spaces
+from contstim.text.language import Language, split_word
+from contstim.text.languages import ENGLISH, LANGUAGES
 
 #: Symbols of the beginning and the end of a sentence, and of unknown words.
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 #: Spec options of word-level models and their defaults.
-WORD_OPTIONS = {"punctuation": "keep", "case": "keep", "unknown": "error", "end": "scored"}
+WORD_OPTIONS = {
+    "punctuation": "keep",
+    "case": "keep",
+    "unknown": "error",
+    "end": "scored",
+    "language": "en",
+}
 
 _PLACEHOLDER = "x"
 
@@ -58,6 +66,8 @@ class WordTokenizer:
         As in :class:`~contstim.models.base.Event`.
     name
         The model's spec, for error messages.
+    language
+        What cuts sentences into words, and says which letters are one but for their case.
     """
 
     ids: Mapping[str, int]
@@ -66,6 +76,7 @@ class WordTokenizer:
     case: str = "keep"
     unknown: str = "error"
     name: str = "the model"
+    language: Language = ENGLISH
     _candidates: weakref.WeakKeyDictionary[WordList, dict[tuple[str, str], IntArray]] = field(
         default_factory=weakref.WeakKeyDictionary, repr=False
     )
@@ -88,15 +99,17 @@ class WordTokenizer:
             spec.choice("case", ("keep", "lower"), WORD_OPTIONS["case"]),
             unknown,
             str(spec.canonical(WORD_OPTIONS)),
+            LANGUAGES[spec.choice("language", LANGUAGES, WORD_OPTIONS["language"])],
         )
 
     def event(self, start: str, end: str) -> Event:
         """State the event, given the model's boundary symbols."""
-        return Event("words", start, end, self.punctuation, case=self.case, unknown=self.unknown)
+        units = self.language.units("words")
+        return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 
     def _id(self, token: str) -> int | None:
-        found = self.ids.get(token.lower() if self.case == "lower" else token)
-        return self.unknown_id if found is None and self.unknown == "unk" else found
+        number = self.ids.get(self.language.lower(token) if self.case == "lower" else token)
+        return self.unknown_id if number is None and self.unknown == "unk" else number
 
     def _known_id(self, token: str, sentence: str) -> int:
         number = self._id(token)
@@ -124,7 +137,7 @@ class WordTokenizer:
         InputError
             If nothing in the sentence is scored.
         """
-        words = sentence.split()
+        words = self.language.split(sentence)
         ids: list[int] = []
         word_of: list[int] = []
         tokens: list[str] = []
@@ -147,7 +160,8 @@ class WordTokenizer:
         lower = self.case == "lower"
         is_known = np.zeros(len(words), dtype=np.bool_)
         for i, word in enumerate(words):
-            tokens = tokens_of_word(word.lower() if lower else word, self.punctuation)
+            cased = self.language.lower(word) if lower else word
+            tokens = tokens_of_word(cased, self.punctuation)
             is_known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
         return is_known
 
@@ -173,8 +187,9 @@ class WordTokenizer:
             If a word of the sentence or a candidate is unknown.
         """
         sentence.check_position(position)
-        left = sentence.before[position] if self.punctuation == "keep" else ""
-        right = sentence.after[position] if self.punctuation == "keep" else ""
+        keeps = self.punctuation == "keep"
+        marks = (sentence.before[position], sentence.after[position]) if keeps else ("", "")
+        left, right = map(without_spaces, marks)
         by_affix = self._candidates.setdefault(words, {})
         candidates = by_affix.get((left, right))
         if candidates is None:

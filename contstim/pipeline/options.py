@@ -34,6 +34,8 @@ from contstim.search.targets import (
 from contstim.settings import Count, Natural, Several, build, one_of, option, settings
 from contstim.text import Sentence
 from contstim.text.diversity import MOST_USE
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
 from contstim.text.words import LIKENESSES
 
 #: How natural sentences come to the model pairs: each to one pair, or all to all.
@@ -78,6 +80,8 @@ class SynthesisOptions(StageOptions):
     most_changes, fixed, changed, words_at
         What may change: at most so many words; positions that stay; positions that must change;
         by position, the words that may stand there. Positions count from 0.
+    agree
+        Whether neighbours must go together (`Language.agreement`).
     certificate
         Whether rows say how much there was to find (`Synthesis.reached`), of models of n-grams.
     alike
@@ -136,6 +140,11 @@ class SynthesisOptions(StageOptions):
         (), "a position whose word must change, counted from 0", "POSITION"
     )
     words_at: dict[str, Several[str]] = field(default_factory=dict)
+    agree: bool = option(
+        False,
+        "neighbours must go together as their language has it, such as a and an, or le and l', but "
+        "for those of the natural sentence",
+    )
     certificate: bool = option(
         False,
         "add to each row at least what part of the lowest possible loss was reached, 0 to 1; for "
@@ -232,7 +241,7 @@ class SynthesisOptions(StageOptions):
             tuple(accept),
             self.margin,
             tuple(chain.from_iterable(map(parse_floors, self.floors))),
-            Edits(self.most_changes, self.fixed, self.changed, tuple(words)),
+            Edits(self.most_changes, self.fixed, self.changed, tuple(words), self.agree),
             self.loss,
         )
 
@@ -278,16 +287,22 @@ class SynthesisOptions(StageOptions):
                     loaded[spec] = model_on_processor(spec)
             check_bounded([loaded[spec] for spec in specs], sentences)
 
-    def check_words(self, specs: Iterable[str], sentences: Sequence[str]) -> None:
-        """Check the words listed for positions before anything is searched; loads the models.
+    def check_words(
+        self, specs: Iterable[str], sentences: Sequence[str], language: Language = ENGLISH
+    ) -> None:
+        """Check the words before anything is scored, listed ones and the language's; loads models.
 
         Raises
         ------
+        InputError
+            If a model cuts sentences into other words than their language does.
         InfeasibleError
             If a model knows none of a position's words, with the punctuation of any sentence there.
         """
-        parsed = [Sentence.parse(sentence) for sentence in sentences]
-        for model in map(model_on_processor, specs if self.words_at else ()):
+        parsed = [Sentence.parse(sentence, language) for sentence in sentences]
+        needed = self.words_at or not language.plain
+        for model in map(model_on_processor, specs if needed else ()):
+            model.check_language(language, sentences)
             for position, words in ((int(p), listed) for p, listed in self.words_at.items()):
                 long = [sentence for sentence in parsed if position < len(sentence.words)]
                 marks = {(sentence.before[position], sentence.after[position]) for sentence in long}

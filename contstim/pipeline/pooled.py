@@ -19,6 +19,7 @@ from contstim.search.problem import Constraint
 from contstim.search.results import Row
 from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides
 from contstim.text import pool
+from contstim.text.languages import ENGLISH
 
 #: Natural sentences that prompts are drawn from, at least: else the bundled ones are, too.
 _ENOUGH = 30
@@ -92,7 +93,8 @@ class PooledSyntheses(Syntheses):
 
     @cached_property
     def _more(self) -> list[str]:
-        return pool() if len(self.run.sentences) < _ENOUGH else []
+        few = len(self.run.sentences) < _ENOUGH and self.run.language is ENGLISH
+        return pool() if few else []
 
     def drafts(self) -> dict[str, Mapping[str, Any]]:
         """Return what is written, by sentence, each once, as far as it is there."""

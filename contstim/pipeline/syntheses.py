@@ -21,6 +21,8 @@ from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides, spread
 from contstim.tables import TRIPLETS
 from contstim.text import Sentence, pool
 from contstim.text.diversity import WordLimit
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +59,9 @@ class Syntheses:
         run, options = self.run, self.options
         names = {given: model.name for given, model in run.every.items()}
         goals = options.goals(run.plan.models)
-        self.starts = starts_of(run.sentences, goals, names, options, run.plan.study.seed)
+        self.starts = starts_of(
+            run.sentences, goals, names, options, run.plan.study.seed, run.language
+        )
 
     @property
     def options(self) -> SynthesisOptions:
@@ -114,7 +118,8 @@ class Syntheses:
     def _compared(self) -> list[str]:
         """The sentences by which falls of several models compare; bundled ones where few."""
         natural = self.run.sentences
-        more = pool()[:_SCALED] if len(natural) < _SCALED else []
+        few = len(natural) < _SCALED and self.run.language is ENGLISH
+        more = pool()[:_SCALED] if few else []
         return list(dict.fromkeys([*natural, *more]))
 
     def check_starts(self) -> None:
@@ -143,7 +148,8 @@ class Syntheses:
             for sentence in usable[goal]:
                 natural = {spec: scores[spec][sentence] for spec in specs}
                 for sides in every if self._at_natural else ():
-                    check_natural(sentence, sides.constraints, natural)
+                    parsed = Sentence.parse(sentence, self.run.language)
+                    check_natural(parsed, sides.constraints, natural)
         self.starts = usable
 
     def named(self, sides: Sides) -> Sides:
@@ -286,6 +292,7 @@ def starts_of(
     names: Mapping[str, str],
     options: SynthesisOptions,
     seed: int,
+    language: Language = ENGLISH,
 ) -> dict[Goal, list[str]]:
     """Return the start sentences of each goal, in the order of the work.
 
@@ -297,8 +304,8 @@ def starts_of(
         What is wanted, models by their specs as given.
     names
         The canonical spec of each.
-    options, seed
-        ``starts``, ``per_pair`` and the seed.
+    options, seed, language
+        ``starts``, ``per_pair`` and the seed; what the sentences are of.
 
     Raises
     ------
@@ -312,8 +319,8 @@ def starts_of(
     """
     edits = options.side(("rejecting",), ("accepting",)).edits
     for sentence in sentences:
-        check_start(sentence)
-        edits.check(Sentence.parse(sentence))
+        check_start(sentence, language)
+        edits.check(Sentence.parse(sentence, language))
     order = np.random.default_rng(seed).permutation(len(sentences))
     starts = {}
     for number, goal in enumerate(goals):

@@ -152,7 +152,7 @@ class SynthesisTask(Task):
         problem = self.sides.problem(worker.load(self))
         proposal = worker.proposal(self, self.vocabulary, self.barred)
         if self.alike is not None:
-            natural = Sentence.parse(self.sentence)
+            natural = Sentence.parse(self.sentence, proposal.vocabulary.language)
             words = words_alike(proposal.vocabulary, natural, self.alike)
             problem = replace(problem, edits=problem.edits.limited_to(words))
         name = self.strategy or default_strategy(problem, **self.options)

@@ -183,7 +183,6 @@ def synthesize(
         raise InputError("say what is wanted: either problem=, or reject= and accept=")
     require_whole("seed", seed, 0)
     require_whole("attempt", attempt, 0)
-    check_start(sentence)
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, tuple(problem.by_name.values()))
@@ -196,7 +195,9 @@ def synthesize(
             )
         strategy = strategy_called(strategy, **options)
     steering = strategy_called(strategy) if isinstance(strategy, str) else strategy
-    natural = Sentence.parse(sentence)
+    language = proposal.vocabulary.language
+    check_start(sentence, language)
+    natural = Sentence.parse(sentence, language)
     search = Search(problem, proposal, natural, seed, attempt, steering.starts_at_natural)
     bound = None
     if certificate:

@@ -68,19 +68,28 @@ class WordReplacement:
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
 
     def may(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
-        """Return whether `sentence` can be made of the natural one: by its words and the edits."""
+        """Return whether `sentence` can be made of the natural one: by its words and the edits.
+
+        Every sentence that a search goes on from is one; what is written as one text must be read
+        as the same words again.
+        """
         lists, open_ = dict(edits.words), self.positions(natural)
-        return edits.kept(natural, sentence) and all(
-            p in open_
-            and sentence.words[p] in self.words(natural, p, lists.get(p))
-            and not self._repeats(sentence, p)
-            for p in Edits.differences(natural, sentence)
+        return (
+            edits.kept(natural, sentence)
+            and all(
+                p in open_
+                and sentence.words[p] in self.words(natural, p, lists.get(p))
+                and not self._repeats(sentence, p)
+                for p in Edits.differences(natural, sentence)
+            )
+            and sentence.reads_back
         )
 
     def _repeats(self, sentence: Sentence, position: int) -> bool:
         """Return whether the word at `position` stands elsewhere as well and may not."""
-        word = sentence.words[position].casefold()
-        others = (w.casefold() for p, w in enumerate(sentence.words) if p != position)
+        fold = self.vocabulary.language.fold
+        word = fold(sentence.words[position])
+        others = (fold(w) for p, w in enumerate(sentence.words) if p != position)
         return word not in self.vocabulary.repeatable and word in others
 
     def words(
@@ -154,9 +163,10 @@ class WordReplacement:
     def allowed(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
         """Return which of `words` may stand at `position` beside the other words; shape (V,)."""
         allowed = np.ones(len(words), dtype=np.bool_)
+        language = self.vocabulary.language
         for other in sentence.words[:position] + sentence.words[position + 1 :]:
-            if other.casefold() not in self.vocabulary.repeatable:
-                allowed[words.folded.get(other.casefold(), [])] = False
+            if (folded := language.fold(other)) not in self.vocabulary.repeatable:
+                allowed[words.folded(language).get(folded, [])] = False
         return allowed
 
 

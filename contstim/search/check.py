@@ -43,7 +43,8 @@ def improvements(
     models, natural = problem.by_name, dict(zip(result.models, result.natural_scores, strict=True))
     now = dict(zip(result.models, result.scores, strict=True))
     loss = problem.objective.of_one(now, natural)
-    edits, start, sentence = problem.edits, *map(Sentence.parse, (result.natural, result.sentence))
+    edits, language = problem.edits, proposal.vocabulary.language
+    start, sentence = (Sentence.parse(s, language) for s in (result.natural, result.sentence))
     lists = dict(edits.words)
     changed = Edits.differences(start, sentence)
     back = [sentence.replace(p, start.words[p]) for p in sorted(changed.difference(edits.changed))]

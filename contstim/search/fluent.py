@@ -16,6 +16,7 @@ from contstim.search.sweeps import Search, Strategy, loaded
 from contstim.search.writer import Draft, Form, SentenceWriter, tilts
 from contstim.settings import settings
 from contstim.text import Sentence, length_range, pool, prompt_of
+from contstim.text.languages import ENGLISH
 
 
 class PooledStrategy(Strategy):
@@ -75,12 +76,13 @@ class PooledStrategy(Strategy):
         commas = tuple(p for p, mark in enumerate(natural.after[:-1]) if mark.startswith(COMMA))
         form = Form(len(natural), len(natural), (natural.after[-1] or ".",), commas, words)
         rng = search.chance()
-        beside = [text for text in pool() if text != str(natural)]
+        others = pool() if natural.language is ENGLISH else [str(natural)]
+        beside = [text for text in others if text != str(natural)] or others
         for number in range(self.batches(1)):
             drafts = self.batch(number, search.problem, search.proposal, form, beside, rng)
             for draft in drafts:
-                cores = Sentence.parse(draft.sentence).words
-                search.take(Sentence(cores, natural.before, natural.after))
+                cores = Sentence.parse(draft.sentence, natural.language).words
+                search.take(natural.with_words(cores))
         return True
 
 

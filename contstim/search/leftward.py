@@ -181,11 +181,12 @@ class Walk:
 
     def with_part(self, part: float, rng: np.random.Generator) -> Walk:
         """Return the walk with a random part of the words, or more of them where there are few."""
-        always = {word.casefold() for word in self.natural.words} | self.repeatable
+        language = self.natural.language
+        always = {*map(language.fold, self.natural.words)} | self.repeatable
         parts = []
         for words in self.begun[0].lists:
             chosen = rng.permutation(len(words)) < max(_FEW_WORDS, part * len(words))
-            chosen[[i for word in always for i in words.folded.get(word, [])]] = True
+            chosen[[i for word in always for i in words.folded(language).get(word, [])]] = True
             parts.append(chosen)
         return replace(self, part=(parts[0], parts[1]))
 
@@ -249,7 +250,7 @@ class Walk:
         """Return a beginning as a sentence, with the natural one's marks."""
         n, natural = len(words), self.natural
         after = (*natural.after[: n - 1], natural.after[-1])
-        return Sentence(words, natural.before[:n], after)
+        return Sentence(words, natural.before[:n], after, natural.language)
 
     def _paces(self) -> FloatArray:
         """Return what beginnings of each number of words are to keep, (M, words), nats."""
@@ -319,11 +320,10 @@ class Walk:
         allowed &= self.masks[position]
         if self.part is not None and position not in self.listed:
             allowed &= self.part[min(position, 1)]
+        language = self.natural.language
         for row, written in enumerate(beginnings):
-            for word in written:
-                folded = word.casefold()
-                if folded not in self.repeatable:
-                    allowed[row, words.folded.get(folded, [])] = False
+            for folded in {*map(language.fold, written)} - self.repeatable:
+                allowed[row, words.folded(language).get(folded, [])] = False
         return allowed
 
     def _unlike(

@@ -16,7 +16,9 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
-from contstim.text import Sentence, split_word
+from contstim.text import Sentence
+from contstim.text.language import Language, split_word
+from contstim.text.languages import ENGLISH
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,9 @@ class Edits:
         Positions whose words must differ from the natural sentence's.
     words
         Positions with the words that may stand there in place of the vocabulary's.
+    agree
+        Whether neighbours must go together as the language has it (``a`` and ``an``), but for
+        those of the natural sentence.
 
     Raises
     ------
@@ -293,6 +298,7 @@ class Edits:
     fixed: tuple[int, ...] = ()
     changed: tuple[int, ...] = ()
     words: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    agree: bool = False
 
     def __post_init__(self) -> None:
         for kind, positions in self._given.items():
@@ -354,6 +360,7 @@ class Edits:
             (self.most is None or len(differs) <= self.most)
             and not differs.intersection(self.fixed)
             and differs.issuperset(self.changed)
+            and (not self.agree or set(sentence.disagreements) <= set(natural.disagreements))
         )
 
     @staticmethod
@@ -502,7 +509,7 @@ def most_broken(
     return worst, f"{most:.4g}"
 
 
-def check_start(text: str) -> None:
+def check_start(text: str, language: Language = ENGLISH) -> None:
     """Refuse a sentence that is too short to start from.
 
     Raises
@@ -510,14 +517,14 @@ def check_start(text: str) -> None:
     InputError
         If it has one word only.
     """
-    if len(text.split()) < 2:
+    if len(language.split(text)) < 2:
         raise InputError(
             f"a sentence to start from needs at least two words, got {text!r}; leave it out"
         )
 
 
 def check_natural(
-    text: str, constraints: Sequence[Constraint], natural: Mapping[str, float]
+    sentence: Sentence, constraints: Sequence[Constraint], natural: Mapping[str, float]
 ) -> None:
     """Refuse a natural sentence that breaks a constraint itself: searches begin at it.
 
@@ -526,9 +533,9 @@ def check_natural(
     InfeasibleError
         Naming the constraint, and by how much it is broken.
     """
-    broken, missed = most_broken(constraints, natural, natural, len(text.split()))
+    broken, missed = most_broken(constraints, natural, natural, len(sentence))
     if broken is not None:
         raise InfeasibleError(
-            f"the natural sentence {text!r} breaks {broken} by {missed}; ask for less, or "
+            f"the natural sentence {str(sentence)!r} breaks {broken} by {missed}; ask for less, or "
             "leave the sentence out"
         )

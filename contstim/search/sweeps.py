@@ -157,6 +157,8 @@ class Search:
         self.spent = Spent(dict.fromkeys(self._models, 0))
         self.start = self.sentence
         self.positions = self._positions()
+        for model in self._models.values():
+            model.check_language(self.start.language, [str(self.start)])
         self.natural = self.now = self.scores(self.sentence)
         self.minimum = self.problem.minima(self.natural, len(self.sentence))
         self._places: dict[tuple[int, Sentence], dict[str, _Place]] = {}
@@ -166,7 +168,7 @@ class Search:
         entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
         if self.at_natural:
-            check_natural(str(self.start), self.problem.constraints, self.natural)
+            check_natural(self.start, self.problem.constraints, self.natural)
         if self.problem.edits.changed:
             self._change_what_must()
 

@@ -207,7 +207,7 @@ def synthesize_triplets(
     words = bundled_vocabulary() if vocabulary is None else vocabulary
     loaded = {m: load_model(m) if isinstance(m, str) else m for pair in pairs for m in pair}
     prepared = [ModelPair.of(loaded[one], loaded[two], words) for one, two in pairs]
-    natural = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
+    natural = list(dict.fromkeys(map(words.language.tidy, sentences)))
 
     def written(pair: ModelPair, sentence: str) -> list[Triplet]:
         return triplets(

@@ -24,6 +24,7 @@ from contstim.search.candidates import WordReplacement
 from contstim.search.options import FluentOptions
 from contstim.search.problem import Problem
 from contstim.text import Sentence, WordList
+from contstim.text.language import Language
 
 # Words that are looked at after a beginning, at most, and of several pieces; and how probable
 # those must be.
@@ -150,11 +151,14 @@ class _Rows:
             log_probs=tuple((*old[:-1], old[-1] + more) for old, more in values),
         )
 
-    def draft(self, row: int, mark: str, end: float) -> Draft:
-        """Return a sentence that ends here."""
+    def draft(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
+        """Return a sentence that ends here; None if it would be read as other words."""
         words = self.words[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
-        sentence = Sentence(words, ("",) * len(words), after)
+        before = (language.opened.get(mark, ""), *[""] * (len(words) - 1))
+        sentence = Sentence(words, before, after, language)
+        if not sentence.reads_back:
+            return None
         log_probs = self.log_probs[row]
         return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
 
@@ -189,6 +193,12 @@ class SentenceWriter:
     ) -> None:
         self.model, self.form, self.how = model, form, how
         self.repeatable = proposal.vocabulary.repeatable
+        self.language = proposal.vocabulary.language
+        if not self.language.plain:
+            raise InputError(
+                f"what writes sentences from the left puts spaces between words, as "
+                f"{self.language.name} does not; choose the strategy beam, bounded or exhaustive"
+            )
         self.lists = proposal.lists(form.words)
         stand_in = None if guide is None else guide.guide(*self.lists)
         shares: dict[Beginnings, float] = {}
@@ -236,10 +246,11 @@ class SentenceWriter:
         """Return the sentences that the writer would end here, each with its likeliest mark."""
         ends = np.array([here.ends(mark) for mark in self.form.marks])
         best, likely = ends.argmax(axis=0), ends.max(axis=0)
-        return [
-            rows.draft(row, self.form.marks[best[row]], float(likely[row]))
+        drafts = (
+            rows.draft(row, self.form.marks[best[row]], float(likely[row]), self.language)
             for row in np.flatnonzero(np.exp(likely) >= self.how.ends).tolist()
-        ]
+        )
+        return [draft for draft in drafts if draft is not None]
 
     def _allowed(self, rows: _Rows, words: WordList) -> BoolArray:
         """Return which words may come next, (R, V): not those that are there, but repeatable."""
@@ -247,8 +258,8 @@ class SentenceWriter:
         if (mask := self._masks.get(len(rows.words[0]))) is not None:
             allowed &= mask
         for row, written in enumerate(rows.words):
-            for folded in {word.casefold() for word in written} - self.repeatable:
-                allowed[row, words.folded.get(folded, [])] = False
+            for folded in {*map(self.language.fold, written)} - self.repeatable:
+                allowed[row, words.folded(self.language).get(folded, [])] = False
         return allowed
 
     def _drawn(

@@ -21,9 +21,9 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
-from contstim.text import split_word
 from contstim.text.features import sentence_features
-from contstim.text.vocabulary import ENGLISH_REPEATABLE
+from contstim.text.language import split_word
+from contstim.text.languages import ENGLISH
 
 #: What follows the column in text: the field's name, and what reads it.
 _Options = dict[str, Callable[[str], Any]]
@@ -306,7 +306,7 @@ class Recurring(SelectionConstraint):
 
     texts: pd.Series
     limit: int
-    repeatable: Collection[str] = ENGLISH_REPEATABLE
+    repeatable: Collection[str] = ENGLISH.repeatable
     name: str = "recurring"
 
     def add_rows(self, rows: ConstraintRows) -> None:

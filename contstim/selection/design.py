@@ -19,8 +19,9 @@ from contstim.errors import (
 from contstim.selection.allocation import TrialCells, allocate, separate_words
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
-from contstim.text import Sentence, split_word
+from contstim.text import Sentence
 from contstim.text.items import number_items
+from contstim.text.language import split_word
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (

@@ -2,17 +2,17 @@
 
 Splitting is explicit and reversible, and nothing here is model-specific.
 
-A *word* is what stands between white space. Around its *core* a word may carry punctuation: in
-``"Stop!" she said.`` the first word is ``"Stop!"``, its core ``Stop``. Replacing a word replaces
-the core and leaves the punctuation where it was.
+What a word is depends on the language (`contstim.text.language`); in most it is what stands
+between white space. Around its *core* a word may carry punctuation. Replacing a word replaces the
+core and leaves the punctuation where it was.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
 from html import escape
@@ -22,35 +22,15 @@ from os import PathLike
 
 from contstim.errors import InputError
 from contstim.tables import csv_header, csv_rows, numbered_lines, source_name
+from contstim.text.language import NO_BREAK, Language, closing_mark, split_word
+from contstim.text.languages import ENGLISH
 
 #: How a word-level model sees the punctuation around a word's core.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
 
-# Apostrophes and hyphens are part of the core ("don't", "dogs'", "well-known").
-_OPENING = '"“”„«»‘([{<¿¡'
-_CLOSING = '"“”«»)]}>.,;:!?…。！？'
-_AFFIXES = re.compile(
-    f"^([{re.escape(_OPENING)}]*)(.*?)([{re.escape(_CLOSING)}]*)$", flags=re.DOTALL
-)
 _MOST_CHARACTERS = 20_000  # of a sentence in a file
+_NO_BREAK = re.compile(f"[{NO_BREAK}]")  # spaces of marks are none of a word's letters
 _RUNS = re.compile(r"((.)\2*)", flags=re.DOTALL)
-
-
-def split_word(word: str) -> tuple[str, str, str]:
-    """Split a word into opening punctuation, core and closing punctuation.
-
-    The three parts joined give back the word. A word of punctuation alone (``--``, ``...``) is
-    its own core.
-    """
-    match = _AFFIXES.match(word)
-    if match is None or not match.group(2):
-        return "", word, ""
-    return match.group(1), match.group(2), match.group(3)
-
-
-def is_closing(text: str) -> bool:
-    """Return whether a text is of marks that close a word, one at least."""
-    return bool(text) and all(character in _CLOSING for character in text)
 
 
 def tokens_of_word(word: str, punctuation: str) -> list[str]:
@@ -68,14 +48,19 @@ def tokens_of_word(word: str, punctuation: str) -> list[str]:
     # Most words are letters alone, for which all policies agree, or letters and one mark; this is
     # much the faster way.
     if punctuation == "keep" or word.isalpha():
-        return [word]
-    if word[-1:] in _CLOSING and word[:-1].isalpha():
+        return [without_spaces(word)]
+    if closing_mark(word[-1:]) and word[:-1].isalpha():
         return [word[:-1]] if punctuation == "drop" else [word[:-1], word[-1]]
-    before, core, after = split_word(word)
+    before, core, after = split_word(without_spaces(word))
     if punctuation == "drop":
         return [core] if any(c.isalnum() for c in core) else []
     marks_before = [m.group(1) for m in _RUNS.finditer(before)]
     return [*marks_before, core, *(m.group(1) for m in _RUNS.finditer(after))]
+
+
+def without_spaces(word: str) -> str:
+    """Return a word without the no-break spaces of its marks, as word-level models have it."""
+    return word if word.isascii() else _NO_BREAK.sub("", word)
 
 
 def letters_of(sentence: str) -> str:
@@ -83,14 +68,13 @@ def letters_of(sentence: str) -> str:
     return "".join(filter(str.isalnum, sentence.casefold()))
 
 
-def capitalize(word: str) -> str:
-    """Return `word` with its first character in upper case and the others untouched."""
-    return word[:1].upper() + word[1:]
-
-
-def repeated(words: Iterable[str], repeatable: Collection[str] = ()) -> list[str]:
+def repeated(
+    words: Iterable[str],
+    repeatable: Collection[str] = (),
+    fold: Callable[[str], str] = str.casefold,
+) -> list[str]:
     """Return, case-folded, the words that come twice or more, but for `repeatable` ones."""
-    counts = Counter(word.casefold() for word in words)
+    counts = Counter(map(fold, words))
     return [word for word, n in counts.items() if n > 1 and word not in repeatable]
 
 
@@ -104,6 +88,8 @@ class Sentence:
         The W cores, in order.
     before, after
         The punctuation that opens and closes each word (W strings each, mostly empty).
+    language
+        What says how the words are written as one text.
 
     Examples
     --------
@@ -117,6 +103,7 @@ class Sentence:
     words: tuple[str, ...]
     before: tuple[str, ...]
     after: tuple[str, ...]
+    language: Language = field(default=ENGLISH, repr=False)
 
     def __post_init__(self) -> None:
         if not len(self.words) == len(self.before) == len(self.after):
@@ -126,32 +113,55 @@ class Sentence:
             )
 
     @classmethod
-    def parse(cls, text: str) -> Sentence:
-        """Split `text` at white space; ``str`` of the result is `text` with single spaces.
+    def parse(cls, text: str, language: Language = ENGLISH) -> Sentence:
+        """Split `text` into words; ``str`` of the result is `text`, spaced as the language has it.
 
         Raises
         ------
         InputError
             If `text` holds no word.
         """
-        parts = [split_word(word) for word in text.split()]
+        parts = [split_word(word) for word in language.split(text)]
         if not parts:
             raise InputError(f"a sentence needs at least one word, got {text!r}")
         before, words, after = zip(*parts, strict=True)
-        return cls(words, before, after)
+        return cls(words, before, after, language)
 
     @classmethod
-    def from_words(cls, words: Sequence[str], final: str = ".") -> Sentence:
+    def from_words(
+        cls, words: Sequence[str], final: str = ".", language: Language = ENGLISH
+    ) -> Sentence:
         """Make a sentence of bare `words`: first letter capital, `final` mark at the end."""
         if not words:
             raise InputError("a sentence needs at least one word, got none")
-        cores = (capitalize(words[0]), *words[1:])
-        empty = ("",) * len(cores)
-        return cls(cores, empty, (*empty[:-1], final))
+        cores = (language.capital(words[0]), *words[1:])
+        empty = ("",) * (len(cores) - 1)
+        opening, closing = language.opened.get(final, ""), language.spaced.get(final, "") + final
+        return cls(cores, (opening, *empty), (*empty, closing), language)
 
     def __str__(self) -> str:
+        return self.language.join(self.surfaces)
+
+    @property
+    def surfaces(self) -> list[str]:
+        """The words with their punctuation."""
         parts = zip(self.before, self.words, self.after, strict=True)
-        return " ".join(before + word + after for before, word, after in parts)
+        return [before + word + after for before, word, after in parts]
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether the sentence, written and read again, has these words and marks."""
+        return Sentence.parse(str(self), self.language) == self
+
+    @property
+    def disagreements(self) -> list[tuple[str, str, str]]:
+        """Neighbours, no mark between them, that do not go together; and why each."""
+        both = zip(self.words[:-1], self.words[1:], self.after[:-1], self.before[1:], strict=True)
+        return [
+            (left, right, reason)
+            for left, right, *marks in both
+            if not any(marks) and (reason := self.language.disagreement(left, right))
+        ]
 
     def __len__(self) -> int:
         return len(self.words)
@@ -177,8 +187,11 @@ class Sentence:
             If there is no such position.
         """
         self.check_position(position)
-        words = (*self.words[:position], word, *self.words[position + 1 :])
-        return Sentence(words, self.before, self.after)
+        return self.with_words((*self.words[:position], word, *self.words[position + 1 :]))
+
+    def with_words(self, words: Sequence[str]) -> Sentence:
+        """Return a sentence of as many other cores, with the same marks."""
+        return Sentence(tuple(words), self.before, self.after, self.language)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,13 +225,18 @@ class WordList:
         """Position of each word in the list."""
         return {word: i for i, word in enumerate(self.words)}
 
-    @cached_property
-    def folded(self) -> dict[str, list[int]]:
-        """Positions of the words that are one if case does not count, by that word."""
-        positions = defaultdict[str, list[int]](list)
-        for i, word in enumerate(self.words):
-            positions[word.casefold()].append(i)
+    def folded(self, language: Language = ENGLISH) -> dict[str, list[int]]:
+        """Return the positions of words that are one if case does not count, by that word."""
+        positions = self._folded.get(language)
+        if positions is None:
+            positions = self._folded[language] = defaultdict(list)
+            for i, word in enumerate(self.words):
+                positions[language.fold(word)].append(i)
         return positions
+
+    @cached_property
+    def _folded(self) -> dict[Language, dict[str, list[int]]]:
+        return {}
 
     def __len__(self) -> int:
         return len(self.words)

@@ -14,8 +14,10 @@ import numpy as np
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, require_known
 from contstim.tables import numbered_lines
-from contstim.text import Sentence, repeated, split_word
-from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary
+from contstim.text import Sentence, repeated
+from contstim.text.language import split_word
+from contstim.text.languages import ENGLISH
+from contstim.text.vocabulary import Vocabulary
 
 #: How running text is split into sentences, see `corpus_sentences`.
 SPLITTERS = ("lines", "rule", "punkt", "auto")
@@ -223,7 +225,7 @@ class SentenceRules:
     punctuation: str = "final-only"
     final_marks: str = ".?!"
     block: frozenset[str] = frozenset()
-    repeatable: frozenset[str] = ENGLISH_REPEATABLE
+    repeatable: frozenset[str] = ENGLISH.repeatable
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_words <= self.max_words:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.text import split_word
+from contstim.text.language import split_word
 from contstim.text.vocabulary import Vocabulary
 
 #: Sentences of a set that may have one word whatever their number.

@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from contstim.text import Sentence, repeated, split_word
-from contstim.text.vocabulary import ENGLISH_CAPITALS, ENGLISH_REPEATABLE, bundled_vocabulary
+from contstim.text import Sentence, repeated
+from contstim.text.language import Language, split_word
+from contstim.text.languages import ENGLISH, language_called
+from contstim.text.vocabulary import bundled_vocabulary, has_frequencies
 from contstim.text.words import offensive_in
 
 #: A word of a lower Zipf frequency is flagged as rare: less than once in a million words.
 RARE = 3.0
 
-_VOWELS = frozenset("aeiou")
 _SINGULAR = frozenset("a an this every each another one".split())  # noqa: SIM905
 _PLURAL = frozenset("these those many several few two three".split())  # noqa: SIM905
 _THIRD = frozenset("he she it this everybody someone".split())  # noqa: SIM905
@@ -38,14 +39,14 @@ def sentence_features(
     sentences
         S sentences.
     language
-        Language of the frequencies, as `wordfreq` names it.
+        What cuts the sentences into words; and of the frequencies, as `wordfreq` names it.
     vectors
         From lower-case word to its vector, for the column `similarity`.
 
     Returns
     -------
     pandas.DataFrame
-        Shape (S, 3 or 4), indexed by sentence: ``words`` (white-space-separated), ``characters``,
+        Shape (S, 3 or 4), indexed by sentence: ``words`` (how many), ``characters``,
         ``zipf`` (mean Zipf frequency of the words without punctuation: log10 of occurrences per
         thousand million words; 0 for a word that is not listed) and, only with `vectors`,
         ``similarity`` (mean Pearson correlation of the vectors of all two words; words without
@@ -66,7 +67,8 @@ def sentence_features(
     from wordfreq import zipf_frequency
 
     labels = list(sentences)
-    words = [[split_word(word)[1].lower() for word in sentence.split()] for sentence in labels]
+    of = language_called(language)
+    words = [[of.lower(split_word(word)[1]) for word in of.split(text)] for text in labels]
     columns: dict[str, list[float]] = {
         "words": [len(own) for own in words],
         "characters": [len(sentence) for sentence in labels],
@@ -121,14 +123,15 @@ def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) 
     return pd.Series(answers, index=pd.Index(labels), dtype=bool)
 
 
-def sentence_flags(sentence: str) -> list[str]:
-    """Return what a reader should look at in an English sentence, in whole phrases.
+def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
+    """Return what a reader should look at in a sentence, in whole phrases.
 
-    Flagged are listed offensive words (of level 0 up: most are harmless), names, words that are
-    rare today or that wordfreq does not list, a word that comes twice (but determiners and
-    prepositions, which are flagged only side by side), numbers, and pairs of neighbours that do not
-    agree: by the tags of the bundled vocabulary, so only where every tag of a word speaks against
-    it. A name is not flagged as rare too.
+    Flagged are names, words that are rare today or that wordfreq does not list, a word that comes
+    twice (but determiners and prepositions, which are flagged only side by side), numbers, pairs of
+    neighbours that do not agree (`Language.agreement`), and marks that the language would open, or
+    set apart. In English also listed offensive words (of level 0 up: most are harmless), and
+    neighbours by the tags of the bundled vocabulary, so only where every tag of a word speaks
+    against them. A name is not flagged as rare too; where nouns have capitals nothing is a name.
 
     Notes
     -----
@@ -136,35 +139,55 @@ def sentence_flags(sentence: str) -> list[str]:
     """
     from wordfreq import zipf_frequency
 
-    parsed = Sentence.parse(sentence)
-    words = [word.lower() for word in parsed.words]
-    flags = [f"offensive word: {word}" for word in offensive_in(sentence, 0)]
-    names = [w for w in parsed.words[1:] if w[:1].isupper() and w not in ENGLISH_CAPITALS]
-    others = [word for word in words if word.isalpha() and word not in map(str.lower, names)]
-    frequencies = {word: zipf_frequency(word, "en") for word in others}
+    parsed = Sentence.parse(sentence, language)
+    lower, free = language.lower, language.repeatable
+    words = [lower(word) for word in parsed.words]
+    listed = offensive_in(sentence, 0) if language.offensive == "bundled" else []
+    flags = [f"offensive word: {word}" for word in listed]
+    capital = [w for w in parsed.words[1:] if w[:1].isupper() and w not in language.capitals]
+    names = [] if language.noun_cues else capital
+    others = [word for word in words if word.isalpha() and word not in map(lower, names)]
+    rated = others if has_frequencies(language.code) else []
+    frequencies = {word: zipf_frequency(word, language.code) for word in rated}
     flags += [
         f"rare word: {word} (Zipf {zipf:.1f})" for word, zipf in frequencies.items() if zipf < RARE
     ]
     flags += [
         f"word twice: {word}"
-        for word in repeated(words, ENGLISH_REPEATABLE)
+        for word in repeated(words, free, language.fold)
         if any(c.isalnum() for c in word)
     ]
     neighbours = list(zip(words[:-1], words[1:], parsed.after[:-1], strict=True))
     flags += [
         f"word twice: {left} {right}"
         for left, right, mark in neighbours
-        if left == right and left in ENGLISH_REPEATABLE and not mark
+        if left == right and left in free and not mark
     ]
     flags += [f"name: {word}" for word in names]
     flags += [f"number: {word}" for word in words if any(c.isdigit() for c in word)]
     for left, right, mark in neighbours:
-        if not mark and (reason := _disagreement(left, right)):
+        reason = language.disagreement(left, right)
+        if language is ENGLISH:
+            reason = reason or _disagreement(left, right) or ""
+        if not mark and reason:
             flags.append(f"agreement: {left} {right} ({reason})")
-    last = _tags(words[-1])
+    flags += _mark_flags(parsed)
+    last = _tags(words[-1]) if language is ENGLISH else frozenset()
     if last and last <= _OPEN_ENDS and words[-1] not in _ALONE:
         flags.append(f"agreement: ends in {words[-1]}")
     return flags
+
+
+def _mark_flags(sentence: Sentence) -> list[str]:
+    """Return which marks are not opened, or have no space before them, as the language has it."""
+    language, text = sentence.language, str(sentence)
+    flags = [
+        f"mark: {mark} without {opening}"
+        for mark, opening in language.opened.items()
+        if text.count(mark) > text.count(opening)
+    ]
+    firsts = (after[:1] for after in sentence.after)
+    return flags + [f"mark: no space before {mark}" for mark in firsts if mark in language.spaced]
 
 
 def _tags(word: str) -> frozenset[str]:
@@ -172,12 +195,8 @@ def _tags(word: str) -> frozenset[str]:
 
 
 def _disagreement(left: str, right: str) -> str | None:
-    """Return why two neighbours do not agree; None if they do, or nobody can tell."""
+    """Return why two neighbours do not agree by their tags; None if they do, or these are none."""
     tags = _tags(right)
-    if left == "a" and right[:1] in _VOWELS and not right.startswith(("u", "eu", "one", "once")):
-        return "'an' before a vowel"
-    if left == "an" and right[:1] not in _VOWELS | {"h"}:
-        return "'a' before a consonant"
     if not tags:
         return None
     if left in _SINGULAR and tags <= {"NNS"}:

@@ -20,30 +20,9 @@ from contstim.arrays import BoolArray
 from contstim.errors import InputError, require_known
 from contstim.files import digest, replacing
 from contstim.tables import TABLES, csv_header, csv_rows, csv_text, numbered_lines
-from contstim.text import WordList, capitalize, split_word
-
-#: English determiners and prepositions: the words that a sentence may hold twice (Golan et al.
-#: 2023 allow 42 such words; this list is our own).
-ENGLISH_REPEATABLE = frozenset(
-    """
-    the a an this these those each every some any
-    of in on at by for from with without within into onto to toward towards upon over under
-    above below beneath between among through throughout during before after since until
-    against about across along around behind beside beyond near inside outside up down off past
-    """.split()  # noqa: SIM905 - as a list literal this is 55 lines
-)
-
-#: English words that keep their capital inside a sentence without being names.
-ENGLISH_CAPITALS = frozenset({"I", "I'm", "I'll", "I've", "I'd", "I’m", "I’ll", "I’ve", "I’d"})
-
-#: What is no English word alone: single letters, and pieces of contractions that were cut in two.
-ENGLISH_FRAGMENTS = frozenset(
-    """
-    b c d e f g h j k l m n o p q r s t u v w x y z ll re ve
-    ain aren couldn daren didn doesn don hadn hasn haven isn mayn mightn mustn needn oughtn shan
-    shouldn wasn weren wouldn
-    """.split()  # noqa: SIM905 - as a list literal this is 47 lines
-)
+from contstim.text import WordList
+from contstim.text.language import Language, split_word
+from contstim.text.languages import ENGLISH, language_called
 
 #: Which characters a word may be made of, see `WordRules`.
 CHARACTERS = ("letters", "marks", "any")
@@ -73,45 +52,56 @@ class WordRules:
         Words to leave out, ignoring case.
     repeatable
         Words that a sentence may hold more than once, ignoring case.
+    language
+        How words are cut and capitalised.
     """
 
     characters: str = "letters"
     derive_first: bool = False
     names: bool = False
-    capitals: frozenset[str] = ENGLISH_CAPITALS
-    exclude: frozenset[str] = ENGLISH_FRAGMENTS
-    repeatable: frozenset[str] = ENGLISH_REPEATABLE
+    capitals: frozenset[str] = ENGLISH.capitals
+    exclude: frozenset[str] = ENGLISH.fragments
+    repeatable: frozenset[str] = ENGLISH.repeatable
+    language: Language = ENGLISH
 
     def __post_init__(self) -> None:
         require_known("kind of characters", self.characters, CHARACTERS)
 
     @classmethod
-    def for_language(cls, language: str) -> WordRules:
-        """Return the defaults for English, and rules without any list of words otherwise."""
-        if language.split("-")[0].split("_")[0].lower() == "en":
-            return cls()
-        return cls(capitals=frozenset(), exclude=frozenset(), repeatable=frozenset())
+    def for_language(cls, code: str) -> WordRules:
+        """Return the rules of a language; of one without a record, rules without any list."""
+        language = language_called(code)
+        return cls(
+            capitals=language.capitals,
+            exclude=language.fragments,
+            repeatable=language.repeatable,
+            language=language,
+        )
 
     def admit(self, words: Iterable[str]) -> list[str]:
         """Return those of `words` that the rules admit, each once, in order."""
         listed = dict.fromkeys(words)
-        exclude = {word.casefold() for word in self.exclude}
+        language = self.language
+        exclude = set(map(language.fold, self.exclude))
         return [
             word
             for word in listed
             if self._formed(word)
-            and word.casefold() not in exclude
+            and language.fold(word) not in exclude
             # A shouted word that is listed in another case as well is that word.
             and not (
                 len(word) > 1
                 and word.isupper()
-                and (word.capitalize() in listed or word.lower() in listed)
+                and (lower := language.lower(word))
+                and (language.capital(lower) in listed or lower in listed)
             )
         ]
 
     def _formed(self, word: str) -> bool:
-        if split_word(word)[1] != word or word.split() != [word]:
+        if split_word(word)[1] != word or self.language.split(word) != [word]:
             return False
+        if self.language.elides(word):
+            return True
         if self.characters == "any":
             return any(c.isalnum() for c in word)
         bare = word.translate(_INNER_MARKS) if self.characters == "marks" else word
@@ -150,6 +140,8 @@ class Vocabulary:
     tags
         Penn Treebank tags of a word in lower case, most frequent first; may lack words, or be
         empty.
+    language
+        Of the words, which says how sentences of them are written.
 
     Raises
     ------
@@ -166,9 +158,10 @@ class Vocabulary:
 
     first: WordList
     elsewhere: WordList
-    repeatable: frozenset[str] = ENGLISH_REPEATABLE
+    repeatable: frozenset[str] = ENGLISH.repeatable
     frequencies: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    language: Language = ENGLISH
 
     def __post_init__(self) -> None:
         if not len(self.first) and not len(self.elsewhere):
@@ -189,12 +182,17 @@ class Vocabulary:
                     f"the vocabulary holds {word!r}; give words without white space or the "
                     "punctuation around them"
                 )
+            if not self.language.plain and self.language.split(word) != [word]:
+                raise InputError(
+                    f"the vocabulary holds {word!r}, which {self.language.name} cuts into "
+                    f"{' and '.join(self.language.split(word))}; give single words"
+                )
         for word, frequency in self.frequencies.items():
             if not 0 <= frequency <= 1:  # also refuses NaN
                 raise InputError(
                     f"the relative frequency of {word!r} is {frequency}; give one from 0 to 1"
                 )
-        folded = frozenset(word.casefold() for word in self.repeatable)
+        folded = frozenset(map(self.language.fold, self.repeatable))
         object.__setattr__(self, "repeatable", folded)
 
     @classmethod
@@ -241,7 +239,8 @@ class Vocabulary:
 
         Allowed first are the capitalised words seen at the start of a sentence (of a line, or
         after a word that ends in ``.``, ``?``, ``!`` or ``…``), elsewhere the words seen in
-        lower case, and names seen inside a sentence if `rules` ask for them.
+        lower case, and names seen inside a sentence if `rules` ask for them. Where nouns have
+        capitals, those are nouns that are seen after an article or the like.
 
         Parameters
         ----------
@@ -266,7 +265,8 @@ class Vocabulary:
         if size is not None and size < 1:
             raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
         rules = rules or WordRules()
-        counts, opening, inside = _count([paths] if isinstance(paths, str | PathLike) else paths)
+        files = [paths] if isinstance(paths, str | PathLike) else paths
+        counts, opening, inside, nouns = _count(files, rules.language)
         total = counts.total()
         admitted = [
             word
@@ -276,6 +276,7 @@ class Vocabulary:
         # The sort is stable: equally frequent words stay in order of first occurrence.
         words = sorted(admitted, key=lambda word: -counts[word])[:size]
         frequencies = {word: counts[word] / total for word in words}
+        rules = replace(rules, capitals=rules.capitals | nouns)
         return cls._arrange(words, rules, frequencies, opening, inside)
 
     @classmethod
@@ -307,6 +308,8 @@ class Vocabulary:
         ------
         UnknownNameError
             For a language that wordfreq does not have.
+        InputError
+            For one in which nouns have capitals, which that list does not know.
         """
         import wordfreq
 
@@ -314,7 +317,15 @@ class Vocabulary:
             raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
         check_language(language)
         rules = rules or WordRules.for_language(language)
-        capitals = {word.casefold(): word for word in sorted(rules.capitals)}
+        spoken = rules.language
+        if spoken.noun_cues:
+            raise InputError(
+                f"wordfreq lists the words of {spoken.name} in lower case, nouns too; make the "
+                "vocabulary from a text, which has their capitals"
+            )
+        # An elided word is listed without its apostrophe.
+        capitals = {t: t + "'" for t in rules.exclude if spoken.elides(t + "'")}
+        capitals |= {spoken.fold(word): word for word in sorted(rules.capitals)}
         table = wordfreq.get_frequency_dict(language)
         ordered = sorted(table, key=lambda word: -table[word])
         frequencies = {
@@ -347,9 +358,10 @@ class Vocabulary:
         ]
         relative = _relative(frequencies)
         if rules.derive_first:
-            first = list(dict.fromkeys([*first, *map(capitalize, elsewhere)]))
+            capital = rules.language.capital
+            first = list(dict.fromkeys([*first, *map(capital, elsewhere)]))
             relative = {
-                **{capitalize(w): relative[w] for w in elsewhere if w in relative},
+                **{capital(w): relative[w] for w in elsewhere if w in relative},
                 **relative,
             }
         used = {*first, *elsewhere}
@@ -358,6 +370,7 @@ class Vocabulary:
             WordList.of(elsewhere),
             rules.repeatable,
             {w: p for w, p in relative.items() if w in used},
+            language=rules.language,
         )
 
     def __repr__(self) -> str:
@@ -389,7 +402,7 @@ class Vocabulary:
     def without(self, words: Collection[str]) -> Vocabulary:
         """Return the vocabulary without some words, given case-folded."""
         first, elsewhere = (
-            WordList(tuple(word for word in own if word.casefold() not in words))
+            WordList(tuple(word for word in own if self.language.fold(word) not in words))
             for own in (self.first, self.elsewhere)
         )
         return replace(self, first=first, elsewhere=elsewhere, frequencies={})
@@ -430,7 +443,8 @@ class Vocabulary:
     def save(self, path: str | PathLike[str]) -> None:
         """Write a CSV with columns word, first, elsewhere, repeatable, frequency, for `read`.
 
-        If any word has tags there is a column tags as well, with spaces between.
+        If any word has tags there is a column tags as well, with spaces between; if they are not
+        English a column language, with its code.
 
         Raises
         ------
@@ -442,28 +456,33 @@ class Vocabulary:
 
     def table(self) -> str:
         """Return the CSV that `save` writes: a row for each word first, then elsewhere."""
-        used = {word.casefold() for word in (*self.first, *self.elsewhere)}
+        fold, tagged, foreign = self.language.fold, bool(self.tags), self.language is not ENGLISH
+        used = {fold(word) for word in (*self.first, *self.elsewhere)}
         rows = []
         unused = sorted(self.repeatable - used)
         for words, place in ((self.first, (1, 0)), (self.elsewhere, (0, 1)), (unused, (0, 0))):
             for word in words:
                 frequency = self.frequencies.get(word)
                 number = "" if frequency is None else repr(float(frequency))
-                row = [word, *place, int(word.casefold() in self.repeatable), number]
-                if self.tags:
+                row = [word, *place, int(fold(word) in self.repeatable), number]
+                if tagged:
                     row.append(" ".join(self.tags.get(word.lower(), ())))
-                rows.append(row)
-        return csv_text((*_COLUMNS, "tags") if self.tags else _COLUMNS, rows)
+                rows.append([*row, self.language.code] if foreign else row)
+        return csv_text((*_COLUMNS, *["tags"] * tagged, *["language"] * foreign), rows)
 
     @classmethod
-    def read(cls, path: str | PathLike[str], *, rules: WordRules | None = None) -> Vocabulary:
+    def read(
+        cls, path: str | PathLike[str], *, rules: WordRules | None = None, language: str = "en"
+    ) -> Vocabulary:
         """Read a word list: one word a line, or a CSV with the columns that `save` writes.
 
         Of the CSV's columns only ``word`` is needed. With a column ``first`` the list says
         itself where words may stand (``elsewhere``, if missing, is the opposite of ``first``),
         otherwise their case does, as in `from_words`. ``repeatable`` replaces the rules' list.
         ``frequency`` may hold counts: if one exceeds 1, all are divided by their sum. ``tags`` may
-        hold Penn Treebank tags, most frequent first, with spaces between.
+        hold Penn Treebank tags, most frequent first, with spaces between. ``language`` says what
+        the words are of, where `language` does not say another than English, and so which lists
+        stand in for those of the rules.
 
         Raises
         ------
@@ -472,6 +491,11 @@ class Vocabulary:
         """
         rules = rules or WordRules()
         rows, columns = read_word_rows(path)
+        code = rows[0].get("language", "") if rows and language == "en" else language
+        if (spoken := language_called(code or "en")) is not ENGLISH:
+            rules = replace(
+                rules, language=spoken, capitals=spoken.capitals, repeatable=spoken.repeatable
+            )
         words = [row["word"] for row in rows]
         if "repeatable" in columns:
             rules = replace(rules, repeatable=frozenset(_flagged(path, rows, "repeatable")))
@@ -491,7 +515,15 @@ class Vocabulary:
             rules.repeatable,
             _relative(frequencies),
             tags,
+            rules.language,
         )
+
+
+def has_frequencies(language: str) -> bool:
+    """Return whether wordfreq has frequencies of a language, by its code."""
+    import wordfreq
+
+    return language in wordfreq.available_languages("best")
 
 
 def check_language(language: str) -> None:
@@ -572,22 +604,26 @@ def _relative(frequencies: Mapping[str, float]) -> dict[str, float]:
 
 
 def _count(
-    paths: Iterable[str | PathLike[str]],
-) -> tuple[Counter[str], set[str], set[str]]:
-    """Count the cores in files, and say which are seen at, and after, the start of a sentence."""
+    paths: Iterable[str | PathLike[str]], language: Language
+) -> tuple[Counter[str], set[str], set[str], set[str]]:
+    """Count the cores in files; say which open sentences, stand inside, and follow noun cues."""
     counts: Counter[str] = Counter()
     opening: set[str] = set()
     inside: set[str] = set()
+    nouns: set[str] = set()
     split = cache(split_word)  # a text repeats most of its words
     for path in paths:
         for _, line in numbered_lines(path):
-            at_start = True
-            for word in line.split():
+            at_start, before = True, ""
+            for word in language.split(line):
                 _, core, after = split(word)
                 counts[core] += 1
                 (opening if at_start else inside).add(core)
-                at_start = any(mark in after for mark in ".?!…") if after else False
-    return counts, opening, inside
+                if language.noun_cues and core[:1].isupper() and before in language.noun_cues:
+                    nouns.add(core)
+                at_start = any(mark in after for mark in ".?!…。？！") if after else False
+                before = "" if after else language.lower(core)
+    return counts, opening, inside, nouns
 
 
 @cache

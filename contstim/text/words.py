@@ -14,8 +14,10 @@ from pydantic import Field
 
 from contstim.errors import InputError, require_known
 from contstim.settings import Several, one_of, option, settings
-from contstim.text import Sentence, capitalize, read_words
-from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, check_language, read_word_rows
+from contstim.text import Sentence, read_words
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
+from contstim.text.vocabulary import Vocabulary, check_language, read_word_rows
 
 if TYPE_CHECKING:
     from nltk.tag.perceptron import PerceptronTagger
@@ -74,7 +76,8 @@ class WordOptions:
     min_zipf
         The least Zipf frequency in wordfreq: log10 of occurrences per thousand million words.
     language
-        Language of the frequencies, as wordfreq names it.
+        Language of words and sentences, and of the frequencies, as wordfreq names it; where it is
+        English, that which the vocabulary says.
     allow, block
         Files of words, one a line: those to use whatever the other options say, and those never
         to use. Case does not count; words match as wholes.
@@ -95,7 +98,11 @@ class WordOptions:
         "leave out words of a lower Zipf frequency in wordfreq (3 is once in a million words)",
         "ZIPF",
     )
-    language: str = option("en", "language of those frequencies", "CODE")
+    language: str = option(
+        "en",
+        "language of words, sentences and those frequencies (default: the vocabulary's)",
+        "CODE",
+    )
     allow: Several[str] = option(
         (), "words to use whatever the other options say, one a line", "FILE"
     )
@@ -147,11 +154,22 @@ class WordOptions:
             raise InputError(f"the word {word!r} is allowed and blocked; take it off one list")
         return allowed, blocked
 
-    def blocked(self, folder: Path) -> frozenset[str]:
-        """Return the words never to use, case-folded: the blocked ones and the offensive ones."""
+    def blocked(self, folder: Path, language: Language = ENGLISH) -> frozenset[str]:
+        """Return the words never to use, case-folded: the blocked ones and the offensive ones.
+
+        Raises
+        ------
+        InputError
+            If offensive words of a language are asked for of which contstim brings no list.
+        """
         allowed, blocked = self.lists(folder)
         if self.offensive is None:
             return blocked
+        if language.offensive != "bundled":
+            raise InputError(
+                f"offensive = {self.offensive} has no list for {language.name}: "
+                f"{offensive_source(language)}; give a list of your own as block"
+            )
         levels = offensive_words().items()
         offensive = {word.casefold() for word, level in levels if level >= self.offensive}
         return blocked | (offensive - allowed)
@@ -191,40 +209,49 @@ class WordOptions:
             return vocabulary
         if self.language != "en":
             check_language(self.language)
+        spoken = vocabulary.language
+        code = spoken.code if self.language == "en" else self.language
         allowed, _ = self.lists(folder)
-        blocked = self.blocked(folder)
+        blocked = self.blocked(folder, spoken)
         wanted = tags_of(self.part_of_speech)
         if wanted and not vocabulary.tags:
             vocabulary = tagged(vocabulary)
-        lower = {word for word in vocabulary.elsewhere if word == word.lower()}
+        # Where nouns have capitals, those that may stand inside are no names.
+        lower = {
+            spoken.lower(word)
+            for word in vocabulary.elsewhere
+            if spoken.noun_cues or word == spoken.lower(word)
+        }
 
         def fits(word: str) -> bool:
-            folded = word.casefold()
+            folded = spoken.fold(word)
             if not blocked.isdisjoint(_forms(word)):
                 return False
             if folded in allowed:
                 return True
-            if self.names is False and _is_name(word, lower):
+            if self.names is False and _is_name(word, lower, spoken):
                 return False
             if self.min_zipf is not None:
                 from wordfreq import zipf_frequency
 
-                if zipf_frequency(word, self.language) < self.min_zipf:
+                if zipf_frequency(word, code) < self.min_zipf:
                     return False
             return not wanted or not wanted.isdisjoint(vocabulary.tags.get(word.lower(), ()))
 
         first = [word for word in vocabulary.first if fits(word)]
         elsewhere = [word for word in vocabulary.elsewhere if fits(word)]
-        added = sorted(allowed - {word.casefold() for word in elsewhere})
+        added = sorted(allowed - set(map(spoken.fold, elsewhere)))
         elsewhere += added
-        first += [capitalize(word) for word in added]
+        first += map(spoken.capital, added)
         if self.names:
-            inside = {word.lower() for word in elsewhere}
-            elsewhere += [w for w in first if _is_name(w, lower) and w.lower() not in inside]
+            inside = set(map(spoken.lower, elsewhere))
+            elsewhere += [
+                w for w in first if _is_name(w, lower, spoken) and spoken.lower(w) not in inside
+            ]
         if self.casing == "sentence":
-            first += map(capitalize, elsewhere)
+            first += map(spoken.capital, elsewhere)
         elif self.casing == "lower":
-            first, elsewhere = ([word.lower() for word in words] for words in (first, elsewhere))
+            first, elsewhere = (list(map(spoken.lower, words)) for words in (first, elsewhere))
         if not first or not elsewhere:
             where = "inside" if first else "first"
             raise InputError(
@@ -235,9 +262,22 @@ class WordOptions:
         return vocabulary.with_words(first, elsewhere)
 
 
-def _is_name(word: str, lower: Collection[str]) -> bool:
-    capital = word != word.lower() and word not in ENGLISH_CAPITALS
-    return capital and word.lower() not in lower
+def _is_name(word: str, lower: Collection[str], language: Language) -> bool:
+    small = language.lower(word)
+    return word != small and word not in language.capitals and small not in lower
+
+
+def offensive_source(language: Language) -> str:
+    """Return where a list of a language's offensive words can be had, in a few words.
+
+    Examples
+    --------
+    >>> offensive_source(language_called("he"))
+    'none is known for this language'
+    """
+    if language.offensive == "bundled":
+        return "comes with contstim"
+    return language.offensive or "none is known for this language"
 
 
 def tags_of(names: Iterable[str]) -> frozenset[str]:

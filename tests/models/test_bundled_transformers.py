@@ -6,7 +6,8 @@ import pytest
 from contstim import check_model, load_model
 from contstim.models.base import SentenceModel
 from contstim.models.registry import bundled_folder
-from contstim.text import pool, split_word
+from contstim.text import pool
+from contstim.text.language import split_word
 
 SPECS = ["contstim:gpt", "contstim:bert?metric=pll", "contstim:bert?metric=permutation"]
 

@@ -17,13 +17,14 @@ from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import SynthesisTask
 from contstim.pipeline.work import RunStore, Worker
 from contstim.search.results import Triplet
-from contstim.text import WordList, capitalize
+from contstim.text import WordList
 from contstim.text.diversity import words_of
+from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import Vocabulary
 
 LETTERS = "bdfgklmnprs"
 LOWER = [a + vowel + b for a in LETTERS for b in LETTERS for vowel in "ao"]
-UPPER = [capitalize(word) for word in LOWER[:60]]
+UPPER = [ENGLISH.capital(word) for word in LOWER[:60]]
 VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset())
 # All natural sentences have the first word, so that it may stay frequent.
 SENTENCES = [f"{UPPER[0]} {LOWER[i + 1]} {LOWER[i + 60]}." for i in range(10)]

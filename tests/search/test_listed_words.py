@@ -12,9 +12,10 @@ from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_mode
 from contstim.models.toy import TableModel
 from contstim.search import STRATEGIES, strategy_called
 from contstim.search.candidates import WordReplacement
-from contstim.text import Sentence, capitalize
+from contstim.text import Sentence
+from contstim.text.languages import ENGLISH
 
-VOCABULARY = Vocabulary(WordList.of(map(capitalize, LOWER)), WordList.of(LOWER))
+VOCABULARY = Vocabulary(WordList.of(map(ENGLISH.capital, LOWER)), WordList.of(LOWER))
 SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home."]
 TOYS = tuple(TableModel([*VOCABULARY.first, *VOCABULARY.elsewhere], seed) for seed in (11, 12))
 

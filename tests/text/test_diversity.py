@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contstim.errors import InputError
-from contstim.text import WordList, capitalize
+from contstim.text import WordList
 from contstim.text.diversity import Diversity, WordLimit, diversity, diversity_line, words_of
+from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import Vocabulary
 
 SMALL = st.lists(st.sampled_from("abcdefgh"), min_size=3, max_size=3).map(" ".join)
@@ -17,7 +18,7 @@ SMALL = st.lists(st.sampled_from("abcdefgh"), min_size=3, max_size=3).map(" ".jo
 
 # Enough words that some are always left, and a search that finds each one anew.
 WORDS = [a + b + c for a in "bdfgklmnprstvz" for b in "aeiou" for c in "bdfgklmnprstvz"]
-VOCABULARY = Vocabulary(WordList.of(map(capitalize, WORDS)), WordList.of(WORDS), frozenset())
+VOCABULARY = Vocabulary(WordList.of(map(ENGLISH.capital, WORDS)), WordList.of(WORDS), frozenset())
 
 
 def set_of(

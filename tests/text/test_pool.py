@@ -4,7 +4,7 @@ from itertools import combinations
 import pytest
 
 from contstim.text import Sentence, pool
-from contstim.text.vocabulary import ENGLISH_REPEATABLE
+from contstim.text.languages import ENGLISH
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_readme_states_the_counts(sentences, eights):
 
 def n_distinct(sentences):
     counts = [Counter(folded(sentence)) for sentence in sentences]
-    return sum(all(n == 1 or w in ENGLISH_REPEATABLE for w, n in c.items()) for c in counts)
+    return sum(all(n == 1 or w in ENGLISH.repeatable for w, n in c.items()) for c in counts)
 
 
 def test_most_have_eight_distinct_words(eights):

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contstim.errors import InputError
-from contstim.text import Sentence, WordList, capitalize, split_word, tokens_of_word
+from contstim.text import Sentence, WordList, tokens_of_word
+from contstim.text.language import split_word
+from contstim.text.languages import ENGLISH
 
 words = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=8).filter(
     lambda w: w.split() == [w]
@@ -75,7 +77,7 @@ def test_replacing_a_word_keeps_its_punctuation() -> None:
 
 def test_a_sentence_of_bare_words() -> None:
     assert str(Sentence.from_words(["the", "ship", "left"], final="?")) == "The ship left?"
-    assert capitalize("élan") == "Élan"
+    assert ENGLISH.capital("élan") == "Élan"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])

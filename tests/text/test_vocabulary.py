@@ -7,7 +7,8 @@ import pytest
 
 from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.text import Sentence, WordList, repeated
-from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary, WordRules
+from contstim.text.languages import ENGLISH
+from contstim.text.vocabulary import Vocabulary, WordRules
 
 TEXT = """\
 The dog saw a cat in London.
@@ -109,7 +110,7 @@ class TestVocabulary:
 
     def test_repeats_ignore_case_and_spare_determiners_and_prepositions(self):
         words = Sentence.parse("The dog saw the Dog in the box in it and it").words
-        assert repeated(words, ENGLISH_REPEATABLE) == ["dog", "it"]
+        assert repeated(words, ENGLISH.repeatable) == ["dog", "it"]
 
     def test_unlisted_depends_on_position(self):
         vocabulary = Vocabulary(WordList(("The", "Rome")), WordList(("dog", "saw")))
@@ -127,9 +128,9 @@ class TestVocabulary:
             Vocabulary(WordList(("The",)), WordList(("dog",)), frequencies={"dog": value})
 
     def test_default_repeatable_words(self):
-        assert 42 <= len(ENGLISH_REPEATABLE) <= 60
-        assert {"the", "a", "an", "of", "in", "on"} <= ENGLISH_REPEATABLE
-        assert not {"and", "is", "he", "it"} & ENGLISH_REPEATABLE
+        assert 42 <= len(ENGLISH.repeatable) <= 60
+        assert {"the", "a", "an", "of", "in", "on"} <= ENGLISH.repeatable
+        assert not {"and", "is", "he", "it"} & ENGLISH.repeatable
 
     def test_repr_is_short_and_pickling_keeps_the_words(self):
         vocabulary = Vocabulary.from_words(["The", "dog"])
@@ -290,7 +291,7 @@ class TestFiles:
         path.write_text("word,frequency\nThe,30\ndog,10\n\ncat,\n")
         vocabulary = Vocabulary.read(path)
         assert vocabulary.frequencies == {"The": 0.75, "dog": 0.25}
-        assert vocabulary.repeatable == ENGLISH_REPEATABLE
+        assert vocabulary.repeatable == ENGLISH.repeatable
 
     def test_csv_that_says_what_stands_first(self, tmp_path):
         path = tmp_path / "words.csv"

@@ -10,7 +10,7 @@ from wordfreq import zipf_frequency
 from contstim import Sentence, Vocabulary, WordList, WordOptions, bundled_vocabulary, load_model
 from contstim.errors import InputError, UnknownNameError
 from contstim.text import pool, words
-from contstim.text.vocabulary import ENGLISH_FRAGMENTS
+from contstim.text.languages import ENGLISH
 from contstim.text.words import offensive_in, offensive_words, tagged, words_alike
 
 HERE = Path()
@@ -44,7 +44,7 @@ def test_the_bundled_words_keep_their_rule(bundled: Vocabulary) -> None:
     listed = offensive_words()
     assert len(bundled.elsewhere) > 11_000
     every = {word.lower() for word in (*bundled.first, *bundled.elsewhere)}
-    assert not every & ENGLISH_FRAGMENTS
+    assert not every & ENGLISH.fragments
     # "sh" is none.
     assert [word for word in sorted(every) if not set(word) & set("aeiouy")] == []
     for word in bundled.elsewhere:

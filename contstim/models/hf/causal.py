@@ -454,7 +454,8 @@ class CausalModel(TransformerModel):
         """Return one beginning without a word; None where nothing stands before the first one."""
         from contstim.models.hf.beginnings import CausalBeginnings  # which scoring does without
 
-        return CausalBeginnings.begun(self, (first, later)) if self.prefix else None
+        writes = self.prefix and self.language.plain  # with spaces between words
+        return CausalBeginnings.begun(self, (first, later)) if writes else None
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.
@@ -464,6 +465,8 @@ class CausalModel(TransformerModel):
         token. Exact scores of chosen candidates start from the cached keys and values of the
         words before.
         """
+        if not self.language.plain:  # a candidate may change the tokens of its neighbours
+            return super().replacements(sentence, position, words)
         sentence.check_position(position)
         encoded, values = self.base(str(sentence))
         candidates = self.tokenizer.candidates(sentence, position, words)

@@ -27,6 +27,7 @@ from contstim.models.devices import torch_device
 from contstim.models.hf.metrics import BYTES, CHAIN, DUEL, METRICS
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.opening import open_network, source_of
+from contstim.text.languages import LANGUAGES
 
 # By type of model, how many places behind a hidden token what is predicted of it is read. Dream was
 # made of a causal model, whose predictions stand a place before.
@@ -103,12 +104,15 @@ class SharedOptions(_SpecOptions):
         ``error`` or ``unk``.
     batch_tokens
         Most tokens of one forward pass; ``auto`` lets the device decide.
+    language
+        What cuts sentences into words.
     """
 
     first: str = _one_of("auto", "auto", "spaced", "unspaced")
     punctuation: str = _one_of("keep", "keep", "context")
     unknown: str = _one_of("error", "error", "unk")
     batch_tokens: int | None = _whole("auto", 1)
+    language: str = _option("en", lambda spec, key, usual: spec.choice(key, LANGUAGES, usual))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
 from contstim.models.hf.checkpoint import SharedOptions
 from contstim.models.hf.trie import TokenTrie
-from contstim.text import Sentence, WordList, is_closing, split_word
+from contstim.text import Sentence, WordList
+from contstim.text.language import is_closing, split_word
+from contstim.text.languages import LANGUAGES
 
 _to_unicode: Callable[[], dict[int, str]] = bytes_to_unicode
 # Which byte a character of a byte-level vocabulary stands for.
@@ -213,6 +215,7 @@ class SubwordTokenizer:
         self.options = options
         self.name = name
         self.special = special
+        self.language = LANGUAGES[options.language]
         self._lead = " " if options.first == "spaced" else ""
         self.forms = TokenForms.of(tokenizer)
         self._words: weakref.WeakKeyDictionary[WordList, dict[object, CandidateTokens]] = (
@@ -290,7 +293,7 @@ class SubwordTokenizer:
             If a sentence spells a special token, if a token spans two words or if tokens cannot
             be traced back to words.
         """
-        texts = [self._lead + " ".join(sentence.split()) for sentence in sentences]
+        texts = [self._lead + self.language.tidy(sentence) for sentence in sentences]
         if not texts:
             # Some tokenizers fail on nothing.
             return []
@@ -325,13 +328,10 @@ class SubwordTokenizer:
         spans: list[tuple[int, int]],
     ) -> Encoded:
         """Assign tokens to words by their spans of characters."""
-        words = text.split()
-        number = -1
-        word_at = []
-        for i, character in enumerate(text):
-            if not character.isspace() and (i == 0 or text[i - 1].isspace()):
-                number += 1
-            word_at.append(-1 if character.isspace() else number)
+        words, word_at = [], [-1] * len(text)
+        for number, (start, end) in enumerate(self.language.spans(text)):
+            words.append(text[start:end])
+            word_at[start:end] = [number] * (end - start)
         mark = len(split_word(words[-1])[2]) if self.options.punctuation == "context" else 0
         # Characters from here on are context; a last word of marks alone is its own core.
         last_scored = len(text) - mark
@@ -415,7 +415,8 @@ class SubwordTokenizer:
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V words can be written in tokens; shape (V,)."""
         known = np.zeros(len(words), dtype=np.bool_)
-        single = [i for i, word in enumerate(words) if len(word.split()) == 1]
+        split = str.split if self.language.plain else self.language.split
+        single = [i for i, word in enumerate(words) if len(split(word)) == 1]
         for i, ids in zip(single, self._ids([words[i] for i in single]), strict=True):
             known[i] = bool(ids) and not self._special_ids.intersection(ids)
         return known
@@ -469,8 +470,18 @@ class SubwordTokenizer:
         Looked up once for a list and the marks around the position. The tokens hold for
         tokenizers that cut at white space; whoever needs certainty compares with the tokens of
         the whole sentence.
+
+        Raises
+        ------
+        InputError
+            If the words of the language do not stand between spaces.
         """
         last = position == len(sentence) - 1
+        if not self.language.plain:
+            raise InputError(
+                f"{self.name} looks candidates up by the spaces around them, which "
+                f"{self.language.name} does not have; choose metric=chain or a metric of pll"
+            )
         key = (sentence.before[position], sentence.after[position], position == 0, last)
         by_form = self._words.setdefault(words, {})
         if key not in by_form:

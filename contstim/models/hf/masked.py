@@ -252,11 +252,11 @@ class MaskedModel(TransformerModel):
                 terms[i] = values
         return terms
 
-    def guide(self, first: WordList, later: WordList) -> MaskedGuide:
+    def guide(self, first: WordList, later: WordList) -> MaskedGuide | None:
         """Return one beginning, after which the model reads masks and the final mark."""
         from contstim.models.hf.guide import MaskedGuide  # which scoring does without
 
-        return MaskedGuide(self, (first, later))
+        return MaskedGuide(self, (first, later)) if self.language.plain else None
 
     def completions(
         self, sentence: Sentence, position: int, words: WordList, hidden: Collection[int] = ()
@@ -294,6 +294,8 @@ class MaskedModel(TransformerModel):
         the terms that do see it as 0, their largest value; the estimate takes the present
         sentence's values for those of other words.
         """
+        if not self.language.plain:  # a candidate may change the tokens of its neighbours
+            return super().replacements(sentence, position, words)
         sentence.check_position(position)
         encoded, values = self.base(str(sentence))
         frame = Frame.of(encoded, position)

@@ -21,6 +21,7 @@ from contstim.models.registry import bundled_folder
 from contstim.progress import track
 from contstim.tables import numbered_lines
 from contstim.text import Sentence, WordList
+from contstim.text.language import Language
 
 #: The words of the bundled models' training text and their counts (recipe: models/unigram.py).
 WORD_COUNTS = "word_counts.tsv.gz"
@@ -121,6 +122,12 @@ class TransformerModel(SentenceModel):
     def resolution(self) -> float:
         """1e-4 nats; half a nat where the network computes in 16 bits."""
         return self.network.resolution
+
+    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
+        """Refuse a language into whose words the tokenizer does not cut; see `SentenceModel`."""
+        super().check_language(language, sentences)
+        if not language.plain:
+            self.tokenizer.encode(sentences)
 
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return whether the tokenizer can write each of V words; shape (V,)."""

@@ -81,7 +81,7 @@ class _Pieces(dict[str, str]):
         ids, lower = self.tokenizer.ids, self.tokenizer.case == "lower"
         pieces = []
         for token in tokens_of_word(word, self.tokenizer.punctuation):
-            name = token.lower() if lower else token
+            name = self.tokenizer.language.lower(token) if lower else token
             if name not in ids:
                 if self.tokenizer.unknown == "error":
                     raise UnknownWordError(token)
@@ -184,7 +184,7 @@ class NgramModel(SentenceModel):
     def _text(self, sentence: str) -> str:
         """Return the sentence's tokens as KenLM is to read them, single spaces between."""
         try:
-            text = " ".join(map(self._pieces.__getitem__, sentence.split()))
+            text = " ".join(map(self._pieces.__getitem__, self._tokenizer.language.split(sentence)))
         except UnknownWordError:
             text = ""
         if not text or text.isspace():
@@ -208,7 +208,7 @@ class NgramModel(SentenceModel):
         return Totals(
             np.array(sums, dtype=np.float64) * _NATS,
             np.array(n_tokens, dtype=np.int64),
-            np.array([len(sentence.split()) for sentence in listed], dtype=np.int64),
+            np.array([len(self.language.split(sentence)) for sentence in listed], dtype=np.int64),
             np.zeros(len(listed)),
         )
 

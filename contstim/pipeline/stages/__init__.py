@@ -25,6 +25,8 @@ from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Seed, Several, build, matching, settings
 from contstim.tables import SCORES, csv_text
 from contstim.text import length_range, pool, read_sentences
+from contstim.text.language import Language
+from contstim.text.languages import language_called
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import WordOptions
 
@@ -250,10 +252,11 @@ class Run:
         listed: Sequence[str] = options.listed or pool()
         if options.file is not None:
             listed = read_sentences(self.plan.folder / options.file)
-        clean = list(dict.fromkeys(" ".join(sentence.split()) for sentence in listed))
+        language = self.language
+        clean = list(dict.fromkeys(map(language.tidy, listed)))
         if options.words is not None:
             least, most = length_range(options.words)
-            clean = [s for s in clean if least <= len(s.split()) <= most]
+            clean = [s for s in clean if least <= len(language.split(s)) <= most]
         clean = clean[: options.limit]
         if not clean:
             raise InputError(f"no sentence has {options.words} words; change sentences.words")
@@ -265,9 +268,17 @@ class Run:
         if self.plan.words is not None:
             return self.plan.words
         options, folder = self.plan.vocabulary, self.plan.folder
-        path = options.file
-        words = bundled_vocabulary() if path is None else Vocabulary.read(folder / path)
+        if (path := options.file) is None:
+            return options.choose(bundled_vocabulary(), folder)
+        words = Vocabulary.read(folder / path, language=options.language)
         return options.choose(words, folder)
+
+    @property
+    def language(self) -> Language:
+        """What the vocabulary is of, and so the sentences; else what is asked for."""
+        if self.plan.vocabulary.file is None and self.plan.words is None:
+            return language_called(self.plan.vocabulary.language)
+        return self.vocabulary.language
 
     @cached_property
     def vocabulary_digest(self) -> str:

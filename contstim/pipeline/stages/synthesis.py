@@ -101,7 +101,7 @@ class SynthesisStage(Stage):
                 )
         listed = (word for words in options.words_at.values() for word in words)
         run.plan.vocabulary.refuse(listed, run.plan.folder)
-        options.check_words(run.every, run.sentences)
+        options.check_words(run.every, run.sentences, run.language)
         names = {spec: model.name for spec, model in run.every.items()}
         for goal in self.of(run).starts:
             for sides in options.sides_of(goal):

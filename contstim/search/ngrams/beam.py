@@ -71,7 +71,7 @@ def written(search: Search, width: int) -> list[Sentence]:
         np.empty((1, 0), dtype=np.int64),
         np.zeros(1, dtype=np.int64),
     )
-    once = reach.trellis.folded(search.proposal.vocabulary.repeatable)
+    once = reach.trellis.folded(search.proposal.vocabulary)
     # Words that the natural sentence repeats are left to the search.
     distinct, counts = np.unique(once[reach.own], return_counts=True)
     once = np.where(np.isin(once, distinct[counts > 1]), -1, once)

@@ -109,7 +109,8 @@ class Reach:
         self.tokens: dict[int, tuple[int, IntArray]] = {}
         self.texts: dict[int, WordList] = {}
         self.own: list[int] = []
-        self._once = trellis.folded(search.proposal.vocabulary.repeatable)
+        self._fold = search.proposal.vocabulary.language.fold
+        self._once = trellis.folded(search.proposal.vocabulary)
         self._priced: list[int] = []  # the words that have a weight, by their numbers in `_once`
 
     @classmethod
@@ -234,11 +235,11 @@ class Reach:
             codes, counts = np.unique(self._once[words], return_counts=True)
             for code in codes[(counts > 1) & (codes >= 0)].tolist():
                 texts = {
-                    self.texts[position].words[k].casefold()
+                    self._fold(self.texts[position].words[k])
                     for position, (_, symbols) in self.tokens.items()
                     for k in np.flatnonzero(self._once[symbols] == code)
                 }
-                name = names[int(np.flatnonzero(self._once == code)[0])].casefold()
+                name = self._fold(names[int(np.flatnonzero(self._once == code)[0])])
                 natural = np.count_nonzero(self._once[self.own] == code)
                 if code not in self._priced and texts == {name} and natural < 2:
                     self._priced.append(code)

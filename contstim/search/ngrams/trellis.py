@@ -20,7 +20,7 @@ are left out; among longer ones they are not, which may make V too low, never to
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.models.ngram import NgramTable, find
 from contstim.models.words import START
 from contstim.text import WordList
+from contstim.text.vocabulary import Vocabulary
 
 _NATS = float(np.log(10.0))
 # Arrays of values that are kept for other sentences; one takes some megabytes.
@@ -283,12 +284,12 @@ class Trellis:
             self._numbers[id(table)] = found
         return found
 
-    def folded(self, repeatable: Collection[str]) -> IntArray:
-        """Return one number for words that differ in case alone, -1 if `repeatable`, (A,)."""
+    def folded(self, vocabulary: Vocabulary) -> IntArray:
+        """Return one number for words that differ in case alone, -1 if repeatable, (A,)."""
         if self._folded is None:
-            numbers = dict.fromkeys(repeatable, -1)
-            found = [numbers.setdefault(word.casefold(), len(numbers)) for word in self.symbols]
-            self._folded = np.array(found)
+            numbers, fold = dict.fromkeys(vocabulary.repeatable, -1), vocabulary.language.fold
+            codes = [numbers.setdefault(fold(word), len(numbers)) for word in self.symbols]
+            self._folded = np.array(codes)
         return self._folded
 
     def fixed(self, symbol: int, scored: tuple[bool, ...]) -> Slot:

@@ -1,0 +1,308 @@
+"""The languages that contstim knows, a record each, and which of them a text is of.
+
+What the records say of spelling is from grammars and style guides: for French spaces the *Lexique
+des règles typographiques en usage à l'Imprimerie nationale*; for Spanish articles the *Ortografía*
+of the Real Academia Española (2010); for Turkish suffixes Göksel and Kerslake (2005).
+"""
+
+from __future__ import annotations
+
+import copyreg
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from contstim.errors import MissingExtraError
+from contstim.plugins import Registry
+from contstim.text.language import Language, Neighbours
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _any(text: str) -> str:
+    """Return a regular expression of any of some words."""
+    return "|".join(map(re.escape, text.split()))
+
+
+ENGLISH = Language(
+    code="en",
+    name="English",
+    frequent=_words("the and of to is was that with they have he she it you not this are were"),
+    # What keeps its capital inside a sentence without being a name.
+    capitals=_words("I I'm I'll I've I'd I’m I’ll I’ve I’d"),
+    # Single letters, and pieces of contractions that were cut in two.
+    fragments=_words(
+        """
+        b c d e f g h j k l m n o p q r s t u v w x y z ll re ve
+        ain aren couldn daren didn doesn don hadn hasn haven isn mayn mightn mustn needn oughtn shan
+        shouldn wasn weren wouldn
+        """
+    ),
+    # Determiners and prepositions (Golan et al. 2023 allow 42 such words; this list is our own).
+    repeatable=_words(
+        """
+        the a an this these those each every some any
+        of in on at by for from with without within into onto to toward towards upon over under
+        above below beneath between among through throughout during before after since until
+        against about across along around behind beside beyond near inside outside up down off past
+        """
+    ),
+    agreement=(
+        Neighbours("a", "(?!u|eu|one|once)[aeiou].*", "'an' before a vowel"),
+        Neighbours("an", "(?![aeiouh]).*", "'a' before a consonant"),
+    ),
+    offensive="bundled",
+)
+
+GERMAN = Language(
+    code="de",
+    name="German",
+    frequent=_words("der die das und ist nicht ein eine mit auf den dem von sich wir ich auch"),
+    noun_cues=_words(
+        """
+        der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner
+        mein meine meinen meinem meiner dein deine deinen sein seine seinen seinem seiner ihr ihre
+        ihren ihrem ihrer unser unsere unseren euer eure dieser diese dieses diesen diesem jeder
+        jede jedes jeden jedem jener jene jenes jenen welcher welche welches alle alles viele
+        wenige einige mehrere manche beide zum zur im am beim vom ins ans
+        """
+    ),
+    capitals=_words("Sie Ihnen"),
+    fragments=_words("b c d e f g h i j k l m n o p q r s t u v w x y z"),
+    repeatable=_words(
+        """
+        der die das den dem des ein eine einen einem einer eines dieser diese dieses diesen diesem
+        jeder jede jedes jeden jedem in im ins an am ans auf aus bei beim mit nach seit von vom zu
+        zum zur durch für gegen ohne um bis über unter vor hinter neben zwischen während wegen
+        """
+    ),
+    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+)
+
+_FEMININE = "(?!día|días|mapa|mapas|planeta|planetas|clima|climas|idioma|idiomas|sofá|sofás|tranvía"
+_FEMININE += "|tranvías|guardia|guardias|cometa|cometas|poeta|poetas|pirata|piratas|atleta|atletas"
+_FEMININE += "|[^ ]*[mp]ama?s?$|problemas?|sistemas?|temas?|poemas?|dilemas?|síntomas?|[^ ]*istas?$"
+_FEMININE += "|pijamas?|panoramas?|dramas?|programas?|a$|para$)"
+# Nouns in stressed a, which take el in the singular though they are feminine.
+_STRESSED = "agua|águila|alma|arma|ala|alba|ancla|área|arpa|aula|ave|hacha|hada|hambre|habla|ama"
+
+SPANISH = Language(
+    code="es",
+    name="Spanish",
+    frequent=_words("el la los las que y en un una por con para es se del al su lo como más"),
+    opened={"?": "¿", "!": "¡"},
+    fragments=_words("b c d f g h i j k l m n p q r s t v w x z"),
+    repeatable=_words(
+        """
+        el la los las un una unos unas este esta estos estas ese esa esos esas cada todo toda
+        de del en a al por para con sin sobre bajo entre desde hasta hacia contra según ante tras
+        durante
+        """
+    ),
+    agreement=(
+        Neighbours("la|una", _STRESSED, "'el', 'un' before stressed a"),
+        Neighbours("el|un|del|al", f"(?!{_STRESSED}){_FEMININE}[^ ]+a", "feminine noun"),
+        Neighbours("el|un|del|al", "[^ ]+(ción|sión|dad|tad|tud|umbre)", "feminine noun"),
+        Neighbours("la|una", "(?!mano$|foto$|moto$|radio$|libido$)[^ ]+(o|aje)", "masculine noun"),
+        Neighbours("el|un|la|una", "(?!lunes$|martes$)[^ ]+(as|os)", "plural after a singular"),
+        Neighbours("los|las|unos|unas", "[^ ]+[aeo]", "singular after a plural"),
+        Neighbours("y", "(?!hi[ae])h?i[^ ]*", "'e' before i"),
+        Neighbours("o", "h?o[^ ]*", "'u' before o"),
+        Neighbours("de|a", "el", "'del', 'al'"),
+    ),
+    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+)
+
+# French words begin with a vowel or a silent h, but for those with h aspiré and a few others.
+_ASPIRATED = (
+    "hache hacher haie haies haine haïr hall halle halles halte hameau hamster hanche hanches"
+    " handicap hangar hanter harceler hardi hardie harem hareng haricot haricots harnais harpe"
+    " hasard hasards hâte hausse hausser haut haute hauts hautes hauteur hauteurs hérisson hernie"
+    " héron hérons héros hêtre heurter hibou hiboux hideux hiérarchie hisser hobby hocher hockey"
+    " hollandais homard homards honte honteux hors housse huit huitième hurler hurlement hutte onze"
+    " onzième oui ouistiti uhlan yacht yaourt yeti yoga yacht"
+)
+_VOWEL = f"(?!(?:{_any(_ASPIRATED)})$)[aeiouyàâäéèêëîïôöùûüœæh][^ ]*"
+_CONSONANT = f"(?:{_any(_ASPIRATED)}|[^aeiouyàâäéèêëîïôöùûüœæh][^ ]*)"
+
+FRENCH = Language(
+    code="fr",
+    name="French",
+    frequent=_words("le la les et des une est dans que qui pour pas sur avec il elle nous ce du"),
+    elided="(?:l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)['’]",
+    spaced={";": "\u202f", "!": "\u202f", "?": "\u202f", ":": "\u00a0", "»": "\u00a0"},
+    spaced_after={"«": "\u00a0"},
+    fragments=_words("b c d e f g h i j k l m n o p q r s t u v w x z qu jusqu lorsqu puisqu"),
+    repeatable=_words(
+        """
+        le la les l' l’ un une des du de d' d’ ce cet cette ces chaque quelques au aux à en dans
+        sur sous par pour avec sans chez vers entre contre avant après depuis pendant
+        """
+    ),
+    agreement=(
+        Neighbours("(?:l|d|j|m|t|s|n|qu|jusqu|lorsqu|puisqu|quoiqu)'", _CONSONANT, "no elision"),
+        Neighbours("c'", "(?!e|é)[^ ]*", "no elision"),
+        Neighbours("le|la|de|je|me|te|se|ne|que|jusque|lorsque|puisque", _VOWEL, "elision"),
+        Neighbours("du|au", _VOWEL, "'de l'', 'à l''"),
+        Neighbours("ce", "(?!est$|était$)" + _VOWEL, "'cet' before a vowel"),
+        Neighbours("cet", _CONSONANT, "'ce' before a consonant"),
+        Neighbours("ma|ta|sa", _VOWEL, "'mon', 'ton', 'son' before a vowel"),
+        Neighbours("beau|nouveau|vieux|fou|mou", _VOWEL, "'bel', 'nouvel', 'vieil'"),
+        Neighbours("bel|nouvel|vieil|fol|mol", _CONSONANT, "'beau', 'nouveau', 'vieux'"),
+        Neighbours("de|à", "les?", "'du', 'des', 'au', 'aux'"),
+        Neighbours("si", "ils?", "elision"),
+    ),
+    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+)
+
+
+def _harmony(forms: str, vowels: str, suggested: str) -> Neighbours:
+    """Return the rule that a particle written apart has the vowel of the word before it."""
+    last = f"[^ ]*[{vowels}][^aeıioöuü ]*"
+    return Neighbours(f"(?!{last}$)[^ ]*[aeıioöuü][^ ]*", forms, f"vowel of {suggested}")
+
+
+TURKISH = Language(
+    code="tr",
+    name="Turkish",
+    script="[ıİğĞşŞ]",
+    frequent=_words("bir ve bu için ile çok daha gibi ama var değil kadar olan olarak"),
+    upper={"i": "İ", "ı": "I"},
+    fragments=_words("b c ç d e f g ğ h ı i j k l m n ö p r s ş t u ü v y z"),
+    repeatable=_words("bir bu şu o her de da ile için gibi kadar göre doğru karşı sonra önce"),
+    agreement=(
+        _harmony("mı.*", "aı", "mı"),
+        _harmony("mi.*", "ei", "mi"),
+        _harmony("mu(?!h).*", "ou", "mu"),
+        _harmony("mü(?!z|d|h).*", "öü", "mü"),
+        _harmony("da", "aıou", "da"),
+        _harmony("de", "eiöü", "de"),
+    ),
+    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+)
+
+HEBREW = Language(
+    code="he",
+    name="Hebrew",
+    direction="rtl",
+    script="[\u05d0-\u05ea]",
+    cased=False,
+    # Prefixes such as ה, ב and ו are written with their word and are part of it.
+    repeatable=_words("של את על אל עם מן בין לפני אחרי עד כל זה זאת"),
+)
+
+
+@cache
+def _jieba() -> Any:
+    """Return jieba's segmenter with its own dictionary, in whatever process."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its use of old interfaces
+            import jieba  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise MissingExtraError(
+            "Chinese is cut into words by jieba, which is not installed; run: pip install "
+            "'contstim[chinese]'"
+        ) from error
+    jieba.setLogLevel(60)
+    return jieba.Tokenizer()
+
+
+def cut_chinese(text: str) -> Sequence[str]:
+    """Cut a Chinese text into words and marks: the most probable path through jieba's dictionary.
+
+    Words that the dictionary does not have are cut into characters, so that what becomes of a text
+    depends on nothing but the text and the dictionary.
+
+    Raises
+    ------
+    MissingExtraError
+        If jieba is not installed.
+    """
+    words: list[str] = _jieba().lcut(text, HMM=False)
+    return words
+
+
+CHINESE = Language(
+    code="zh",
+    name="Chinese",
+    script="[\u4e00-\u9fff]",
+    segment=cut_chinese,
+    cased=False,
+    repeatable=_words("的 了 在 是 一 个 这 那 每 和 从 到 对 把 被 给 向 用 以 于 上 下 里 中 着"),
+    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+)
+
+#: Languages by code. Of others that wordfreq has nothing is known but how often words come.
+LANGUAGES = Registry[Language](
+    "language",
+    "contstim.languages",
+    {
+        language.code: language
+        for language in (ENGLISH, GERMAN, SPANISH, FRENCH, TURKISH, HEBREW, CHINESE)
+    },
+    Language,
+)
+
+
+@cache
+def _unrecorded(code: str) -> Language:
+    return Language(code=code, name=code)
+
+
+def language_called(code: str) -> Language:
+    """Return the language of a code such as ``de`` or ``de-AT``.
+
+    One without a record has its words between white space, and no lists of any kind.
+
+    Examples
+    --------
+    >>> language_called("tr").capital("izmir")
+    'İzmir'
+    """
+    short = code.replace("_", "-").partition("-")[0].lower()
+    return LANGUAGES[short] if short in LANGUAGES else _unrecorded(short)
+
+
+def _reduced(language: Language) -> str | tuple[Any, ...]:
+    """Return how a language is pickled: by its code, if that is what stands for it."""
+    if language_called(language.code) is language:
+        return language_called, (language.code,)
+    return object.__reduce_ex__(language, 2)
+
+
+copyreg.pickle(Language, _reduced)  # equal languages are one object in worker processes, too
+
+
+def language_of(sentences: Iterable[str], most: int = 1000) -> Language:
+    """Return the language that sentences seem to be of; English if nothing tells.
+
+    Letters tell (Hebrew, Chinese, Turkish), and then how many of a language's frequent words come.
+
+    Parameters
+    ----------
+    sentences
+        Of which the first are read.
+    most
+        How many of them.
+
+    Examples
+    --------
+    >>> language_of(["Der Hund schläft nicht, und das ist gut."]).name
+    'German'
+    """
+    text = " ".join(sentence for sentence, _ in zip(sentences, range(most), strict=False))
+    records = [language for _, language in LANGUAGES.items()]
+    n_letters = max(1, sum(map(str.isalpha, text)))
+    for language in records:
+        share = len(re.findall(language.script, text)) / n_letters if language.script else 0.0
+        if share > (0.01 if language.cased else 0.3):
+            return language
+    counts = Counter(re.findall(r"[^\W\d_]+", text.lower()))
+    scores = [sum(counts[word] for word in language.frequent) for language in records]
+    return records[scores.index(max(scores))]
