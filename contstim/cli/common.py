@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contstim.people import People
     from contstim.pipeline import Executor
     from contstim.pipeline.work import Task
+    from contstim.text.language import Language
     from contstim.text.vocabulary import Vocabulary
     from contstim.text.words import WordOptions
 
@@ -111,6 +112,24 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
                 f"nowhere: {shown}",
             )
     return vocabulary if options is None else options.choose(vocabulary, Path())
+
+
+def text_language(code: str | None, files: Sequence[str]) -> Language:
+    """Return the language of a code or, without one, that which the first of some files is of.
+
+    Where that is not English it is told. Of a text that can be read only once nothing is known but
+    what the code says.
+    """
+    from contstim.text.corpora import corpus_sentences
+    from contstim.text.languages import language_called, language_of
+
+    path = Path(files[0]) if files else None
+    if code is not None or path is None or not path.is_file():
+        return language_called(code or "en")
+    language = language_of(corpus_sentences(path))
+    if language.code != "en":
+        tell(f"{path} seems to be {language.name}; --language CODE says what else it is")
+    return language
 
 
 def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) -> str:

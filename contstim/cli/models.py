@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from contstim.cli.common import refuse_overwriting, resumable
+from contstim.cli.common import refuse_overwriting, resumable, tell
 from contstim.cli.parsing import (
     CommandParser,
     given,
@@ -33,7 +33,10 @@ from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.devices import torch_threads
 from contstim.models.registry import bundled_models, families, load_model, model_card
+from contstim.tables import numbered_lines
 from contstim.text import PUNCTUATION_POLICIES, pool, read_sentences, read_words
+from contstim.text.language import Language
+from contstim.text.languages import language_called, language_of
 from contstim.training.options import (
     DISTILLING,
     FINETUNING,
@@ -130,7 +133,7 @@ def _add_train(parser: CommandParser) -> None:
 
 
 def _add_text(parser: CommandParser) -> None:
-    what = "text, one sentence per line, words between spaces"
+    what = "text, one sentence per line"
     parser.add_argument("text", nargs="+", type=Path, help=what)
     parser.add("--out FILE", "model to write", new_file, required=True)
     parser.add(
@@ -139,6 +142,12 @@ def _add_text(parser: CommandParser) -> None:
         "same in the model's spec, e.g. ngram:FILE?punctuation=split",
         choices=PUNCTUATION_POLICIES,
         default="keep",
+    )
+    parser.add(
+        "--language CODE",
+        "what cuts sentences into words: fr after l', zh by a segmenter, others between spaces "
+        "(default: en); use the same in the model's spec",
+        default="en",
     )
     parser.add("--vocabulary FILE", "words to keep, one a line", Path)
     parser.add("--min-count N", "keep words seen at least N times", positive)
@@ -200,6 +209,7 @@ def _train_ngram(args: argparse.Namespace) -> int:
         cutoffs=args.cutoffs,
         entropy=args.entropy,
         fallback=args.fallback,
+        language=_cut_by(args),
     )
     numbers = ", ".join(str(n) for n in trained.n_ngrams)
     print(
@@ -207,6 +217,19 @@ def _train_ngram(args: argparse.Namespace) -> int:
         f"{trained.n_sentences} sentences of {trained.n_tokens} tokens"
     )
     return 0
+
+
+def _cut_by(args: argparse.Namespace) -> Language:
+    """Return what cuts the text into words; say so if it seems to want another."""
+    language, path = language_called(args.language), Path(args.text[0])
+    if language.plain and path.is_file():
+        seems = language_of(line for _, line in numbered_lines(path))
+        if not seems.plain:
+            tell(
+                f"note: {path} seems to be {seems.name}, whose words do not all stand between "
+                f"spaces; with --language {seems.code} they are cut as it has them"
+            )
+    return language
 
 
 def _train_network(args: argparse.Namespace) -> int:
@@ -226,6 +249,7 @@ def _train_network(args: argparse.Namespace) -> int:
             punctuation=args.punctuation,
             storage=args.storage,
             device=args.device,
+            language=_cut_by(args),
         )
     print(f"{args.out}: held-out perplexity {record['heldout_perplexity']:.2f} per token")
     return 0

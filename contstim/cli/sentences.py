@@ -17,7 +17,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from contstim.cli.common import tell, word_options, write_output
+from contstim.cli.common import tell, text_language, word_options, write_output
 from contstim.cli.parsing import CommandParser, output_file, positive
 from contstim.errors import InputError
 from contstim.text import length_range, letters_of, pool
@@ -51,7 +51,7 @@ def configure(parser: CommandParser) -> None:
         choices=PUNCTUATION,
         default=PUNCTUATION[0],
     )
-    sample.add("--marks MARKS", "marks that may end a sentence", default=".?!")
+    sample.add("--marks MARKS", "marks that may end a sentence", default=".?!。？！")
     sample.add("--block FILE", "words that no sentence may hold")
     sample.add_fields(WordOptions, "min_zipf", "language", "allow", "offensive", "names", "casing")
     sample.add_fields(WordOptions, "part_of_speech")
@@ -69,11 +69,14 @@ def run(args: argparse.Namespace) -> int:
     shortest, longest = length_range(args.length)
     args.block = [args.block] if args.block else []
     words = word_options(args)
-    if words.given.keys() - {"block", "offensive"} and args.vocabulary is None:
+    if words.given.keys() - {"block", "offensive", "language"} and args.vocabulary is None:
         raise InputError(
             "options that choose the words of a vocabulary need one; give --vocabulary"
         )
-    vocabulary = Vocabulary.read(args.vocabulary) if args.vocabulary else None
+    language = text_language(args.language, args.text)
+    vocabulary = (
+        Vocabulary.read(args.vocabulary, language=language.code) if args.vocabulary else None
+    )
     rules = SentenceRules(
         min_words=shortest,
         max_words=longest,
@@ -81,9 +84,13 @@ def run(args: argparse.Namespace) -> int:
         distinct=args.distinct,
         punctuation=args.punctuation,
         final_marks=args.marks,
-        block=words.blocked(Path()),
+        block=words.blocked(Path(), language),
+        repeatable=language.repeatable,
+        language=language,
     )
-    sentences = chain.from_iterable(corpus_sentences(text, args.split) for text in args.text)
+    sentences = chain.from_iterable(
+        corpus_sentences(text, args.split, language) for text in args.text
+    )
     every = list(sentences) if args.rest else []
     sample, report = sample_sentences(every or sentences, n=args.n, seed=args.seed, rules=rules)
     lists = [args.vocabulary, *args.block, *(args.allow or ())]
@@ -92,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
         if args.rest:
             taken = {letters_of(sentence) for sentence in sample}
             with write_output(args.rest, [*args.text, *lists, args.out]) as rest:
-                rest.writelines(s + "\n" for s in every if letters_of(s) not in taken)
+                left = (s for s in every if letters_of(s) not in taken)
+                rest.writelines(language.tidy(s) + "\n" for s in left)
     tell(report)
     return 0

@@ -1,12 +1,12 @@
 """Make the list of words that synthetic sentences may be made of, in any language.
 
-From texts, where names and nouns keep their capitals, or without one from the frequency lists of
-wordfreq (some forty languages), all in lower case. The CSV file goes to synthesize --vocabulary and
-can be edited; a column says where a word may stand.
+From texts, where nouns and names keep their capitals, or without one from the frequency lists of
+wordfreq (some forty languages; not German, whose nouns are in lower case there). The CSV file goes
+to synthesize --vocabulary and can be edited; columns say where a word may stand, and the language.
 
 Examples:
-  contstim vocabulary --language de --size 5000 --out german.csv
-  contstim vocabulary book.txt more.txt.gz --language de --names --out german.csv
+  contstim vocabulary --language es --size 5000 --out spanish.csv
+  contstim vocabulary book.txt more.txt.gz --language de --out german.csv
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from contstim.cli.common import tell, write_output
+from contstim.cli.common import tell, text_language, write_output
 from contstim.cli.parsing import CommandParser, positive
 from contstim.text.vocabulary import Vocabulary, WordRules
+from contstim.text.words import offensive_source
 
 
 def configure(parser: CommandParser) -> None:
@@ -25,9 +26,8 @@ def configure(parser: CommandParser) -> None:
     parser.add_argument("text", nargs="*", help=what)
     parser.add(
         "--language CODE",
-        "language, as wordfreq names it (default: en); for others no word may stand twice in a "
-        "sentence",
-        default="en",
+        "language, as wordfreq names it (default: that of the text); where contstim knows nothing "
+        "else of it no word may stand twice in a sentence",
     )
     parser.add("--size N", "keep the N most frequent words", positive, default=20_000)
     what = "of texts, allow words that come with a capital only inside sentences as well"
@@ -38,18 +38,21 @@ def configure(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the list and write it."""
-    rules = replace(WordRules.for_language(args.language), names=args.names)
+    language = text_language(args.language, args.text)
+    rules = replace(WordRules.for_language(language.code), names=args.names)
     with write_output(args.out, args.text) as out:
         if args.text:
             words = Vocabulary.from_text(args.text, size=args.size, rules=rules)
         else:
-            words = Vocabulary.from_wordfreq(args.language, size=args.size, rules=rules)
+            words = Vocabulary.from_wordfreq(args.language or "en", size=args.size, rules=rules)
         unknown: dict[str, int] = {}
         if args.model:
             from contstim.models.registry import load_model
 
             words, unknown = words.restrict(map(load_model, args.model))
         out.write(words.table())
+    if language.code != "en":
+        tell(f"offensive words of {language.name} are not left out: {offensive_source(language)}")
     for spec, number in unknown.items():
         tell(f"{number:,} words left out that {spec} does not know")
     tell(

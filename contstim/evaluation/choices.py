@@ -20,6 +20,7 @@ from contstim.display import displayed
 from contstim.errors import InputError, NoDataError, ValidationError, require_known
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, MISSING, require_columns
+from contstim.text.language import tidy
 
 #: Columns of the choices table.
 CHOICE_COLUMNS = CHOICES
@@ -488,7 +489,7 @@ def require_aligned(table: pd.DataFrame) -> None:
 def _single_spaced(texts: pd.Series) -> pd.Series:
     """Return texts with single spaces between words, and none around them."""
     given = texts.astype("str")
-    spaced = {text: " ".join(text.split()) for text in given.dropna().unique()}  # they recur
+    spaced = {text: tidy(text) for text in given.dropna().unique()}  # they recur
     return given.map(spaced).astype("str")
 
 

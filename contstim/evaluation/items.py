@@ -8,6 +8,7 @@ import pandas as pd
 from contstim.arrays import IntArray
 from contstim.evaluation.choices import compares_models
 from contstim.text.items import guess_items
+from contstim.text.language import tidy
 
 _KEYS = ["sentence_1", "sentence_2"]
 
@@ -76,7 +77,7 @@ def guessed_items(table: pd.DataFrame) -> tuple[pd.Series, str] | None:
     table
         Choices, with both sentences of each.
     """
-    texts = table[_KEYS].map(lambda text: " ".join(str(text).split()))
+    texts = table[_KEYS].map(lambda text: tidy(str(text)))
     ordered = pd.Series([tuple(sorted(row)) for row in texts.to_numpy()], index=table.index)
     pairs = list(dict.fromkeys(ordered))
     numbers = guess_items(pairs)

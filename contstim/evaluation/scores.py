@@ -17,6 +17,7 @@ from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
 from contstim.models.scored import one_score_each
 from contstim.tables import KIND, SCORES, SPEC
+from contstim.text.language import tidy
 
 _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel
 #: A table, or for each model the model, a series or mapping from sentence to score, or a function
@@ -322,13 +323,13 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
 
 def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     """Reindex to `wanted`, overlooking white space and a final period where unambiguous."""
-    tidy = pd.Index([" ".join(str(text).split()) for text in wide.index])
-    table = wide.set_axis(tidy, axis=0)
+    spaced = pd.Index([tidy(str(text)) for text in wide.index])
+    table = wide.set_axis(spaced, axis=0)
     table = table.loc[~table.index.duplicated()]
     held = set(table.index)
 
     def named(text: str) -> str:
-        clean = " ".join(text.split())
+        clean = tidy(text)
         other = clean[:-1] if clean.endswith(".") else clean + "."
         return other if clean not in held and other in held else clean
 

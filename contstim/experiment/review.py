@@ -36,6 +36,7 @@ from contstim.selection.review import (
     write_decisions,
 )
 from contstim.text.features import sentence_flags
+from contstim.text.language import tidy
 from contstim.text.words import offensive_words
 
 _MOST_BYTES = 100_000  # of a message from the page
@@ -93,7 +94,7 @@ def standing(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[li
         prefer = {key: ", ".join(names[key].split()) for key in _PREFER if key in names}
         cells = []
         for column, templates in roles.items():
-            if sentence := " ".join(names.get(column, "").split()):
+            if sentence := tidy(names.get(column, "")):
                 by_model = dict(known_scores.get(sentence, {}))
                 for k in (1, 2):
                     if {f"model_{k}", f"{column}_lp_{k}"} <= names.keys():

@@ -16,6 +16,7 @@ from contstim.experiment.options import AttentionCheck, TrialOptions
 from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.files import file_digest, write_whole
 from contstim.tables import csv_rows, csv_text, numbered_lines
+from contstim.text.language import tidy
 
 _LAYOUT = ("participant", "group", "trial", "condition")
 _PAIR = ("sentence_1", "sentence_2", "side_1")
@@ -291,7 +292,7 @@ def read_row(
     _check_text("condition", row["condition"])
     shown, identity = _pair(row) if presentation.pair else ({}, ())
     for name in (*presentation.needed, *presentation.optional):
-        text = " ".join(row.get(name, "").split())
+        text = tidy(row.get(name, ""))
         if name in shown or not (text or name in presentation.needed):
             continue
         _check_text(name, text)
@@ -376,7 +377,7 @@ def _check_text(name: str, text: str) -> None:
 
 def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what a pair of sentences shows, and what makes it that pair."""
-    first, second = (" ".join(row[name].split()) for name in ("sentence_1", "sentence_2"))
+    first, second = (tidy(row[name]) for name in ("sentence_1", "sentence_2"))
     _check_text("sentence_1", first)
     _check_text("sentence_2", second)
     if first == second:

@@ -15,6 +15,7 @@ from contstim.errors import InputError, UnknownWordError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
+from contstim.text.language import tidy
 
 # Numbers of one call of the network: sentences in it times tokens times vocabulary.
 _AT_ONCE = 8_000_000
@@ -129,7 +130,7 @@ class LogitsModel(SentenceModel):
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score each token, given the start and those before it."""
-        texts = [" ".join(sentence.split()) for sentence in as_sentences(sentences)]
+        texts = [tidy(sentence) for sentence in as_sentences(sentences)]
         cuts = [self._tokens(text) for text in texts]
         scored: dict[int, FloatArray] = {}
         by_length = defaultdict(list)

@@ -27,6 +27,7 @@ from contstim.models.base import (
 )
 from contstim.tables import read_table
 from contstim.text import read_sentences
+from contstim.text.language import tidy
 
 # The log-probability of a score of one, in nats; None for a score that is not a log-probability.
 _UNITS = {
@@ -123,7 +124,7 @@ class ScoredSentences(SentenceModel):
 
     def holds(self, sentences: Sequence[str]) -> BoolArray:
         """Return which sentences the table has, shape (S,)."""
-        found = [" ".join(text.split()) in self._scores.index for text in sentences]
+        found = [tidy(text) in self._scores.index for text in sentences]
         return np.array(found, dtype=np.bool_)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
@@ -138,17 +139,17 @@ class ScoredSentences(SentenceModel):
         InputError
             If the table lacks sentences; the message names some.
         """
-        tidy = [" ".join(text.split()) for text in as_sentences(sentences)]
-        values: FloatArray = self._scores.reindex(tidy).to_numpy(dtype=np.float64)
-        lacking = list(dict.fromkeys(np.array(tidy, dtype=object)[np.isnan(values)]))
+        spaced = [tidy(text) for text in as_sentences(sentences)]
+        values: FloatArray = self._scores.reindex(spaced).to_numpy(dtype=np.float64)
+        lacking = list(dict.fromkeys(np.array(spaced, dtype=object)[np.isnan(values)]))
         if lacking:
             shown = ", ".join(map(repr, lacking[:_SHOWN])) + (", ..." * (len(lacking) > _SHOWN))
             raise InputError(
-                f"{self.spec!r} has no score of {len(lacking)} of {len(set(tidy))} sentences: "
+                f"{self.spec!r} has no score of {len(lacking)} of {len(set(spaced))} sentences: "
                 f"{shown}; {self._no_new()}"
             )
-        words = np.array([len(text.split()) for text in tidy], dtype=np.int64)
-        return Totals(values, np.zeros(len(tidy), dtype=np.int64), words, np.zeros(len(tidy)))
+        words = np.array([len(text.split()) for text in spaced], dtype=np.int64)
+        return Totals(values, np.zeros(len(spaced), dtype=np.int64), words, np.zeros(len(spaced)))
 
     def _no_new(self) -> str:
         return (
@@ -220,14 +221,14 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
         raise InputError(
             f"column {name!r} of {where} holds no number for {text!r}; fill or remove it"
         )
-    tidy = table["sentence"].astype(str).str.split().str.join(" ")
+    spaced = table["sentence"].astype(str).map(tidy)
     by_word = [str(c) for c in table.columns if c in _OF_WORDS]
-    if by_word and tidy.duplicated().any():
+    if by_word and spaced.duplicated().any():
         raise InputError(
-            f"{where} has several rows of {tidy[tidy.duplicated()].iloc[0]!r} and a column "
+            f"{where} has several rows of {spaced[spaced.duplicated()].iloc[0]!r} and a column "
             f"{by_word[0]!r}, so that a row is a word; say rows=words, which adds them up"
         )
-    return one_score_each(scores.set_axis(tidy), where)
+    return one_score_each(scores.set_axis(spaced), where)
 
 
 def _with_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
@@ -253,7 +254,7 @@ def _added_up(table: pd.DataFrame, scores: pd.Series, spec: ModelSpec) -> pd.Ser
     The first word's may be missing, if it is of every sentence: some models give it none.
     """
     where = spec.location
-    text = table["sentence"].astype(str).str.split().str.join(" ")
+    text = table["sentence"].astype(str).map(tidy)
     named = next((table[column] for column in _PLACES if column in table), None)
     place = text.groupby(text.ne(text.shift()).cumsum()).cumcount() if named is None else named
     twice = text[pd.DataFrame({"sentence": text, "place": place}).duplicated()]

@@ -21,7 +21,7 @@ from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence
 from contstim.text.items import number_items
-from contstim.text.language import split_word
+from contstim.text.language import split_word, tidy
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (
@@ -250,7 +250,7 @@ def _sentences(frame: pd.DataFrame, columns: Sequence[str], what: str) -> pd.Dat
                 raise InputError(
                     f"{column} of {what} holds {value!r}, not a sentence; put the sentences there"
                 )
-    clean = frame[[*columns]].map(lambda value: " ".join(value.split()))
+    clean = frame[[*columns]].map(lambda value: tidy(value))
     return frame.assign(**clean)
 
 
@@ -294,7 +294,7 @@ def _fillers(
     n_random, n_catch = layout.groups * layout.random_natural, layout.groups * layout.catch
     if not n_random + n_catch:
         return []
-    clean = dict.fromkeys(" ".join(sentence.split()) for sentence in pool)
+    clean = dict.fromkeys(tidy(sentence) for sentence in pool)
     free = [sentence for sentence in clean if sentence and sentence not in used]
     order = [free[i] for i in rng.permutation(len(free))]
     taken = used | set(order)

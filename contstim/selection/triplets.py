@@ -25,6 +25,7 @@ from contstim.selection.programme import solve_by_highs
 from contstim.settings import Count, one_of, option, settings
 from contstim.tables import require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
+from contstim.text.language import tidy
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
@@ -362,7 +363,7 @@ def _apart(parts: Sequence[_Part], triplets: pd.DataFrame) -> list[IntArray]:
         each,
     )
     texts = triplets[list(_TEXTS)].iloc[np.concatenate([part.places for part in parts])]
-    plain = texts.astype(str).map(lambda text: " ".join(text.split()))
+    plain = texts.astype(str).map(lambda text: tidy(text))
     codes = pd.factorize(plain.to_numpy().ravel())[0]
     n = len(texts)
     uses = csr_array((np.ones(codes.size), (codes, np.repeat(np.arange(n), len(_TEXTS)))))

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from os import PathLike
 from typing import Any
@@ -14,8 +15,8 @@ import numpy as np
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, require_known
 from contstim.tables import numbered_lines
-from contstim.text import Sentence, repeated
-from contstim.text.language import split_word
+from contstim.text import Sentence, repeated, without_spaces
+from contstim.text.language import Language, split_word, tidy
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import Vocabulary
 
@@ -42,7 +43,9 @@ _CLOSE_UP_RIGHT = frozenset("([{$£#“‘«")
 _CLITICS = frozenset(["n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "n’t", "’s", "’re", "’ve"])
 
 
-def corpus_sentences(source: str | PathLike[str], split: str = "lines") -> Iterator[str]:
+def corpus_sentences(
+    source: str | PathLike[str], split: str = "lines", language: Language = ENGLISH
+) -> Iterator[str]:
     """Yield the sentences of one source, with single spaces between words.
 
     Parameters
@@ -53,8 +56,11 @@ def corpus_sentences(source: str | PathLike[str], split: str = "lines") -> Itera
     split
         ``lines``: each line of a file is a sentence. ``rule``: running text, paragraphs parted
         by blank lines, split as `split_sentences` says. ``punkt``: the same with NLTK's Punkt
-        model of English. ``auto``: ``punkt`` if its data are installed, else ``rule``. Corpora
-        of NLTK come in sentences, or else are running text, for which ``lines`` means ``auto``.
+        model of English. ``auto``: ``punkt`` if its data are installed and the language is
+        English, else ``rule``. Corpora of NLTK come in sentences, or else are running text, for
+        which ``lines`` means ``auto``.
+    language
+        What cuts running text into words.
 
     Raises
     ------
@@ -67,18 +73,18 @@ def corpus_sentences(source: str | PathLike[str], split: str = "lines") -> Itera
     elif split == "lines":
         for _, line in numbered_lines(source):
             if line.strip():
-                yield " ".join(line.split())
+                yield tidy(line)
     else:
-        splitter = splitter_for(split)
+        splitter = splitter_for(split, language)
         for paragraph in _paragraphs(line for _, line in numbered_lines(source)):
             yield from splitter(paragraph)
 
 
-def splitter_for(split: str) -> Callable[[str], list[str]]:
+def splitter_for(split: str, language: Language = ENGLISH) -> Callable[[str], list[str]]:
     """Return the function that splits a paragraph, for the names in `SPLITTERS` but ``lines``."""
     require_known("way to split sentences", split, SPLITTERS)
-    if split == "rule":
-        return split_sentences
+    if split == "rule" or (split == "auto" and language is not ENGLISH):
+        return partial(split_sentences, language=language)
     from nltk.tokenize.punkt import PunktTokenizer
 
     try:
@@ -97,7 +103,7 @@ def splitter_for(split: str) -> Callable[[str], list[str]]:
     return by_punkt
 
 
-def split_sentences(paragraph: str) -> list[str]:
+def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
     """Split running text into sentences by a simple rule.
 
     A sentence ends with a word that closes in ``.``, ``?``, ``!`` or ``…`` (quotation marks and
@@ -107,13 +113,13 @@ def split_sentences(paragraph: str) -> list[str]:
     """
     sentences: list[str] = []
     words: list[str] = []
-    pending = paragraph.split()
+    pending = language.split(paragraph)
     for word, following in zip(pending, [*pending[1:], ""], strict=True):
         words.append(word)
         if not following or (
             _may_end(word) and not following.lstrip(_OPENING_QUOTES)[:1].islower()
         ):
-            sentences.append(" ".join(words))
+            sentences.append(language.join(words))
             words = []
     return sentences
 
@@ -216,6 +222,8 @@ class SentenceRules:
         Words that no sentence may hold, ignoring case.
     repeatable
         Words that `distinct` allows twice, where no vocabulary says so.
+    language
+        What cuts sentences into words.
     """
 
     min_words: int = 8
@@ -223,9 +231,10 @@ class SentenceRules:
     vocabulary: Vocabulary | None = None
     distinct: bool = False
     punctuation: str = "final-only"
-    final_marks: str = ".?!"
+    final_marks: str = ".?!。？！"
     block: frozenset[str] = frozenset()
     repeatable: frozenset[str] = ENGLISH.repeatable
+    language: Language = ENGLISH
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_words <= self.max_words:
@@ -234,8 +243,8 @@ class SentenceRules:
                 "length first, at least 1"
             )
         require_known("punctuation rule", self.punctuation, PUNCTUATION)
-        object.__setattr__(self, "block", frozenset(word.casefold() for word in self.block))
-        folded = frozenset(word.casefold() for word in self.repeatable)
+        object.__setattr__(self, "block", frozenset(map(self.language.fold, self.block)))
+        folded = frozenset(map(self.language.fold, self.repeatable))
         object.__setattr__(self, "repeatable", folded)
 
     def objection(self, text: str) -> str | None:
@@ -244,12 +253,13 @@ class SentenceRules:
         The reasons, in order: ``length``, ``punctuation``, ``blocked word``, ``repeated word``,
         ``word outside the vocabulary``.
         """
-        if not self.min_words <= len(text.split()) <= self.max_words:
+        language = self.language
+        if not self.min_words <= len(language.split(text)) <= self.max_words:
             return "length"
-        sentence = Sentence.parse(text)
+        sentence = Sentence.parse(text, language)
         if self.punctuation == "final-only" and not self._plain(sentence):
             return "punctuation"
-        folded = [word.casefold() for word in sentence.words]
+        folded = list(map(language.fold, sentence.words))
         if not self.block.isdisjoint(folded):
             return "blocked word"
         if self.distinct:
@@ -261,10 +271,14 @@ class SentenceRules:
         return None
 
     def _plain(self, sentence: Sentence) -> bool:
-        *inner, last = sentence.after
+        *inner, last = map(without_spaces, sentence.after)
         marked = len(last) == 1 and last in self.final_marks
+        opening, *others = sentence.before
         return (
-            marked and not any((*sentence.before, *inner)) and all(map(_wordlike, sentence.words))
+            marked
+            and opening == self.language.opened.get(last, "")
+            and not any((*others, *inner))
+            and all(map(_wordlike, sentence.words))
         )
 
 
@@ -351,18 +365,18 @@ def sample_sentences(
     if n is not None and n < 1:
         raise InputError(f"the number of sentences to sample must be at least 1, got {n}")
     rules = rules or SentenceRules()
-    read = 0
+    language, read = rules.language, 0
     dropped: Counter[str] = Counter()
     by_words: dict[tuple[str, ...], str] = {}
     for text in sentences:
         read += 1
         reason = rules.objection(text)
         if reason is None:
-            words = tuple(word.casefold() for word in Sentence.parse(text).words)
+            words = tuple(map(language.fold, Sentence.parse(text, language).words))
             if words in by_words:
                 reason = "duplicate"
             else:
-                by_words[words] = " ".join(text.split())
+                by_words[words] = language.tidy(text)
         if reason is not None:
             dropped[reason] += 1
     admitted = list(by_words.values())

@@ -161,10 +161,16 @@ FRENCH = Language(
 )
 
 
-def _harmony(forms: str, vowels: str, suggested: str) -> Neighbours:
+def _harmony(particle: str, vowels: str, endings: str = "") -> Neighbours:
     """Return the rule that a particle written apart has the vowel of the word before it."""
-    last = f"[^ ]*[{vowels}][^aeıioöuü ]*"
-    return Neighbours(f"(?!{last}$)[^ ]*[aeıioöuü][^ ]*", forms, f"vowel of {suggested}")
+    last, forms = f"[^ ]*[{vowels}][^aeıioöuü ]*", f"(?!müdür$){particle}(?:{endings})"
+    return Neighbours(f"(?!{last}$)[^ ]*[aeıioöuü][^ ]*", forms, f"vowel of {particle}")
+
+
+def _asking(vowel: str, vowels: str) -> Neighbours:
+    """Return that rule for the particle of questions, which takes the endings of a verb."""
+    endings = f"|y{vowel}m|s{vowel}n|y{vowel}z|s{vowel}n{vowel}z|d{vowel}r|yd{vowel}.*|ym{vowel}ş.*"
+    return _harmony(f"m{vowel}", vowels, endings)
 
 
 TURKISH = Language(
@@ -176,12 +182,12 @@ TURKISH = Language(
     fragments=_words("b c ç d e f g ğ h ı i j k l m n ö p r s ş t u ü v y z"),
     repeatable=_words("bir bu şu o her de da ile için gibi kadar göre doğru karşı sonra önce"),
     agreement=(
-        _harmony("mı.*", "aı", "mı"),
-        _harmony("mi.*", "ei", "mi"),
-        _harmony("mu(?!h).*", "ou", "mu"),
-        _harmony("mü(?!z|d|h).*", "öü", "mü"),
-        _harmony("da", "aıou", "da"),
-        _harmony("de", "eiöü", "de"),
+        _asking("ı", "aı"),
+        _asking("i", "ei"),
+        _asking("u", "ou"),
+        _asking("ü", "öü"),
+        _harmony("da", "aıou"),
+        _harmony("de", "eiöü"),
     ),
     offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
@@ -213,6 +219,10 @@ def _jieba() -> Any:
     return jieba.Tokenizer()
 
 
+# Words and numbers of Latin letters stay whole.
+_LATIN = re.compile(r"([A-Za-z0-9]+(?:[.,:/'’-][A-Za-z0-9]+)*%?)")
+
+
 def cut_chinese(text: str) -> Sequence[str]:
     """Cut a Chinese text into words and marks: the most probable path through jieba's dictionary.
 
@@ -224,7 +234,9 @@ def cut_chinese(text: str) -> Sequence[str]:
     MissingExtraError
         If jieba is not installed.
     """
-    words: list[str] = _jieba().lcut(text, HMM=False)
+    words: list[str] = []
+    for part in _LATIN.split(text):
+        words += [part] if _LATIN.fullmatch(part) else _jieba().lcut(part, HMM=False)
     return words
 
 

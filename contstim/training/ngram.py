@@ -15,6 +15,8 @@ from contstim.models.ngram.arpa import write_arpa
 from contstim.models.seen import SentenceFilter
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
 from contstim.training.text import read_text, training_sentences
 
 _RESERVED = (UNKNOWN, START, END)
@@ -77,9 +79,13 @@ class Corpus:
 
 
 def read_corpus(
-    paths: Sequence[Path], vocabulary: NgramVocabulary, *, punctuation: str = "keep"
+    paths: Sequence[Path],
+    vocabulary: NgramVocabulary,
+    *,
+    punctuation: str = "keep",
+    language: Language = ENGLISH,
 ) -> Corpus:
-    """Read texts of one sentence per line, words separated by white space.
+    """Read texts of one sentence per line.
 
     Lines without a word are no sentences and are left out.
 
@@ -91,6 +97,8 @@ def read_corpus(
         Which words to keep.
     punctuation
         Passed to :func:`contstim.text.tokens_of_word`; ``keep`` takes words as given.
+    language
+        What cuts lines into words.
 
     Raises
     ------
@@ -98,9 +106,9 @@ def read_corpus(
         If a file is unreadable or not UTF-8, there is no word in it, ``<s>``, ``</s>`` or
         ``<unk>`` stands in it as a word, or a word is outside a closed vocabulary.
     """
-    text = read_text(paths, punctuation)
+    text = read_text(paths, punctuation, language=language)
     if not set(_RESERVED).isdisjoint(text.words):
-        _refuse_reserved(paths, punctuation)
+        _refuse_reserved(paths, punctuation, language)
     if not len(text.lengths):
         names = ", ".join(repr(str(path)) for path in paths)
         raise InputError(f"there is no sentence in {names}; give one sentence per line")
@@ -124,9 +132,9 @@ def read_corpus(
     return Corpus(words, bounded, len(text.lengths), SentenceFilter.of(text.letters()))
 
 
-def _refuse_reserved(paths: Sequence[Path], punctuation: str) -> None:
+def _refuse_reserved(paths: Sequence[Path], punctuation: str, language: Language) -> None:
     for path in paths:
-        for number, tokens in training_sentences(path, punctuation):
+        for number, tokens in training_sentences(path, punctuation, language):
             for word in _RESERVED:
                 if word in tokens:
                     raise InputError(
@@ -472,6 +480,7 @@ def train_ngram(
     entropy: float = 0.0,
     fallback: Discounts | None = None,
     digits: int = 7,
+    language: Language = ENGLISH,
 ) -> TrainedNgram:
     """Estimate an n-gram model with interpolated modified Kneser-Ney smoothing, as ARPA.
 
@@ -506,6 +515,8 @@ def train_ngram(
     digits
         Decimals of the logarithms in the file. With fewer than 7, back-off weights are
         computed again from the rounded probabilities, so that sums stay 1.
+    language
+        What cuts lines into words; give the model the same option when it is loaded.
 
     Raises
     ------
@@ -522,7 +533,9 @@ def train_ngram(
     if fallback is not None and not all(0 <= d <= k for k, d in enumerate(fallback, start=1)):
         raise InputError(f"fallback discounts must lie in 0 to 1, 2 and 3, got {fallback}")
     paths = [Path(p) for p in ([text] if isinstance(text, str | Path) else text)]
-    corpus = read_corpus(paths, vocabulary or NgramVocabulary(), punctuation=punctuation)
+    corpus = read_corpus(
+        paths, vocabulary or NgramVocabulary(), punctuation=punctuation, language=language
+    )
     n_tokens, n_sentences, seen = corpus.n_tokens, corpus.n_sentences, corpus.seen
     counts = count_ngrams(corpus, order)
     words = corpus.words

@@ -31,6 +31,8 @@ from contstim.models.recurrent import (
 from contstim.models.words import END, START, UNKNOWN
 from contstim.progress import Progress
 from contstim.text import read_words
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
 from contstim.training.descent import BestWeights, descend
 from contstim.training.options import TrainingOptions
 from contstim.training.text import TokenCorpus, TrainingText, read_text
@@ -276,6 +278,7 @@ def train_recurrent(
     storage: str = "float32",
     device: str = "cpu",
     progress: bool = True,
+    language: Language = ENGLISH,
 ) -> dict[str, Any]:
     """Train an RNN or LSTM on text and write it to `out`, to be loaded as ``lstm:OUT``.
 
@@ -309,6 +312,8 @@ def train_recurrent(
         Where to train, as PyTorch names it.
     progress
         Whether to report on standard error.
+    language
+        What cuts lines into words. Use the same option in the model's spec.
 
     Returns
     -------
@@ -331,7 +336,7 @@ def train_recurrent(
     _check_text(text, repeats)
     where = torch_device(device)
     _check_writable(out)
-    read = _read(text, punctuation)
+    read = _read(text, punctuation, language)
     words = (
         vocabulary_of(read, min_count)
         if vocabulary is None
@@ -342,7 +347,7 @@ def train_recurrent(
     if heldout is None:
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
-        unseen = TokenCorpus.of(_read([heldout], punctuation), words, [1.0])
+        unseen = TokenCorpus.of(_read([heldout], punctuation, language), words, [1.0])
     digest = _digest(config, options, words, corpus, unseen)
     record: dict[str, Any] = {
         "digest": digest,
@@ -382,9 +387,9 @@ def _check_text(text: Sequence[Path], repeats: list[float]) -> None:
         )
 
 
-def _read(paths: Sequence[Path], punctuation: str) -> TrainingText:
+def _read(paths: Sequence[Path], punctuation: str, language: Language) -> TrainingText:
     """Read files of which each holds a sentence."""
-    text = read_text(paths, punctuation, _LONGEST)
+    text = read_text(paths, punctuation, _LONGEST, language)
     if 0 in text.n_sentences:
         raise InputError(f"there is no sentence in {str(paths[text.n_sentences.index(0)])!r}")
     return text

@@ -16,13 +16,15 @@ from contstim.arrays import FloatArray, IntArray, TokenArray, length_batches
 from contstim.errors import InputError
 from contstim.tables import numbered_lines
 from contstim.text import PUNCTUATION_POLICIES, letters_of, tokens_of_word
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
 
 
 def training_sentences(
-    path: str | PathLike[str], punctuation: str
+    path: str | PathLike[str], punctuation: str, language: Language = ENGLISH
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the tokens of each line that has any.
 
@@ -32,6 +34,8 @@ def training_sentences(
         A UTF-8 file, gzip-compressed if its name ends in ``.gz``.
     punctuation
         Passed to :func:`contstim.text.tokens_of_word`; ``keep`` takes words as given.
+    language
+        What cuts lines into words.
 
     Raises
     ------
@@ -44,8 +48,8 @@ def training_sentences(
     # A text repeats most of its words.
     tokens_of = cache(partial(tokens_of_word, punctuation=punctuation))
     for number, line in numbered_lines(path):
-        tokens = line.split()
-        if punctuation != "keep":
+        tokens = language.split(line)
+        if punctuation != "keep" or not language.plain:
             tokens = list(chain.from_iterable(map(tokens_of, tokens)))
         if tokens:
             yield number, tokens
@@ -100,13 +104,16 @@ class TrainingText:
 
 
 def read_text(
-    paths: Sequence[str | PathLike[str]], punctuation: str, longest: int | None = None
+    paths: Sequence[str | PathLike[str]],
+    punctuation: str,
+    longest: int | None = None,
+    language: Language = ENGLISH,
 ) -> TrainingText:
     """Read text files, lines without a token left out.
 
     Parameters
     ----------
-    paths, punctuation
+    paths, punctuation, language
         As for `training_sentences`.
     longest
         Most tokens of a sentence; any number if None.
@@ -121,7 +128,7 @@ def read_text(
     ids, lengths, n_sentences = array("i"), array("i"), []
     for path in paths:
         before = len(lengths)
-        for number, tokens in training_sentences(path, punctuation):
+        for number, tokens in training_sentences(path, punctuation, language):
             if longest is not None and len(tokens) > longest:
                 raise InputError(
                     f"line {number} of {str(path)!r} has {len(tokens)} tokens; "

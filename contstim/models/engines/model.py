@@ -16,6 +16,7 @@ from contstim.models.engines import Echo
 from contstim.models.engines.completions import Completions
 from contstim.models.engines.handshake import shake_hands
 from contstim.progress import track
+from contstim.text.language import tidy
 
 #: Options of an engine's spec and their defaults; ``model`` has no default.
 ENGINE_OPTIONS = {"prefix": "", "batch": "32", "key": "", "timeout": "600"}
@@ -118,7 +119,7 @@ class EngineModel(SentenceModel):
         EngineError
             If the engine does not answer, or not with what was asked for.
         """
-        texts = [" ".join(sentence.split()) for sentence in as_sentences(sentences)]
+        texts = [tidy(sentence) for sentence in as_sentences(sentences)]
         distinct = list(dict.fromkeys(texts))
         starts = range(0, len(distinct), self._batch)
         batches = [distinct[start : start + self._batch] for start in starts]

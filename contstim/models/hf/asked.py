@@ -23,6 +23,7 @@ from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, SHARED_OPTIONS, Checkp
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.metrics import ANSWER, YES_NO
 from contstim.models.hf.template import Template
+from contstim.text.language import tidy
 
 #: Options of models that are asked, and their defaults; ``prompt`` has no default.
 ASKED_OPTIONS = {
@@ -170,7 +171,7 @@ class AskedModel(SentenceModel):
 
     def _question(self, sentence: str) -> list[int]:
         """Return the tokens of the question about a sentence."""
-        text = self.template.around(" ".join(sentence.split()))
+        text = self.template.around(tidy(sentence))
         if self.chats:
             turns = [{"role": "user", "content": text}]
             text = self.checkpoint.tokenizer.apply_chat_template(

@@ -169,7 +169,7 @@ _RESOLUTION = 1e-4
 def tokenizer_of(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer:
     """Put a tokenizer under the contract's notion of words; `unknown` is ``error`` or ``unk``."""
     return SubwordTokenizer(
-        tokenizer, SharedOptions("auto", "keep", unknown, None), name, special=True
+        tokenizer, SharedOptions("auto", "keep", unknown, None, "en"), name, special=True
     )
 
 

@@ -1,0 +1,142 @@
+"""How words of a language are cut, written and compared.
+
+Tests `contstim.text.language`.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contstim.errors import InputError
+from contstim.text import Sentence, WordList, repeated, tokens_of_word
+from contstim.text.language import Language, Neighbours, is_closing, split_word, tidy
+from contstim.text.languages import ENGLISH, LANGUAGES, language_called
+
+FRENCH, TURKISH, SPANISH = (language_called(code) for code in ("fr", "tr", "es"))
+WORDS = ("上", "上海", "海", "海水", "水", "大", "大水", "去", "猫")
+
+
+def longest(text: str) -> list[str]:
+    """Cut a text from the left into the longest of a few words; other characters stand alone."""
+    words = []
+    while text:
+        word = next((w for w in sorted(WORDS, key=len)[::-1] if text.startswith(w)), text[0])
+        words.append(word)
+        text = text[len(word) :]
+    return words
+
+
+UNSPACED = Language(code="xx", name="Unspaced", segment=longest, cased=False)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "words"),
+    [
+        ("en", "Don't  stop, Ann's dog.", ["Don't", "stop,", "Ann's", "dog."]),
+        ("de", "Der „alte“ Hund.", ["Der", "„alte“", "Hund."]),
+        ("es", "¿Dónde está? ¡Aquí!", ["¿Dónde", "está?", "¡Aquí!"]),
+        ("fr", "L'homme d’hier, c'est lui.", ["L'", "homme", "d’", "hier,", "c'", "est", "lui."]),
+        ("fr", "Aujourd'hui quelqu'un entre.", ["Aujourd'hui", "quelqu'un", "entre."]),
+        ("fr", "Qui ? « Moi » : oui !", ["Qui\u202f?", "«\xa0Moi\xa0»\xa0:", "oui\u202f!"]),
+        ("fr", "Il dit : « L'eau ».", ["Il", "dit\xa0:", "«\xa0L'", "eau\xa0»."]),
+        ("tr", "Ankara'da ısı var mı?", ["Ankara'da", "ısı", "var", "mı?"]),
+        ("he", 'הוא גר ליד צה"ל.', ["הוא", "גר", "ליד", 'צה"ל.']),
+    ],
+)
+def test_words(code: str, text: str, words: list[str]) -> None:
+    language = language_called(code)
+    assert language.split(text) == words
+    assert language.split(language.join(words)) == words
+    assert language.tidy(language.tidy(text)) == language.tidy(text)
+
+
+def test_spaces_of_french_marks_are_no_place_for_a_line_to_break() -> None:
+    text = FRENCH.tidy("Tu viens ? « Oui » ; viens : là !")
+    assert text == "Tu viens\u202f? «\xa0Oui\xa0»\u202f; viens\xa0: là\u202f!"
+    assert tidy(f"  {text} ") == text  # and stay, whoever makes spaces single
+    assert tidy("one\xa0two  three") == "one two three"
+    assert Sentence.parse(text, FRENCH).words == ("Tu", "viens", "Oui", "viens", "là")
+    # Models of words see the marks alone.
+    assert tokens_of_word("là\u202f!", "split") == ["là", "!"]
+    assert tokens_of_word("là\u202f!", "keep") == ["là!"]
+    assert tokens_of_word("«\xa0Moi\xa0»", "drop") == ["Moi"]
+
+
+def test_words_without_spaces() -> None:
+    assert UNSPACED.split("大水，去上海。") == ["大水，", "去", "上海。"]
+    assert UNSPACED.split("“猫”去（上）") == ["“猫”", "去", "（上）"]
+    sentence = Sentence.parse("猫去上海。", UNSPACED)
+    assert sentence.words == ("猫", "去", "上海")
+    assert str(sentence) == "猫去上海。"
+    assert UNSPACED.join(["new", "york", "猫"]) == "new york猫"
+    # 上 before 海水 would be read as 上海 and 水: the neighbours would change.
+    assert not UNSPACED.keeps(["去", "上", "海水"])
+    assert not sentence.replace(1, "上").replace(2, "海水").reads_back
+    assert sentence.replace(0, "大水").reads_back
+
+
+cores = st.text("abcdefghijklm'-éàçñü", min_size=1, max_size=6).filter(str.strip)
+french = st.sampled_from("l' d' qu' L' Qu' jusqu' homme eau est aujourd'hui quelqu'un chat".split())  # noqa: SIM905
+after = st.sampled_from(["", "", "", ",", ".", "\u202f?", "\u202f!", "\xa0:", "\xa0»"])
+before = st.sampled_from(["", "", "", "«\xa0", "("])
+
+
+@given(st.lists(st.tuples(before, french, after), min_size=1, max_size=9))
+def test_french_words_read_back(parts: list[tuple[str, str, str]]) -> None:
+    words = ["".join(part) for part in parts]
+    assert FRENCH.keeps(words)
+    assert FRENCH.tidy(FRENCH.join(words)) == FRENCH.join(words)
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9))
+def test_only_what_is_cut_alike_is_kept(words: list[str]) -> None:
+    text = "".join(words)
+    assert UNSPACED.join(words) == text
+    assert UNSPACED.keeps(words) == (longest(text) == words)
+
+
+@given(st.sampled_from(sorted({*LANGUAGES} - {"zh"})), st.lists(cores, min_size=1, max_size=8))
+def test_spaced_words_read_back(code: str, words: list[str]) -> None:
+    language = language_called(code)
+    if not any(language.elides(split_word(word)[1]) or "'" in word for word in words):
+        assert language.keeps(words)
+        assert [language.join(words)[a:b] for a, b in language.spans(language.join(words))] == words
+
+
+def test_spans_of_words() -> None:
+    text = FRENCH.tidy("L'eau , c'est quoi ?")
+    assert [text[a:b] for a, b in FRENCH.spans(text)] == FRENCH.split(text)
+    with pytest.raises(InputError, match=r"is not written as French is: 'quoi\\u202f\?'"):
+        FRENCH.spans("quoi ?")
+
+
+def test_turkish_letters() -> None:
+    assert TURKISH.capital("izmir") == "İzmir"
+    assert TURKISH.capital("ısı") == "Isı"
+    assert TURKISH.lower("IŞIK İÇİN") == "ışık için"
+    assert TURKISH.fold("İnsan") == TURKISH.fold("insan") != TURKISH.fold("ınsan")
+    assert repeated(["Işık", "ışık"], (), TURKISH.fold) == ["ışık"]
+    words = WordList(("İnsan", "insan", "ısı"))
+    assert words.folded(TURKISH)["insan"] == [0, 1]
+    assert words.folded(ENGLISH).get("insan") == [1]
+
+
+def test_a_sentence_of_words() -> None:
+    assert str(Sentence.from_words(["quién", "viene"], "?", SPANISH)) == "¿Quién viene?"
+    assert str(Sentence.from_words(["l'", "eau", "dort"], "!", FRENCH)) == "L'eau dort\u202f!"
+    assert str(Sentence.from_words(["izin", "ver"], ".", TURKISH)) == "İzin ver."
+    assert str(Sentence.from_words(["the", "dog"])) == "The dog."
+
+
+def test_neighbours_that_do_not_go_together() -> None:
+    language = Language(code="yy", name="Y", agreement=(Neighbours("a", "[aeio].*", "an"),))
+    assert language.disagreement("A", "Apple") == "an"
+    assert language.disagreement("A", "dog") == ""
+    sentence = Sentence.parse("A apple, a dog, a, egg, a egg", language)
+    assert sentence.disagreements == [("A", "apple", "an"), ("a", "egg", "an")]
+
+
+def test_what_is_closing() -> None:
+    assert is_closing(".”")
+    assert not is_closing("")
+    assert not is_closing("a.")
