@@ -68,7 +68,7 @@ from contstim.errors import InputError, MissingExtraError
 from contstim.experiment.new import STUDY_PRESETS, new_study, write_sentence_trials
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, presentation_of
-from contstim.experiment.study import LANGUAGES, Study, read_study
+from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study
 from contstim.experiment.timeline import LISTS, timeline_text, timeline_variables
 from contstim.experiment.trials import read_design
 from contstim.files import write_whole
@@ -148,7 +148,7 @@ def _add_new(parser: CommandParser) -> None:
     parser.add_seed(planned=True)
     what = "wording, limit and look of a published one"
     parser.add("--preset", what, choices=sorted(STUDY_PRESETS))
-    parser.add("--language", "of the page's texts", choices=sorted(LANGUAGES), default="en")
+    parser.add("--language", "of the page's texts", choices=sorted(PAGE_LANGUAGES), default="en")
 
 
 def run(args: argparse.Namespace) -> int:

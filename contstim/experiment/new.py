@@ -13,7 +13,7 @@ from pathlib import Path
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, presentation_of
-from contstim.experiment.study import LANGUAGES, Study, default_source, read_study
+from contstim.experiment.study import PAGE_LANGUAGES, Study, default_source, read_study
 from contstim.experiment.trials import (
     read_design,
     read_row,
@@ -24,6 +24,7 @@ from contstim.experiment.trials import (
 )
 from contstim.files import check_empty_folder, write_folder, write_whole
 from contstim.tables import numbered_lines
+from contstim.text.languages import language_called
 
 _CONSENT = """\
 You are invited to take part in a study on language by [[the researchers and their institution]].
@@ -121,8 +122,8 @@ def new_study(
     preset
         A published experiment to run it like, of `STUDY_PRESETS`; its wording is English.
     language
-        One of `LANGUAGES`, in which the page's texts are written. Title, consent form and practice
-        stay English, to be translated.
+        One of `PAGE_LANGUAGES`, in which the page's texts are written. Title, consent form and
+        practice stay English, to be translated.
     presentation
         One of `PRESENTATIONS`.
     tables
@@ -139,7 +140,7 @@ def new_study(
     """
     for what, name, offered in (
         ("preset", preset, STUDY_PRESETS),
-        ("language", language, LANGUAGES),
+        ("language", language, PAGE_LANGUAGES),
         ("presentation", presentation, PRESENTATIONS),
     ):
         if name is not None:
@@ -164,7 +165,7 @@ def new_study(
     texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
     settings = {
         "language": f'"{language}"',
-        "direction": f'"{LANGUAGES[language]}"',
+        "direction": f'"{language_called(language).direction}"',
         "presentation": f'"{presentation}"',
         **like.settings,
     }

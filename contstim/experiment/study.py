@@ -29,14 +29,14 @@ _LONGEST_TEXT = 10_000
 _BRACES = re.compile(r"\{(\w*)\}")
 
 
-#: Languages whose texts come with the package, and the direction of their script.
-LANGUAGES = {"en": "ltr", "de": "ltr", "es": "ltr", "fr": "ltr", "he": "rtl", "zh": "ltr"}
+#: Languages whose texts come with the package, by their codes.
+PAGE_LANGUAGES = ("en", "de", "es", "fr", "he", "tr", "zh")
 _LONGEST_CONSENT = 50_000
 _LONGEST_MODULE = 1_000_000
 
 
 def default_source(language: str = "en") -> str:
-    """Return the file of the texts in one of `LANGUAGES` as it is written, with its comments."""
+    """Return the file of the texts in one of `PAGE_LANGUAGES` as it is written."""
     name = "texts.toml" if language == "en" else f"translations/{language}.toml"
     return (files("contstim.experiment") / name).read_text("utf-8")
 

@@ -62,13 +62,13 @@ def tidy(text: str) -> str:
     """
     if text.isascii() or not any(space in text for space in NO_BREAK):
         return " ".join(text.split())
-    kept: list[str] = []
+    marked: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
-        kept.append(match.group())
+        marked.append(match.group())
         return _KEPT
 
-    spaces = iter(kept)
+    spaces = iter(marked)
     single = " ".join(_MARK_SPACE.sub(keep, text.replace(_KEPT, "")).split())
     return "".join(next(spaces) if c == _KEPT else c for c in single)
 

@@ -27,7 +27,7 @@ from contstim.experiment.options import Codes, Recruiter, Redirects, TrialOption
 from contstim.experiment.presentations import presentation_of
 from contstim.experiment.store import Store
 from contstim.experiment.study import (
-    LANGUAGES,
+    PAGE_LANGUAGES,
     Study,
     default_source,
     default_texts,
@@ -36,6 +36,7 @@ from contstim.experiment.study import (
 )
 from contstim.experiment.trials import read_design
 from contstim.experiment.upkeep import pay_table
+from contstim.text.languages import language_called
 
 
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
@@ -446,7 +447,7 @@ def test_questions_that_cannot_be_asked(study: Study, text: str, message: str) -
         add(study, f"[[questions]]\n{text}\n")
 
 
-@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+@pytest.mark.parametrize("language", sorted({*PAGE_LANGUAGES} - {"en"}))
 def test_texts_that_come_with_the_package_are_whole(
     language: str, trials: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -454,7 +455,10 @@ def test_texts_that_come_with_the_package_are_whole(
     new = ["experiment", "new", str(tmp_path / "s"), "--trials", str(tmp_path / "t.csv")]
     assert main([*new, "--language", language]) == 0
     study = read_study(tmp_path / "s")
-    assert (study.study.language, study.study.direction) == (language, LANGUAGES[language])
+    assert (study.study.language, study.study.direction) == (
+        language,
+        language_called(language).direction,
+    )
     own = tomllib.loads(default_source(language))
     english = default_texts()
     assert [*own] == [*english]

@@ -414,12 +414,12 @@ class SubwordTokenizer:
 
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V words can be written in tokens; shape (V,)."""
-        known = np.zeros(len(words), dtype=np.bool_)
+        writable = np.zeros(len(words), dtype=np.bool_)
         split = str.split if self.language.plain else self.language.split
         single = [i for i, word in enumerate(words) if len(split(word)) == 1]
         for i, ids in zip(single, self._ids([words[i] for i in single]), strict=True):
-            known[i] = bool(ids) and not self._special_ids.intersection(ids)
-        return known
+            writable[i] = bool(ids) and not self._special_ids.intersection(ids)
+        return writable
 
     def count(self, words: Sequence[str], n: IntArray, n_first: IntArray) -> FloatArray:
         """Count tokens over words that occur `n` times, `n_first` times first in a sentence.
