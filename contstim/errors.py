@@ -59,6 +59,10 @@ class EngineError(InputError):
     """An engine that does not answer, or whose answers cannot be used."""
 
 
+class BudgetError(EngineError):
+    """What may be asked of an engine has been asked; what it answered is there."""
+
+
 class InfeasibleError(ContstimError, ValueError):
     """A request that no solution can meet; the message says which part."""
 

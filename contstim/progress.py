@@ -178,6 +178,12 @@ class _NotebookLine(io.StringIO):
         return len(text)
 
 
+def note(text: str, *, within: bool = False) -> None:
+    """Print a line on standard error; `within` work that is shown as a whole, only if asked to."""
+    if not _elsewhere() and (within or not (_OPEN or _STEPS)):
+        tqdm.write(text, file=sys.stderr)
+
+
 def say(text: str) -> None:
     """Print to standard output, above a bar of `track` if there is one."""
     tqdm.write(text, file=sys.stdout)

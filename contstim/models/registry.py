@@ -223,7 +223,10 @@ for _name, _what, _address in (
     ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram.model:NgramModel"),
     ("rnn", "recurrent network with ReLU units", "recurrent.model:load_recurrent"),
     ("lstm", "LSTM network", "recurrent.model:load_recurrent"),
-    ("openai", "causal model of an engine that serves completions", "engines.model:EngineModel"),
+    ("openai", "causal model of an engine that serves completions", "engines.model:load_engine"),
+    ("vllm", "causal model that vLLM serves", "engines.model:load_engine"),
+    ("sglang", "causal model that SGLang serves", "engines.model:load_engine"),
+    ("gguf", "causal model in a GGUF file, computed by llama.cpp", "engines.model:load_engine"),
 ):
     register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
 register_family(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from contstim.errors import InputError
+from contstim.errors import BudgetError, EngineError, InputError
 from contstim.files import digest_of
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
@@ -69,6 +69,8 @@ class ScoreTask(Task):
         """Score sentences and keep the scores; return the errors of those that have none."""
         try:
             worker.store.scores.add(self.identity, sentences, model.totals(sentences))
+        except EngineError:  # no sentence is to blame
+            raise
         except InputError as error:
             if len(sentences) == 1:
                 return [f"{sentences[0]!r}: {error}"]
@@ -168,6 +170,8 @@ class SynthesisTask(Task):
                 proposal=proposal,
                 certificate=self.certificate,
             )
+        if result.stopped:  # it is no result of the task, which the same command does again
+            raise BudgetError(result.stopped)
         return asdict(result)
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, fields
 from typing import Any
 
-from contstim.errors import InputError, require_known, require_whole
+from contstim.errors import BudgetError, InputError, require_known, require_whole
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.plugins import Registry
@@ -148,7 +148,8 @@ def synthesize(
     -------
     Synthesis
         Its sentence keeps the constraints when all models score it again; it is the natural one
-        itself where no improvement was found.
+        itself where no improvement was found. If a budget of an engine's requests is spent, it is
+        the best until then, and says so.
 
     Raises
     ------
@@ -204,8 +205,12 @@ def synthesize(
         from contstim.search.ngrams.certificate import bound_of  # of no use to networks
 
         bound = bound_of(search)
+    stopped = ""
     with waiting("writing a sentence"):
-        finished = steering.run(search)
+        try:
+            finished = steering.run(search)
+        except BudgetError as error:
+            finished, stopped = False, str(error)
     return Synthesis(
         natural=str(natural),
         sentence=str(search.sentence),
@@ -221,4 +226,5 @@ def synthesize(
         attempt=attempt,
         finished=finished,
         bound=bound,
+        stopped=stopped,
     )

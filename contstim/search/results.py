@@ -84,6 +84,9 @@ class Synthesis:
     bound
         Where a certificate was asked for, a loss that no sentence of these words is below that
         keeps the constraints.
+    stopped
+        Why the search ended before its end, where a budget of requests was spent; else empty. The
+        sentence is the best until then.
 
     Examples
     --------
@@ -111,6 +114,7 @@ class Synthesis:
     attempt: int
     finished: bool = True
     bound: float | None = None
+    stopped: str = ""
 
     @property
     def reached(self) -> float | None:

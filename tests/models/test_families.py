@@ -115,8 +115,10 @@ def every(
 
 
 # A table scores no sentences but its own, so that nothing is searched with it: test_scored.py.
-# A table scores no new sentences; `tests/models/engines` checks engines, against a server.
-@pytest.mark.parametrize("family", sorted({*REGISTERED} - {"table", "openai"}))
+# `tests/models/engines` checks engines, against servers and with llama.cpp.
+@pytest.mark.parametrize(
+    "family", sorted({*REGISTERED} - {"table", "openai", "vllm", "sglang", "gguf"})
+)
 def test_every_registered_family(
     every: dict[str, list[str]], specs: dict[str, str], family: str
 ) -> None:

@@ -6,6 +6,7 @@ place, with values that depend on what else was asked. Each check here finds one
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,29 +34,42 @@ class Findings:
         The tokens that it puts before every text by itself.
     resolution
         The largest difference between two of its values of one thing, nats.
+    echoes
+        What it says of the texts of `trial_texts`.
     """
 
     opening: tuple[str, ...]
     resolution: float
+    echoes: tuple[Echo, ...]
 
 
-def shake_hands(engine: ServingEngine, prefix: str = "") -> Findings:
+def trial_texts(prefix: str) -> list[str]:
+    """Return the texts that an engine is tried on, with what is put before every text."""
+    return [prefix + text for text in _TEXTS]
+
+
+def shake_hands(
+    engine: ServingEngine, earlier: Sequence[Echo] = (), resolution: float = 0.0
+) -> Findings:
     """Try an engine on a few texts.
 
     Parameters
     ----------
     engine
         The engine.
-    prefix
-        What is put before every text.
+    earlier
+        What it said of them when it was first tried, if answers of then are to stand beside new
+        ones; one request tells then whether it still says so.
+    resolution
+        The largest difference that was found then, nats.
 
     Raises
     ------
     EngineError
         At the first check that fails, with the likely cause and what mends it.
     """
-    texts = [prefix + text for text in _TEXTS]
-    alone = [engine.echo([text])[0] for text in texts]
+    texts, prefix = trial_texts(engine.prefix), engine.prefix
+    alone = engine.echo(texts) if earlier else [engine.echo([text])[0] for text in texts]
     for text, echo in zip(texts, alone, strict=True):
         _check_numbers(engine, text, echo)
     _check_opening(engine, alone[0], prefix)
@@ -65,18 +79,27 @@ def shake_hands(engine: ServingEngine, prefix: str = "") -> Findings:
             "does not compute them. The server of llama.cpp does so; use another engine"
         )
     _check_places(engine, alone[0], alone[1])
+    if earlier:
+        since = _largest(engine, zip(alone, earlier, strict=True))
+        if since > max(resolution, _MOST_DIFFERENT):
+            raise EngineError(
+                f"values of {engine.name} differ by {since:.2g} nats from those that it gave when "
+                "the answers that are kept began: it is another model, or computes otherwise; give "
+                "another folder for answers="
+            )
+        return Findings(_opening(alone[0]), max(since, resolution), tuple(alone))
     again = [
         *zip(alone, engine.echo(texts), strict=True),
         *zip(alone[::-1], engine.echo(texts[::-1]), strict=True),
         *zip(alone, (engine.echo([text])[0] for text in texts), strict=True),
     ]
-    resolution = max(_difference(engine, *both) for both in again)
-    if resolution > _MOST_DIFFERENT:
+    largest = _largest(engine, again)
+    if largest > _MOST_DIFFERENT:
         raise EngineError(
-            f"values of {engine.name} differ by {resolution:.2g} nats with what else is asked and "
-            "in which order; have it compute every text afresh (vLLM: --no-enable-prefix-caching)"
+            f"values of {engine.name} differ by {largest:.2g} nats with what else is asked and "
+            f"in which order; have it compute every text afresh ({engine.fresh})"
         )
-    return Findings(_opening(alone[0]), max(resolution, _CLOSE))
+    return Findings(_opening(alone[0]), max(largest, _CLOSE), tuple(alone))
 
 
 def _opening(echo: Echo) -> tuple[str, ...]:
@@ -146,6 +169,11 @@ def _check_places(engine: ServingEngine, first: Echo, second: Echo) -> None:
             f"{first.log_probs[place]:.3g} and its most probable token {first.best[place]:.3g}: "
             "values do not stand in their places"
         )
+
+
+def _largest(engine: ServingEngine, pairs: Iterable[tuple[Echo, Echo]]) -> float:
+    """Return the largest difference between two echoes of one text, nats."""
+    return max(_difference(engine, first, second) for first, second in pairs)
 
 
 def _difference(engine: ServingEngine, first: Echo, second: Echo) -> float:

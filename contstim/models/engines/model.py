@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
 
 import numpy as np
 
-from contstim.arrays import BoolArray
-from contstim.errors import InputError, SpecError
-from contstim.files import digest
+from contstim.arrays import BoolArray, FloatArray
+from contstim.errors import InputError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
-from contstim.models.engines import Echo
-from contstim.models.engines.completions import Completions
-from contstim.models.engines.handshake import shake_hands
-from contstim.progress import track
+from contstim.models.engines import Echo, ServingEngine
+from contstim.models.engines.answers import Answers
+from contstim.models.engines.handshake import Findings, shake_hands, trial_texts
+from contstim.plugins import imported
+from contstim.progress import note, track
 from contstim.text.language import tidy
 
-#: Options of an engine's spec and their defaults; ``model`` has no default.
-ENGINE_OPTIONS = {"prefix": "", "batch": "32", "key": "", "timeout": "600"}
+# Engines by the family of their specs.
+_ENGINES = {
+    "openai": "completions:Completions",
+    "vllm": "vllm:VllmServer",
+    "sglang": "sglang:SglangServer",
+    "gguf": "llama:LlamaFile",
+}
+
+
+def load_engine(spec: ModelSpec) -> EngineModel:
+    """Load the model of an engine, once that has passed its trial.
+
+    Raises
+    ------
+    SpecError
+        For an unknown option or a bad value.
+    EngineError
+        If the engine does not answer, or fails a check.
+    """
+    address = f"contstim.models.engines.{_ENGINES[spec.family]}"
+    engine: type[ServingEngine] = imported(address, f"the model family {spec.family!r}")
+    spec.check_options(engine.options)
+    return EngineModel(spec, engine(spec))
 
 
 @dataclass(frozen=True)
@@ -36,7 +59,7 @@ class EngineEvent(Event):
 
 
 class EngineModel(SentenceModel):
-    """A causal model that an engine serves: ``openai:http://HOST:PORT/v1?model=NAME``.
+    """A causal model that an engine computes.
 
     log P(s) = sum_t log p(t | prefix and tokens before t), as of a causal model computed here. What
     stands before the first word is ``prefix=TEXT``, after what the engine puts there by itself; if
@@ -45,42 +68,41 @@ class EngineModel(SentenceModel):
 
     Before the first number is used the engine is tried (`shake_hands`), and the largest difference
     between two of its values of one thing is the model's `resolution`. Texts are asked about
-    ``batch`` at a time; ``key`` names the environment variable that holds a key.
+    ``batch`` at a time, those that begin alike together, and each once: answers are kept, with
+    ``answers=FOLDER`` on the disk.
 
     Parameters
     ----------
     spec
-        The spec, with the options of `ENGINE_OPTIONS` and ``model``.
+        The spec.
+    engine
+        The engine that it names.
 
     Raises
     ------
-    SpecError
-        For an unknown option or a bad value.
     EngineError
         If the engine does not answer, or fails a check.
     """
 
-    def __init__(self, spec: ModelSpec) -> None:
-        spec.check_options({*ENGINE_OPTIONS, "model"})
-        super().__init__(spec.canonical(ENGINE_OPTIONS))
-        if not spec.location.startswith(("http://", "https://")) or not spec.get("model", ""):
-            raise SpecError(
-                f"{str(spec)!r} does not say where the engine is and what it calls the model; "
-                "write openai:http://HOST:PORT/v1?model=NAME"
-            )
-        numbers = {}
-        for option in ("batch", "timeout"):
-            text = spec.get(option, ENGINE_OPTIONS[option])
-            if not text.isdecimal() or int(text) < 1:
-                raise SpecError(
-                    f"{option}={text!r} in {str(spec)!r}: give a whole number from 1 on"
-                )
-            numbers[option] = int(text)
-        self.prefix, self._batch = spec.get("prefix", ""), numbers["batch"]
-        self.engine = Completions(
-            spec.location, spec.get("model", ""), spec.get("key", ""), numbers["timeout"]
-        )
-        self.findings = shake_hands(self.engine, self.prefix)
+    def __init__(self, spec: ModelSpec, engine: ServingEngine) -> None:
+        shown = spec.canonical({k: v for k, v in engine.options.items() if v is not None})
+        # What is asked for, and how, is no part of what is said.
+        options = tuple(pair for pair in shown.options if pair[0] not in engine.unseen)
+        super().__init__(ModelSpec(shown.family, shown.location, options))
+        self.engine = engine
+        folder = spec.get("answers", "")
+        self._answers = Answers(Path(folder) if folder else None, engine.name)
+        self.findings = self._tried()
+
+    def _tried(self) -> Findings:
+        """Try the engine; where answers of an earlier trial are kept, whether it still holds."""
+        texts, answers = trial_texts(self.engine.prefix), self._answers
+        if answers.resolution is not None and all(text in answers for text in texts):
+            earlier = [answers[text] for text in texts]
+            return shake_hands(self.engine, earlier, answers.resolution)
+        findings = shake_hands(self.engine)
+        answers.add(texts, findings.echoes, resolution=findings.resolution)
+        return findings
 
     @property
     def event(self) -> EngineEvent:
@@ -88,7 +110,9 @@ class EngineModel(SentenceModel):
         opening = " ".join(self.findings.opening)
         return EngineEvent(
             units="tokens",
-            start=" and ".join(filter(None, (opening, repr(self.prefix) if self.prefix else "")))
+            start=" and ".join(
+                filter(None, (opening, repr(self.engine.prefix) if self.engine.prefix else ""))
+            )
             or "none",
             end="none",
             punctuation="keep",
@@ -97,8 +121,13 @@ class EngineModel(SentenceModel):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of address and name: of the weights an engine says nothing."""
-        return digest(self.engine.name)
+        """SHA-256 of a file, or of address and name: of its weights a server says nothing."""
+        return self.engine.fingerprint
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Those that compute, where they do so here."""
+        return self.engine.packages
 
     @property
     def resolution(self) -> float:
@@ -121,16 +150,44 @@ class EngineModel(SentenceModel):
         """
         texts = [tidy(sentence) for sentence in as_sentences(sentences)]
         distinct = list(dict.fromkeys(texts))
-        starts = range(0, len(distinct), self._batch)
-        batches = [distinct[start : start + self._batch] for start in starts]
         parts: dict[str, SentenceParts] = {}
-        for batch in track(batches, len(batches), f"asking {self.engine.name}"):
-            echoes = self.engine.echo([self.prefix + text for text in batch])
-            for text, echo in zip(batch, echoes, strict=True):
-                parts[text] = self._of(text, echo)
+        for text, echo in self._echoes(distinct):
+            parts[text] = self._of(text, echo)
         return [parts[text] for text in texts]
 
-    def score_words(self, sentences: Sequence[str]) -> list[np.ndarray]:
+    def _echoes(self, texts: Sequence[str]) -> Iterator[tuple[str, Echo]]:
+        """Yield each text and its echo: those that are kept, and then those that are asked for."""
+        prefix, asked = self.engine.prefix, []
+        for text in texts:
+            if prefix + text in self._answers:
+                yield text, self._answers[prefix + text]
+            else:
+                asked.append(text)
+        asked.sort()  # an engine computes what two texts begin with once, if it comes twice at once
+        size = self.engine.batch
+        batches = [asked[start : start + size] for start in range(0, len(asked), size)]
+        if len(batches) > 1 and (costs := self._costs(asked)):
+            note(costs)
+        for batch in track(batches, len(batches), f"asking {self.engine.name}"):
+            wanted = [prefix + text for text in batch]
+            echoes = self.engine.echo(wanted)
+            self._answers.add(wanted, echoes)
+            yield from zip(batch, echoes, strict=True)
+
+    def _costs(self, texts: Sequence[str]) -> str:
+        """Say what it costs to ask about texts, by the tokens of those that it was tried on."""
+        spent = self.engine.spent
+        if spent is None:
+            return ""
+        tried = trial_texts(self.engine.prefix)
+        per_character = sum(len(e.tokens) for e in self.findings.echoes) / sum(map(len, tried))
+        tokens = per_character * sum(len(self.engine.prefix) + len(text) for text in texts)
+        return (
+            f"{self.engine.name}: {len(texts):,} texts in {ceil(len(texts) / self.engine.batch):,} "
+            f"requests, about {tokens:,.0f} tokens; {spent} so far"
+        )
+
+    def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the scores; NaN for what is not predicted."""
         words = super().score_words(sentences)
         if self.event.start == "none":
@@ -140,12 +197,12 @@ class EngineModel(SentenceModel):
 
     def _of(self, text: str, echo: Echo) -> SentenceParts:
         """Assign tokens to words by where they begin."""
-        starts = echo.starts - len(self.prefix)
+        starts = echo.starts - len(self.engine.prefix)
         ends = np.append(starts[1:], len(text))
         if ((starts < 0) & (ends > 0) & (echo.starts >= 0)).any():
             raise InputError(
-                f"a token of {self.spec} spans the prefix {self.prefix!r} and {text!r}; give "
-                "another prefix"
+                f"a token of {self.spec} spans the prefix {self.engine.prefix!r} and {text!r}; "
+                "give another prefix"
             )
         word_at = np.cumsum([0, *(character == " " for character in text)])
         units, values, word_of = [], [], []

@@ -1,0 +1,146 @@
+"""Models in GGUF files give the scores that transformers computes of the same file.
+
+Tests `contstim.models.engines.llama`.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_gguf import write_gguf
+from tiny_transformers import SENTENCES, refusal
+
+from contstim.errors import InputError, MissingExtraError, ModelFileError
+from contstim.models.check import check_model
+from contstim.models.engines import llama
+from contstim.models.registry import load_model
+
+needs_llama = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("llama_cpp", "gguf", "accelerate")),
+    reason="llama-cpp-python, gguf or accelerate is not installed",
+)
+# Of which the first words are alike, so that it is computed once.
+ALIKE = ["The dog saw a cat.", "The dog saw a dog.", "The dog ran.", "A dog ran."]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file in float32."""
+    folder = tmp_path_factory.mktemp("gguf")
+    write_gguf(folder / "tiny.gguf", folder, "F32")
+    return folder / "tiny.gguf"
+
+
+@needs_llama
+@pytest.mark.parametrize("prefix", ["none", "bos", "eos", "<|endoftext|>"])
+def test_scores_are_those_of_the_file_elsewhere(whole: Path, prefix: str) -> None:
+    model, other = (
+        load_model(f"gguf:{whole}?prefix={prefix}"),
+        load_model(f"hf:{whole}?prefix={prefix}"),
+    )
+    sentences = [*SENTENCES, *ALIKE, "Ünïcode, 日本 dogs ran 🐕 fast."]
+    assert model.resolution < 0.01
+    np.testing.assert_allclose(
+        model.score(sentences), other.score(sentences), atol=model.resolution
+    )
+    for here, there in zip(model.score_words(sentences), other.score_words(sentences), strict=True):
+        np.testing.assert_allclose(here, there, atol=model.resolution)
+    assert model.event.start == other.event.start
+
+
+@needs_llama
+def test_it_keeps_the_contract(whole: Path) -> None:
+    model = load_model(f"gguf:{whole}?prefix=bos")
+    check_model(model, SENTENCES, words=["dog", "saw", "us"])
+    again = load_model(model.spec)
+    assert (again.spec, again.event, again.fingerprint) == (
+        model.spec,
+        model.event,
+        model.fingerprint,
+    )
+    assert model.packages == ("llama-cpp-python",)
+
+
+@needs_llama
+def test_texts_that_begin_alike_are_computed_from_where_they_part(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(f"gguf:{whole}?prefix=bos")
+    network, lengths = model.engine._llama, list[int]()  # type: ignore[attr-defined]
+    evaluate = network.eval
+
+    def spy(tokens: list[int]) -> None:
+        lengths.append(len(tokens))
+        evaluate(tokens)
+
+    monkeypatch.setattr(network, "eval", spy)
+    echoes = model.engine.echo(ALIKE)  # type: ignore[attr-defined]
+    together = sum(lengths)
+    alone = [model.engine.echo([text])[0] for text in ALIKE]  # type: ignore[attr-defined]
+    assert together < 0.75 * (sum(lengths) - together)
+    for one, other in zip(echoes, alone, strict=True):
+        np.testing.assert_allclose(one.log_probs[1:], other.log_probs[1:], atol=model.resolution)
+
+
+@needs_llama
+def test_what_the_file_says_begins_a_text(tmp_path: Path) -> None:
+    for begins, start in ((False, "none"), (True, "~")):
+        path = tmp_path / f"{begins}.gguf"
+        write_gguf(path, tmp_path, "F32", begins=begins)
+        assert load_model(f"gguf:{path}").event.start == start
+        scores = load_model(f"gguf:{path}").score(SENTENCES)
+        asked = load_model(f"gguf:{path}?prefix={'bos' if begins else 'none'}")
+        np.testing.assert_array_equal(asked.score(SENTENCES), scores)
+
+
+@needs_llama
+def test_special_tokens_in_a_sentence_are_text(whole: Path) -> None:
+    model = load_model(f"gguf:{whole}?prefix=bos")
+    (parts,) = model.parts(["The dog <|endoftext|> ran."])
+    assert "<|endoftext|>" not in parts.units
+    assert "".join(parts.units) == "The dog <|endoftext|> ran."
+
+
+@needs_llama
+def test_four_bits_are_near_what_they_stand_for(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, tmp_path)
+    here, there = load_model(f"gguf:{path}?prefix=bos"), load_model(f"hf:{path}?prefix=bos")
+    apart = np.abs(here.score(SENTENCES) - there.score(SENTENCES))
+    # llama.cpp rounds activations to 8 bits beside weights of 4.
+    assert 1e-4 < apart.max() < 2
+
+
+@needs_llama
+def test_what_it_refuses(whole: Path, tmp_path: Path) -> None:
+    assert refusal(f"gguf:{whole}?prefix=dog%20cat") == (
+        f"prefix='dog cat' in 'gguf:{whole}?prefix=dog%20cat' is not a token of its vocabulary; "
+        "write auto, bos, eos, none or a token"
+    )
+    assert refusal(f"gguf:{whole}?threads=0").endswith("give a whole number from 1 on")
+    with pytest.raises(
+        InputError, match="tokens, and gguf:.* takes 16; leave it out, or give a larger context="
+    ):
+        load_model(f"gguf:{whole}?context=16").score(["The dog ran. " * 9])
+    with pytest.raises(InputError, match="takes 40;"):  # as the file says
+        load_model(f"gguf:{whole}").score(["The dog ran. " * 20])
+    (tmp_path / "torn.gguf").write_bytes(whole.read_bytes()[:2000])
+    with pytest.raises(ModelFileError, match="llama.cpp cannot load .*; see whether it is a whole"):
+        load_model(f"gguf:{tmp_path}/torn.gguf")
+
+
+def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelFileError) as error:
+        load_model(f"gguf:{tmp_path}/no.gguf")
+    assert str(error.value) == f"no file '{tmp_path}/no.gguf'; give the path of a GGUF file"
+    monkeypatch.setattr(llama, "find_spec", lambda name: None)
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    with pytest.raises(MissingExtraError) as missing:
+        load_model(f"gguf:{tmp_path}/a.gguf")
+    assert str(missing.value) == (
+        f"'gguf:{tmp_path}/a.gguf' needs the package llama-cpp-python; install it with pip install "
+        "'contstim[llama]', or read the file with hf:"
+    )
