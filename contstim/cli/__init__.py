@@ -38,6 +38,7 @@ COMMANDS = {
     "watch": "say which model is best by now, and whether a study may stop",
     "run": "run a study plan, from models to trials",
     "evaluate": "find out from people's choices which model was right",
+    "publish": "make of a finished study a folder for others, or add a model to one",
     "report": "draw an evaluation's figure for a paper",
 }
 

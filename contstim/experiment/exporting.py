@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -81,7 +81,8 @@ def _milliseconds(description: str) -> Column:
     return Column(description, "number", "ms", least=0)
 
 
-_COLUMNS = {
+#: What columns of our tables hold, wherever they stand.
+DESCRIBED = {
     "participant": Column("salted hash that stands for a participant, the same in all tables"),
     "group": Column("group of participants who saw the same sentences", "integer", least=1),
     "condition": Column("how the sentences were made, or which version of an item they are"),
@@ -198,7 +199,7 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
             "of a second answer its id"
         ),
     }
-    described = _COLUMNS | of_trials
+    described = DESCRIBED | of_trials
     columns: dict[str, Column] = {}
     for table in tables:
         for name in map(str, table.columns):
@@ -275,17 +276,12 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
     files = data_files(study, collected)
     for name, table in files.items():
         _write_table(folder / "data" / name, table)
-    description = {
-        "@context": "https://schema.org/",
-        "@type": "Dataset",
-        "name": study.study.title,
-        "description": study.study.description or _DESCRIPTION.format(study.study.name),
-        "inLanguage": study.study.language,
-        "variableMeasured": [
-            column.variable(name) for name, column in data_dictionary(study, files.values()).items()
-        ],
-    }
-    text = json.dumps(description, ensure_ascii=False, indent=2) + "\n"
+    text = described_text(
+        study.study.title,
+        study.study.description or _DESCRIPTION.format(study.study.name),
+        study.study.language,
+        data_dictionary(study, files.values()),
+    )
     write_whole(folder / "dataset_description.json", text)
     lines = [f"# {study.study.title}", "", study.study.description, ""]
     lines += [f"- `data/{name}`: {len(table)} rows" for name, table in files.items()]
@@ -301,6 +297,32 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
     for name, content in collected.materials.items():
         write_whole(folder / "materials" / f"{name}.json", content + "\n")
     check_psychds(folder)
+
+
+def described_text(
+    name: str, description: str, language: str, columns: Mapping[str, Column], **others: Any
+) -> str:
+    """Return the text of a data set's ``dataset_description.json``.
+
+    Parameters
+    ----------
+    name, description, language
+        Of the data set.
+    columns
+        What the columns of its tables hold, by their names.
+    others
+        Further keys of the vocabulary of schema.org; empty values are left out.
+    """
+    content = {
+        "@context": "https://schema.org/",
+        "@type": "Dataset",
+        "name": name,
+        "description": description,
+        "inLanguage": language,
+        **{key: value for key, value in others.items() if value},
+        "variableMeasured": [column.variable(name) for name, column in columns.items()],
+    }
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:

@@ -1,0 +1,197 @@
+"""What of people leaves, with identifiers planted wherever they might be.
+
+Tests `contstim.publishing.privacy` and `contstim.publishing.material`.
+"""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from adaptive_studies import make_adaptive
+from folders import ABOUT, PEOPLE, make_choices, make_scores, write_all
+from studies import RECRUITER, add, make_trials
+from talking import answers_to, event, opening, play
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.experiment.new import new_study
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study
+from contstim.publishing.folder import check_folder, files_of, read_published
+from contstim.publishing.privacy import Privacy, without_identifiers
+
+PLANTED = "5f3e9a1c77b2c4d0aa91"
+QUESTIONS = """
+[[questions]]
+name = "remarks"
+prompt = "What did you think?"
+when = "after"
+required = false
+
+[[questions]]
+name = "native"
+prompt = "Is English your first language?"
+kind = "choice"
+options = ["yes", "no"]
+"""
+
+
+def everything(folder: Path) -> str:
+    names = files_of(folder)
+    return "\n".join([*names, *((folder / n).read_bytes().decode("utf-8") for n in names)])
+
+
+def publish(study: Path, folder: Path, *options: str) -> int:
+    command = ["publish", str(study), "--about", str(folder / "about.toml")]
+    return main([*command, "--out", str(folder / "out"), "--date", "2026-11-25", *options])
+
+
+def test_an_identifier_planted_in_a_table_and_beside_it_is_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = [PLANTED, *PEOPLE[1:]]
+    choices = make_choices(people)
+    whose = choices["participant"] == PLANTED
+    choices["comment"] = choices["participant"].where(whose, "nice")  # a column on no list
+    choices["url"] = "https://example.org/?PROLIFIC_PID=" + choices["participant"]
+    choices["group"] = choices["group"].where(~whose, f"of {PLANTED}")  # within a listed one
+    choices["note"] = choices["participant"].where(whose, "kept").map("of {}".format)  # asked for
+    choices["answered_at"] = "2026-11-21T12:00:00.123Z"
+    write_all(tmp_path, choices)
+    registered = f"{PLANTED} was a pilot, at 10.20.30.40 on 2026-11-21T12:00:00Z."
+    (tmp_path / "plan.md").write_text(registered, "utf-8")
+    (tmp_path / "plan.toml").write_text(f"# leave out\n[exclusions]\nparticipants = ['{PLANTED}']")
+    options = ["--keep", "note", "--preregistration", str(tmp_path / "plan.md")]
+    options += ["--plan", str(tmp_path / "plan.toml"), "--scores", str(tmp_path / "scores.csv")]
+    assert publish(tmp_path / "choices.csv", tmp_path, *options) == 0
+    text = everything(tmp_path / "out")
+    assert PLANTED not in text
+    assert not any(who in text for who in PEOPLE)
+    for gone in ("10.20.30.40", "12:00:00", "PROLIFIC_PID", "comment,", "nice"):
+        assert gone not in text
+    human = read_published(tmp_path / "out")
+    assert {*human.choices["participant"]} == {f"p{k:02}" for k in range(1, 13)}
+    assert "of p01" in {*human.choices["group"]}
+    assert "p01 was a pilot, at (removed) on 2026-11." in text
+    ethics = (tmp_path / "out" / "ETHICS.md").read_text("utf-8")
+    for column in ("comment", "url", "answered_at"):
+        assert f"| choices, {column} | a column that is not on the list | removed |" in ethics
+    assert "| choices, group | identifiers within texts |" in ethics
+    assert "| the preregistration | exact times | replaced by their month |" in ethics
+    excluded = pd.read_csv(tmp_path / "out" / "results" / "excluded.csv")
+    assert excluded["participant"].tolist() == ["p01"]
+    assert "choices, comment" in capsys.readouterr().err
+
+
+def test_an_identifier_within_a_sentence_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choices = make_choices()
+    choices["sentence_2"] = choices["sentence_2"].str.replace("A 3 young", f"A {PEOPLE[2]} young")
+    write_all(tmp_path, choices)
+    scores = ["--scores", str(tmp_path / "scores.csv")]
+    assert publish(tmp_path / "choices.csv", tmp_path, *scores) == 2
+    error = capsys.readouterr().err
+    assert "would hold an identifier of a participant" in error
+    assert PEOPLE[2] not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_short_names_are_replaced_as_participants_alone() -> None:
+    choices = make_choices(["Robert", "17", "3"])
+    choices["sentence_1"] = choices["sentence_1"].str.replace("old men", "men of Robert")
+    privacy = Privacy()
+    out = without_identifiers(choices, privacy)
+    assert out["participant"].unique().tolist() == ["p1", "p2", "p3"]
+    assert out["sentence_1"].equals(choices["sentence_1"])
+    assert privacy.stand_in == {}
+
+
+def test_longer_identifiers_are_replaced_before_their_parts() -> None:
+    privacy = Privacy()
+    privacy.add(["ab1234", "ab123456"], "x")
+    assert privacy.text("ab123456 and ab1234", "here") == "x and x"
+    assert privacy.changes == [("here", "identifiers within texts", "replaced by what stands for "
+                                "them")]  # fmt: skip
+    with pytest.raises(InputError, match="b.txt would hold an identifier"):
+        privacy.check({"a.txt": b"nothing", "b.txt": b"an ab1234"})
+
+
+def asked(folder: Path) -> Study:
+    make_trials(participants=4).to_csv(folder / "trials.csv", index=False)
+    study = new_study(folder / "study", folder / "trials.csv")
+    return add(study, RECRUITER + QUESTIONS)
+
+
+def test_a_study_leaves_recruiter_texts_and_times_behind(tmp_path: Path) -> None:
+    study = asked(tmp_path)
+    consent = study.folder / study.consent.file
+    consent.write_text("We keep nothing. Write to me@example.org.\n", "utf-8")
+    study = add(study, "")
+    with Store(study) as store:
+        for number in range(5):
+            play(store, f"{PLANTED}{number}")
+        play(store, f"{PLANTED}9", n=2)
+        token, _, _ = store.open(opening(study, f"{PLANTED}8")).result()
+        remark = json.dumps({"responses": {"remarks": f"I am {PLANTED}8"}, "rt_ms": 5})
+        store.add_events(token, [event(detail=f"from {PLANTED}8")]).result()
+        store.add_events(token, [event("responses", detail=remark)]).result()
+    trials = pd.read_csv(tmp_path / "trials.csv")
+    make_scores(trials).to_csv(tmp_path / "scores.csv", index=False)
+    (tmp_path / "about.toml").write_text(ABOUT, "utf-8")
+    (tmp_path / "licensed.txt").write_text("Nobody saw this one.\n", "utf-8")
+    assert publish(study.folder, tmp_path, "--scores", str(tmp_path / "scores.csv")) == 0
+    out = tmp_path / "out"
+    text = everything(out)
+    assert PLANTED not in text
+    for gone in ("example.org", "DONE1", "prolific", "answered_at,", "PROLIFIC_PID", "12:00:00"):
+        assert gone not in text
+    ethics = (out / "ETHICS.md").read_text("utf-8")
+    assert "7 people began, 5 answered every trial" in ethics
+    assert "Outcomes: complete 5, unfinished 2." in ethics
+    assert "| study.toml | the recruiter, with addresses and codes | removed |" in ethics
+    assert "| events | times and free texts | the table was removed |" in ethics
+    assert check_folder(out) == []
+    choices = read_published(out).choices
+    assert choices["participant"].nunique() == 5
+    shown = json.loads((out / "materials" / "study.json").read_text("utf-8"))
+    assert "recruiter" not in shown
+    assert shown["questions"][1]["options"] == ["yes", "no"]
+    assert "Write to (removed)." in (out / "materials" / "consent.txt").read_text("utf-8")
+
+
+def test_nothing_is_published_before_somebody_is_through(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = asked(tmp_path)
+    with Store(study) as store:
+        play(store, "ann", n=2)
+    (tmp_path / "about.toml").write_text(ABOUT, "utf-8")
+    assert publish(study.folder, tmp_path) == 2
+    assert "nobody has answered every trial" in capsys.readouterr().err
+
+
+def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
+    study = make_adaptive(tmp_path)
+    with Store(study) as store:
+        for number in range(3):
+            token, bundle, _ = store.open(opening(study, f"{PLANTED}{number}")).result()
+            while trials := bundle["trials"]:
+                store.add_answers(token, answers_to(trials)).result()
+                bundle = store.next_trials(token, trials[-1]["number"]).result()
+            store.finish(token).result()
+    models = "".join(
+        f'[[models]]\nname = "{name}"\nsource = "a paper"\nlicence = "MIT"\n' for name in "abc"
+    )
+    (tmp_path / "about.toml").write_text(ABOUT + models, "utf-8")
+    (tmp_path / "licensed.txt").write_text("Nobody saw this one.\n", "utf-8")
+    assert publish(study.folder, tmp_path) == 0
+    out = tmp_path / "out"
+    assert PLANTED not in everything(out)
+    human = read_published(out)
+    assert human.scores is not None
+    assert human.scores["sentence"].nunique() >= 120  # the whole pool's
+    assert human.choices["propensity"].notna().any()
+    shown = json.loads((out / "materials" / "study.json").read_text("utf-8"))
+    assert shown["adaptive"]["seed"] == 4

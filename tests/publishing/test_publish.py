@@ -1,0 +1,271 @@
+"""A study in, a folder for others out, and read back.
+
+Tests `contstim.publishing.publish`, `contstim.publishing.folder`, `contstim.publishing.record`,
+`contstim.publishing.documents` and `contstim.cli.publish`.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from folders import make_choices, make_scores, write_all
+
+from contstim import evaluate, read_choices
+from contstim.cli import main
+from contstim.experiment.exporting import check_psychds
+from contstim.files import file_digest
+from contstim.publishing.folder import check_folder, files_of, read_published
+from contstim.publishing.record import read_folder_record
+from contstim.publishing.texts import is_digest
+
+
+def publish(folder: Path, *options: str, choices: str = "choices.csv") -> int:
+    command = ["publish", str(folder / choices), "--about", str(folder / "about.toml")]
+    command += ["--scores", str(folder / "scores.csv"), "--date", "2026-11-25"]
+    return main([*command, "--out", str(folder / "out"), *options])
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    # The table of participants names them, and so do exclusions.
+    there = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+    return {name: content for name, content in there.items() if name != "participants.csv"}
+
+
+def test_the_evaluation_of_what_is_read_back_is_that_of_the_study(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    assert publish(tmp_path) == 0
+    scores = make_scores(make_choices())
+    direct = evaluate(read_choices(tmp_path / "choices.csv"), scores)
+    direct.write_tables(tmp_path / "direct")
+    evaluate(read_published(tmp_path / "out")).write_tables(tmp_path / "back")
+    wanted = tables(tmp_path / "direct")
+    assert {"models.csv", "comparisons.csv", "trials.csv", "scores.csv"} <= {*wanted}
+    assert tables(tmp_path / "back") == wanted
+    assert tables(tmp_path / "out" / "results") == wanted
+
+
+def test_a_folder_is_psychds_with_digests_that_hold(written: Path) -> None:
+    out = written / "out"
+    rows = check_psychds(out)
+    assert rows["data/study-walks_task-choices_data.csv"] == 120
+    assert rows["data/study-walks_task-stimuli_data.csv"] == 20
+    sums = dict(line.split("  ")[::-1] for line in (out / "SHA256SUMS").read_text().splitlines())
+    assert {*sums} == {*files_of(out)} - {"SHA256SUMS"}
+    assert all(file_digest(out / name) == value for name, value in sums.items())
+    assert check_folder(out) == []
+
+
+def test_documents_say_what_the_authors_and_the_tables_say(written: Path) -> None:
+    out = written / "out"
+    card = (out / "README.md").read_text("utf-8")
+    assert "12 participants made 120 choices between the sentences of 10 pairs" in card
+    assert "of which 8 compare models" in card
+    assert "Digests stand for 2 of the 20 sentences." in card
+    assert "| licensed | a corpus that one must buy | all rights reserved | as digests |" in card
+    assert "| m2 | 2026-01 | 2026-11-25 | another paper | none stated |" in card
+    for text in ("Walks alone.", "Twelve people.", "Tests."):
+        assert text in card
+    citation = (out / "CITATION.cff").read_text("utf-8")
+    assert 'title: "Who walked home"' in citation
+    assert "license: CC-BY-4.0" in citation
+    description = json.loads((out / "dataset_description.json").read_text("utf-8"))
+    assert description["author"] == ["Ada Example"]
+    record = read_folder_record(out)
+    assert [scores.model for scores in record.scores] == ["m1", "m2"]
+    assert all(file_digest(out / scores.file) == scores.sha256 for scores in record.scores)
+
+
+def test_a_plan_and_a_review_are_told_in_numbers(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    (tmp_path / "plan.toml").write_text("margin = 0.2\n[sample]\nparticipants = 13\n", "utf-8")
+    (tmp_path / "plan.md").write_text("# Plan\nAsk 13 people. Mail me@example.org.\n", "utf-8")
+    decisions = [
+        (
+            f"The {k} old men walked home again.",
+            who,
+            "reject" if k == who == 1 else "approve",
+            "dull",
+        )
+        for k in range(4)
+        for who in (1, 2)
+    ]
+    names = {1: "Maria Keller", 2: "Ann Bee"}
+    table = pd.DataFrame(decisions, columns=["sentence", "reviewer", "decision", "reason"])
+    table.assign(reviewer=table["reviewer"].map(names)).to_csv(tmp_path / "d.csv", index=False)
+    options = ["--plan", str(tmp_path / "plan.toml"), "--decisions", str(tmp_path / "d.csv")]
+    options += ["--preregistration", str(tmp_path / "plan.md"), "--reviewers", "2"]
+    assert publish(tmp_path, *options) == 0
+    out = tmp_path / "out"
+    plan = (out / "PLAN.md").read_text("utf-8")
+    assert "13" in plan.partition("## As registered")[0]
+    assert "Ask 13 people. Mail (removed)." in plan
+    ethics = (out / "ETHICS.md").read_text("utf-8")
+    assert "4 sentences were reviewed by 2 people; at least 2 had to agree." in ethics
+    assert "3 were approved as they were, 0 in an edited form, 1 were left out." in ethics
+    assert "Of the 20 sentences published, 3 were approved." in ethics
+    assert "Cohen's kappa of A and B is 0.000, over 4 sentences." in ethics
+    everything = b"".join((out / name).read_bytes() for name in files_of(out))
+    for name in (b"Keller", b"Bee", b"example.org", b"dull"):
+        assert name not in everything
+    evaluation = evaluate(read_published(out), plan=out / "plan.toml")
+    assert evaluation.provenance.options.margin == 0.2
+
+
+def test_withheld_sentences_are_digests_that_their_owners_can_fill_in(
+    written: Path, tmp_path: Path
+) -> None:
+    out = written / "out"
+    choices = read_published(out).choices
+    shown = {*choices["sentence_1"], *choices["sentence_2"]}
+    assert sum(map(is_digest, shown)) == 2
+    secret = [f"The {k} old men walked home again." for k in range(2)]
+    for name in files_of(out):
+        assert all(text not in (out / name).read_text("utf-8") for text in secret)
+    filled = read_published(out, written / "licensed.txt").choices
+    assert {*secret} <= {*filled["sentence_1"], *filled["sentence_2"]}
+    (tmp_path / "one.txt").write_text(secret[0])
+    with pytest.raises(ValueError, match=r"one.txt lacks 1 of the 2 sentences that .* withholds"):
+        read_published(out, tmp_path / "one.txt")
+    # What needs no texts is the same with digests and without.
+    both = [evaluate(human).models["value"] for human in (read_published(out), read_published(
+        out, written / "licensed.txt"))]  # fmt: skip
+    pd.testing.assert_series_equal(*both)
+
+
+def test_a_model_is_added_with_version_date_and_digest(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(written / "out", out)
+    before = read_folder_record(out)
+    make_scores(make_choices(), ("m3",)).to_csv(tmp_path / "m3.csv", index=False)
+    command = ["publish", str(out), "--scores", str(tmp_path / "m3.csv"), "--source", "here"]
+    assert main([*command, "--texts", str(written / "licensed.txt")]) == 2
+    assert "say of the models --licence; the data card lists it" in capsys.readouterr().err
+    command += ["--licence", "MIT", "--weights", "v7", "--date", "2027-01-02"]
+    assert main([*command, "--texts", str(written / "licensed.txt")]) == 0
+    record = read_folder_record(out)
+    assert record.scores[:2] == before.scores
+    new = record.scores[2]
+    assert (new.model, new.version, new.date, new.source) == ("m3", "v7", "2027-01-02", "here")
+    assert file_digest(out / new.file) == new.sha256
+    assert check_folder(out) == []
+    assert "old men walked home" in (out / new.file).read_text()  # those that are not withheld
+    assert sum(map(is_digest, pd.read_csv(out / new.file)["sentence"])) == 2
+    models = pd.read_csv(out / "results" / "models.csv")
+    assert {*models["model"]} == {"m1", "m2", "m3"}
+    assert "| m3 | v7 | 2027-01-02 | here | MIT |" in (out / "README.md").read_text()
+    assert main([*command, "--texts", str(written / "licensed.txt")]) == 2
+    assert "scores of 'm3' are in the folder" in capsys.readouterr().err
+
+
+FAULTS = {
+    "changed": ("README.md", lambda text: text + "x", "README.md is not as SHA256SUMS has it"),
+    "mail": (
+        "data/study-walks_task-choices_data.csv",
+        lambda text: text.replace("natural", "me@example.org", 1),
+        "line 2 holds an address of mail",
+    ),
+    "time": (
+        "data/study-walks_task-choices_data.csv",
+        lambda text: text.replace("natural", "2026-11-25T10:11:12", 1),
+        "holds an exact time",
+    ),
+    "scores": (
+        "data/study-walks_task-scores_model-m1_data.csv",
+        lambda text: "\n".join(text.splitlines()[:5]) + "\n",
+        "the choices cannot be evaluated",
+    ),
+    "text": (
+        "data/study-walks_task-stimuli_data.csv",
+        lambda text: re.sub("sha256:[0-9a-f]{64}", "The old text.", text, count=1),
+        "'The old text.' is of 'licensed', which must not be published",
+    ),
+    "source": (
+        "data/study-walks_task-stimuli_data.csv",
+        lambda text: text.replace("others", "nowhere"),
+        "the source 'nowhere' is not among [[texts]]",
+    ),
+    "delimiter": (
+        "lm_eval/walks.yaml",
+        lambda text: text.replace('target_delimiter: ""', 'target_delimiter: " "'),
+        'has no target_delimiter ""',
+    ),
+    "croissant": (
+        "croissant.json",
+        lambda text: text.replace('"rai:dataBiases"', '"biases"'),
+        "croissant.json lacks rai:dataBiases",
+    ),
+    "column": (
+        "dataset_description.json",
+        lambda text: text.replace('"name": "rating"', '"name": "rated"'),
+        "variableMeasured does not name column 'rating'",
+    ),
+    "record": ("benchmark.json", lambda text: text.replace('"preset"', '"pre"'), "benchmark.json"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_are_named_in_one_line_each(name: str, written: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(written / "out", out)
+    file, change, fault = FAULTS[name]
+    text = (out / file).read_text("utf-8")
+    assert change(text) != text
+    (out / file).write_text(change(text), "utf-8")
+    faults = check_folder(out)
+    assert any(fault in line for line in faults), faults
+    assert all("\n" not in line for line in faults)
+
+
+def test_files_that_are_added_or_gone_are_named(written: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(written / "out", out)
+    (out / "more.txt").write_text("x")
+    (out / "PLAN.md").unlink()
+    assert check_folder(out) == [
+        "PLAN.md is in SHA256SUMS and not in the folder",
+        "more.txt is not in SHA256SUMS; was it added by hand?",
+    ]
+    with pytest.raises(ValueError, match="there is no folder"):
+        check_folder(out / "none")
+    assert "holds no benchmark.json" in check_folder(out / "data")[1]
+
+
+REFUSED = {
+    "model": (lambda about: about.replace('name = "m2"', 'name = "m5"'), "of the model 'm2'"),
+    "template": (lambda about: about.replace("Walks alone.", "[[ x ]]"), "limitations is still"),
+    "source": (
+        lambda about: about.replace("redistribute = true", 'redistribute = true\nfile = "o.txt"'),
+        "no source of [[texts]] lists",
+    ),
+    "licence": (lambda about: about.replace("CC-BY-4.0", "free for all"), "licence is"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_said_is_asked_for_and_nothing_is_written(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_all(tmp_path)
+    (tmp_path / "o.txt").write_text("Nothing of it.\n")
+    change, message = REFUSED[name]
+    about = (tmp_path / "about.toml").read_text("utf-8")
+    (tmp_path / "about.toml").write_text(change(about), "utf-8")
+    assert publish(tmp_path) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_template_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_all(tmp_path)
+    command = ["publish", str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+    command += ["--template", str(tmp_path / "new.toml")]
+    assert main(command) == 0
+    text = (tmp_path / "new.toml").read_text("utf-8")
+    assert 'name = "m1"' in text
+    assert main(command) == 2
+    assert "is there already" in capsys.readouterr().err
