@@ -114,6 +114,7 @@ COMMANDS = {
     "preregister": ("adaptive.toml", ""),
     "run": ("small.toml", "--stage score --out new"),
     "evaluate": ("choices.csv", "--scores study_scores.csv --bootstrap 5 --out new"),
+    "publish": ("choices.csv", "--scores study_scores.csv --template new.toml"),
     "report": ("results", "--figure new.svg"),
 }
 #: Commands that work until they are stopped or for minutes, and what they print when they do.

@@ -89,8 +89,8 @@ def run(args: argparse.Namespace) -> int:
     if args.about is None or args.out is None:
         lacking = "about" if args.about is None else "out"
         raise InputError(f"give --{lacking} too; --template FILE writes what --about reads")
-    from contstim.publishing.publish import publish
     from contstim.publishing.texts import SourcedTexts
+    from contstim.publishing.writing import publish
     from contstim.selection.review import read_decisions
 
     about = read_about(Path(args.about))
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _add(args: argparse.Namespace) -> int:
     from contstim.publishing.folder import read_published
-    from contstim.publishing.publish import add_scores
+    from contstim.publishing.writing import add_scores
 
     _refuse(args, "is for a new folder, and this one is published; leave it out", *_NEW)
     if args.source is None or args.licence is None:

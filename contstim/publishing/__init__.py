@@ -1,1 +1,20 @@
 """Making of a finished study a folder that others can use without contstim, and reading it back."""
+
+from __future__ import annotations
+
+from contstim.publishing.about import read_about
+from contstim.publishing.folder import check_folder, read_published
+from contstim.publishing.material import study_material, table_material
+from contstim.publishing.texts import SourcedTexts
+from contstim.publishing.writing import add_scores, publish
+
+__all__ = [
+    "SourcedTexts",
+    "add_scores",
+    "check_folder",
+    "publish",
+    "read_about",
+    "read_published",
+    "study_material",
+    "table_material",
+]

@@ -1,15 +1,18 @@
 """A small adaptive study that tests share."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from talking import answer, answers_to, opening
 
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Choosing
 from contstim.adaptive.posterior import Link
 from contstim.adaptive.verdicts import Stopping
 from contstim.experiment.adaptive import new_adaptive_study
+from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 PLAN = AdaptivePlan(
@@ -37,3 +40,30 @@ def make_adaptive(folder: Path, plan: AdaptivePlan = PLAN, n: int = 60, catch: i
     """Write an adaptive study: of each participant's 12 trials 8 are chosen, in blocks of three."""
     pool, scores = write_tables(folder, n)
     return new_adaptive_study(folder / "adaptive", pool, scores, plan, catch)
+
+
+def begin(store: Store, name: str) -> tuple[str, dict[str, Any]]:
+    """Open a session, answer a practice trial and ask for the first block."""
+    token, bundle, _ = store.open(opening(store.study, name)).result()
+    store.add_answers(token, [answer("p1")]).result()
+    store.next_trials(token, len(bundle["trials"])).result()
+    return token, store.resume(token).result()
+
+
+def take_part(
+    store: Store, name: str, choice: int = -2, token: str | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Answer a whole session, or the rest of one, asking for each block when the last is shown."""
+    token = token or begin(store, name)[0]
+    bundle = store.resume(token).result()
+    trials, more = bundle["trials"], bundle["more"]
+    done = sum(trial["trial"] in bundle["answered"] for trial in trials)
+    while True:
+        if more:
+            block = store.next_trials(token, trials[-1]["number"]).result()
+            trials, more = trials + block["trials"], block["more"]
+        sent = answers_to(trials[done : done + 3], choice)
+        if not sent:
+            return store.finish(token).result(), trials
+        store.add_answers(token, sent).result()
+        done += len(sent)

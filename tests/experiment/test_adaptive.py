@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from adaptive_studies import PLAN, make_adaptive, write_tables
+from adaptive_studies import PLAN, begin, make_adaptive, take_part, write_tables
 from starlette.testclient import TestClient
 from studies import edit
 from talking import answer, answers_to, consent, opening
@@ -48,31 +48,6 @@ def state_of(study):
     with closing(open_data(study.folder / "collected.sqlite3", study)) as connection:
         conductor = Issuing(study).conductor(connection)
         return conductor.weights.tobytes(), conductor.issue("somebody new")
-
-
-def begin(store, name):
-    """Open a session, answer a practice trial and ask for the first block."""
-    token, bundle, _ = store.open(opening(store.study, name)).result()
-    store.add_answers(token, [answer("p1")]).result()
-    store.next_trials(token, len(bundle["trials"])).result()
-    return token, store.resume(token).result()
-
-
-def take_part(store, name, choice=-2, token=None):
-    """Answer a whole session, or the rest of one, asking for each block when the last is shown."""
-    token = token or begin(store, name)[0]
-    bundle = store.resume(token).result()
-    trials, more = bundle["trials"], bundle["more"]
-    done = sum(trial["trial"] in bundle["answered"] for trial in trials)
-    while True:
-        if more:
-            found = store.next_trials(token, trials[-1]["number"]).result()
-            trials, more = trials + found["trials"], found["more"]
-        sent = answers_to(trials[done : done + 3], choice)
-        if not sent:
-            return store.finish(token).result(), trials
-        store.add_answers(token, sent).result()
-        done += len(sent)
 
 
 def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(study):

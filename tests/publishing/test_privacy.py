@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from adaptive_studies import make_adaptive
+from adaptive_studies import make_adaptive, take_part
 from folders import ABOUT, PEOPLE, make_choices, make_scores, write_all
 from studies import RECRUITER, add, make_trials
-from talking import answers_to, event, opening, play
+from talking import event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError
@@ -176,11 +176,7 @@ def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
     study = make_adaptive(tmp_path)
     with Store(study) as store:
         for number in range(3):
-            token, bundle, _ = store.open(opening(study, f"{PLANTED}{number}")).result()
-            while trials := bundle["trials"]:
-                store.add_answers(token, answers_to(trials)).result()
-                bundle = store.next_trials(token, trials[-1]["number"]).result()
-            store.finish(token).result()
+            take_part(store, f"{PLANTED}{number}")
     models = "".join(
         f'[[models]]\nname = "{name}"\nsource = "a paper"\nlicence = "MIT"\n' for name in "abc"
     )

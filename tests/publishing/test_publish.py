@@ -1,6 +1,6 @@
 """A study in, a folder for others out, and read back.
 
-Tests `contstim.publishing.publish`, `contstim.publishing.folder`, `contstim.publishing.record`,
+Tests `contstim.publishing.writing`, `contstim.publishing.folder`, `contstim.publishing.record`,
 `contstim.publishing.documents` and `contstim.cli.publish`.
 """
 
