@@ -37,6 +37,7 @@ COMMANDS = {
     "preregister": "write a study's plan, with when it stops, in whole sentences",
     "watch": "say which model is best by now, and whether a study may stop",
     "run": "run a study plan, from models to trials",
+    "benchmark": "judge models by published human data, beside published models",
     "evaluate": "find out from people's choices which model was right",
     "publish": "make of a finished study a folder for others, or add a model to one",
     "report": "draw an evaluation's figure for a paper",

@@ -8,7 +8,7 @@ table, `RESULTS`, so that models can be compared across benchmarks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ import pandas as pd
 
 from contstim.arrays import FloatArray
 from contstim.display import displayed
+from contstim.errors import InputError
 from contstim.evaluation.result import Evaluation
 from contstim.sampling import FEWEST, SampledMean
 
@@ -99,6 +100,31 @@ class Benchmark(ABC):
     @abstractmethod
     def sentences(self) -> list[str]:
         """The S different sentences that a model has to score."""
+
+    @property
+    def published_models(self) -> list[str]:
+        """The models that were published with it, by their scores or by figures alone."""
+        return [str(model) for model in self.figures["model"].unique()]
+
+    def label(self, measure: str) -> str:
+        """Return what figures and sentences call a measure."""
+        return measure.replace("_", " ")
+
+    def refuse_names(self, models: Iterable[str]) -> None:
+        """Refuse a model that is called as a published one.
+
+        Raises
+        ------
+        InputError
+            Naming it.
+        """
+        published = self.published_models
+        for model in models:
+            if model in published:
+                raise InputError(
+                    f"a model is called {model!r} as a published one of {self.name}; give yours "
+                    "another name, --model NAME=SPEC"
+                )
 
     @abstractmethod
     def judge(self, scores: pd.DataFrame | None = None) -> Judgement:

@@ -53,12 +53,19 @@ class ChoiceBenchmark(Benchmark):
             str(s) for s in pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]]))
         ]
 
+    @property
+    def published_models(self) -> list[str]:  # noqa: D102
+        source = self.human.scores
+        scored = [] if source is None else [str(model) for model in score_table(source, [])]
+        return list(dict.fromkeys([*scored, *super().published_models]))
+
+    def label(self, measure: str) -> str:  # noqa: D102
+        return MEASURES[measure].label
+
     def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
         source = self.human.scores
-        before: set[str] = set()
-        if source is not None:
-            before = {str(model) for model in score_table(source, [])}
         if scores is not None:
+            self.refuse_names(map(str, scores["model"].unique()))
             source = scores if source is None else joined_scores(source, scores)
         result = evaluate(self.human, source, **self.options)
         table = result.models.rename(columns={"n_trials": "n_items"})
@@ -66,5 +73,5 @@ class ChoiceBenchmark(Benchmark):
         table = with_shares(
             table, {name: MEASURES[name].chance for name in table["measure"].unique()}
         )
-        table["source"] = np.where(table["model"].isin(before), self.source, HERE)
+        table["source"] = np.where(table["model"].isin(self.published_models), self.source, HERE)
         return Judgement(self._finished(table), evaluation=result, notes=result.provenance.notes)

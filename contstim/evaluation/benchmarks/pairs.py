@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from contstim.errors import InputError
 from contstim.evaluation.benchmarks import (
     HERE,
     Benchmark,
@@ -72,18 +71,18 @@ class PairBenchmark(Benchmark):
         both = pd.concat([self.pairs["sentence_good"], self.pairs["sentence_bad"]])
         return [str(sentence) for sentence in pd.unique(both)]
 
+    @property
+    def published_models(self) -> list[str]:  # noqa: D102
+        scored = [str(model) for model in self.accuracies]
+        return list(dict.fromkeys([*scored, *super().published_models]))
+
     def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
         paradigms = self.pairs.drop_duplicates("paradigm").set_index("paradigm")["kind"]
         by_model = {str(m): self.accuracies[m].reindex(paradigms.index) for m in self.accuracies}
-        published = set(by_model)
         if scores is not None:
             wide = rising_table(scores, self.sentences)
+            self.refuse_names(map(str, wide))
             for model in wide:
-                if model in published:
-                    raise InputError(
-                        f"a model is called {model!r} as a published one of {self.name}; give "
-                        "yours another name, --model NAME=SPEC"
-                    )
                 by_model[str(model)] = self._accuracy(wide[model]).reindex(paradigms.index)
         ceiling = self.people.reindex(paradigms.index).to_numpy(dtype=float)
         rows = []
@@ -95,7 +94,7 @@ class PairBenchmark(Benchmark):
                 mean = mean_over_items(values, _CHANCE)
                 gap = mean_over_items(values - ceiling[within], 0.0)
                 numbers = (*mean, *people, *gap[1:], int(within.sum()))
-                source = self.source if model in published else HERE
+                source = self.source if model in self.accuracies else HERE
                 rows.append((analysis, "accuracy", model, *numbers, source))
         results = with_shares(pd.DataFrame(rows, columns=list(_COLUMNS)), {"accuracy": _CHANCE})
         detail = pd.DataFrame(by_model).assign(people=ceiling, kind=paradigms)

@@ -102,7 +102,9 @@ def test_choices_are_judged_by_the_evaluation_with_published_models_beside_ours(
 
 def test_a_model_called_like_a_published_one_is_refused():
     bench = benchmark()
-    with pytest.raises(InputError, match="there are two models 'trigram', one of a table"):
+    with pytest.raises(
+        InputError, match="a model is called 'trigram' as a published one of made/choices"
+    ):
         bench.judge(scored(bench, "trigram"))
 
 

@@ -1,0 +1,91 @@
+"""Judge models by published human data, beside the models that were tried on them before.
+
+NAME is a data set (`contstim datasets list`) or one of its benchmarks, DATA_SET/PART; it is fetched
+if need be. The sentences are scored under each --model, people's judgements evaluated with noise
+ceilings and intervals, and the published models put into the same table and figure. What the
+scoring takes is said first; scores are kept as they come, so that the same command goes on where it
+was interrupted, and no sentence is scored twice by the same model.
+
+Examples:
+  contstim benchmark golan2023 --model contstim:gpt --out results
+  contstim benchmark blimp golan2023 --model "contstim:gpt?unknown=unk" --out results
+  contstim benchmark blimp --model hf:gpt2 --cost
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from contstim.cli.common import resumable, tell, tell_model
+from contstim.cli.datasets import add_source
+from contstim.cli.parsing import CommandParser, output_folder
+from contstim.datasets import fetch
+from contstim.errors import InputError
+from contstim.evaluation.benchmarks import Benchmark
+from contstim.evaluation.benchmarks.running import Scoring, run_benchmarks
+from contstim.evaluation.benchmarks.writing import (
+    check_results_folder,
+    headline_sentences,
+    published_note,
+    write_run,
+)
+from contstim.files import cache_folder
+from contstim.models.registry import load_models
+
+
+def configure(parser: CommandParser) -> None:
+    """Add the command's arguments."""
+    what = "data sets, or benchmarks of them, such as golan2023 or golan2023/exp2"
+    parser.add_argument("names", nargs="+", metavar="NAME", help=what)
+    parser.add(
+        "--model [NAME=]SPEC",
+        "a model to judge, which tables call NAME if it has one (default: the published ones)",
+        several=True,
+        default=[],
+    )
+    add_source(parser)
+    parser.add_cache("keep and reuse scores here (default: a folder of the user's cache)")
+    parser.add("--cost", "say what the scoring takes, and stop")
+    parser.add(
+        "--out FOLDER", "where to write; results of benchmarks there are replaced", output_folder
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Score, judge and write."""
+    if args.out is None and not args.cost:
+        raise InputError("there is no place for the results; name one, --out FOLDER, or say --cost")
+    if args.out is not None:
+        check_results_folder(Path(args.out))
+    benchmarks = [b for name in dict.fromkeys(args.names) for b in _benchmarks(name, args.source)]
+    cache = args.cache or cache_folder() / "scores"
+    models = load_models(args.model) if args.model else []
+    for model in models:
+        tell_model(model)
+    with resumable():
+        for model in models:
+            tell(Scoring(model, benchmarks, cache).cost())
+        if args.cost:
+            tell("the same command without --cost goes on from these scores")
+            return 0
+        judged = run_benchmarks(benchmarks, models, cache)
+    page = write_run(judged, args.out)
+    for sentence in headline_sentences(judged):
+        print(sentence)
+    for name, benchmark in judged.benchmarks.items():
+        if len(benchmark.figures):
+            print(f"{name}: {published_note(judged, name)}")
+    columns = ["benchmark", "measure", "model", "value", "ci_low", "ci_high", "share", "source"]
+    print(judged.headlines[columns].to_string(index=False, float_format="%.3f", na_rep=""))
+    print(f"\n{page}")
+    return 0
+
+
+def _benchmarks(name: str, source: Path | None) -> list[Benchmark]:
+    """Return the benchmark of a name, or all of a data set."""
+    data_set, _, part = name.partition("/")
+    data = fetch(data_set, source)
+    if not data.data_set.benchmarks:
+        raise InputError(f"the data set {data_set} has no benchmark; see contstim datasets fetch")
+    return [data.benchmark(p) for p in ([part] if part else data.data_set.benchmarks)]

@@ -1,0 +1,237 @@
+"""Running benchmarks: what it costs, scores that are kept as they come, judgements, one folder.
+
+Sentences are scored in batches that depend on the sentences alone, shortest first, and each batch
+is on the disk before the next is begun: a run that was killed goes on, and gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.evaluation.benchmarks import RESULTS, Benchmark, Judgement
+from contstim.models.base import SentenceModel, Totals
+from contstim.models.cache import ScoreCache, describe_model, model_identity, versions
+from contstim.progress import track
+from contstim.tables import KIND, SCORES, SPEC
+
+#: Sentences that are scored and kept together.
+SCORED_TOGETHER = 256
+# Batches that are scored, and kept, to see how long the others take: of short, middling and long
+# sentences.
+_TRIED = (1 / 6, 1 / 2, 5 / 6)
+
+
+@dataclass(frozen=True)
+class ScoringCost:
+    """What it takes to score the sentences of benchmarks under a model.
+
+    Attributes
+    ----------
+    model
+        Its name.
+    n_sentences, n_left
+        How many different sentences there are, and how many of them have no score yet.
+    n_tokens
+        About how many scored units the latter have; None if all have scores.
+    seconds
+        About how long that takes on this machine; None likewise.
+    """
+
+    model: str
+    n_sentences: int
+    n_left: int
+    n_tokens: float | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        if self.n_tokens is None or self.seconds is None:
+            return f"{self.model}: all {self.n_sentences:,} sentences have scores"
+        left = "" if self.n_left == self.n_sentences else f"{self.n_left:,} of "
+        minutes = self.seconds / 60
+        length = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.1f} minutes"
+        return (
+            f"{self.model}: {left}{self.n_sentences:,} sentences to score, about "
+            f"{self.n_tokens:,.0f} tokens, about {length}"
+        )
+
+
+class Scoring:
+    """The scores of the sentences of several benchmarks under one model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    benchmarks
+        What is to be run.
+    cache
+        Where scores are kept.
+    """
+
+    def __init__(
+        self, model: SentenceModel, benchmarks: Sequence[Benchmark], cache: str | Path
+    ) -> None:
+        self.model = model
+        distinct = dict.fromkeys(s for benchmark in benchmarks for s in benchmark.sentences)
+        ordered = sorted(distinct, key=lambda sentence: (len(sentence), sentence))
+        self._batches = [
+            ordered[i : i + SCORED_TOGETHER] for i in range(0, len(ordered), SCORED_TOGETHER)
+        ]
+        self._n_sentences = len(ordered)
+        self._cache = Path(cache)
+        self._identity = model_identity(model)
+
+    def _left(self) -> list[list[str]]:
+        """Return of each batch the sentences that have no score, those batches that have some."""
+        scores = ScoreCache(self._cache).read(self._identity)
+        left = ([s for s in batch if s not in scores] for batch in self._batches)
+        return [batch for batch in left if batch]
+
+    def _score(self, batch: Sequence[str]) -> Totals:
+        totals = self.model.totals(batch)
+        ScoreCache(self._cache).add(self._identity, batch, totals)
+        return totals
+
+    def cost(self) -> ScoringCost:
+        """Return what the scores take; a few batches are scored, and kept, to see that.
+
+        Raises
+        ------
+        InputError
+            If the model cannot score a sentence.
+        OutputError
+            If scores cannot be kept.
+        """
+        left = self._left()
+        n_left = sum(map(len, left))
+        if not left:
+            return ScoringCost(self.model.name, self._n_sentences, 0)
+        self.model.totals(left[0][:1])  # what is only done once
+        tried = [left[i] for i in sorted({int(share * len(left)) for share in _TRIED})]
+        started = time.monotonic()
+        n_tokens = sum(int(self._score(batch).n_tokens.sum()) for batch in tried)
+        per_batch = (time.monotonic() - started) / len(tried)
+        tokens = n_left * n_tokens / sum(map(len, tried))
+        return ScoringCost(
+            self.model.name, self._n_sentences, n_left, tokens, per_batch * len(left)
+        )
+
+    def run(self) -> None:
+        """Score what has no score yet.
+
+        Raises
+        ------
+        InputError
+            If the model cannot score a sentence.
+        OutputError
+            If scores cannot be kept.
+        """
+        left = self._left()
+        done = len(self._batches) - len(left)
+        for batch in track(left, len(self._batches), f"scoring, {self.model.name}", done):
+            self._score(batch)
+
+    def table(self, sentences: Sequence[str]) -> pd.DataFrame:
+        """Return the scores of sentences, which `run` made, in the columns of `contstim score`."""
+        row_of = ScoreCache(self._cache).read(self._identity)
+        totals = Totals.of_rows(row_of[sentence] for sentence in sentences)
+        counts = totals.n_tokens, totals.n_words, totals.stderr
+        kind, model = self.model.kind.columns, self.model
+        columns = (list(sentences), model.name, totals.score, *counts, *kind, model.spec)
+        return pd.DataFrame(dict(zip((*SCORES, *KIND, SPEC), columns, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class BenchmarkRun:
+    """Benchmarks that were run.
+
+    Attributes
+    ----------
+    benchmarks, judgements, scores
+        By their names, the benchmarks, how models do, and the scores of the models that were scored
+        now (None without any).
+    models
+        What each of these models is, see `describe_model`.
+    versions
+        Of contstim, Python and the libraries.
+    """
+
+    benchmarks: Mapping[str, Benchmark]
+    judgements: Mapping[str, Judgement]
+    scores: Mapping[str, pd.DataFrame | None]
+    models: Sequence[Mapping[str, object]]
+    versions: Mapping[str, str]
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """All results, in the columns of `RESULTS`."""
+        tables = [judgement.results for judgement in self.judgements.values()]
+        return pd.concat(tables, ignore_index=True)[list(RESULTS)]
+
+    @property
+    def headlines(self) -> pd.DataFrame:
+        """The results by which models are compared across benchmarks, the best first in each."""
+        rows = []
+        for name, judgement in self.judgements.items():
+            analysis, measure = self.benchmarks[name].headline
+            table = judgement.results
+            chosen = table[(table["analysis"] == analysis) & (table["measure"] == measure)]
+            rows.append(chosen.sort_values("value", ascending=False, kind="stable"))
+        return pd.concat(rows, ignore_index=True)
+
+
+def run_benchmarks(
+    benchmarks: Sequence[Benchmark], models: Sequence[SentenceModel], cache: str | Path
+) -> BenchmarkRun:
+    """Score the sentences of benchmarks under models, and judge them beside the published ones.
+
+    Parameters
+    ----------
+    benchmarks
+        Of different names.
+    models
+        Any number, none too.
+    cache
+        Where scores are kept: what is there is not scored again, and a run that was interrupted
+        goes on from it.
+
+    Raises
+    ------
+    InputError
+        If a model cannot score a sentence, or is called as a published one; or two benchmarks have
+        one name.
+    OutputError
+        If scores cannot be kept.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> from contstim.datasets import fetch
+    >>> model = contstim.load_model("contstim:gpt")
+    >>> benchmark = fetch("golan2023").benchmark()  # doctest: +SKIP
+    >>> run = run_benchmarks([benchmark], [model], "scores")  # doctest: +SKIP
+    >>> run.headlines[["model", "value", "share"]]  # doctest: +SKIP
+    """
+    by_name = {benchmark.name: benchmark for benchmark in benchmarks}
+    if len(by_name) < len(benchmarks):
+        raise InputError("a benchmark is named twice; name each once")
+    for benchmark in benchmarks:
+        benchmark.refuse_names(model.name for model in models)  # before anything is scored
+    scorings = [Scoring(model, benchmarks, cache) for model in models]
+    for scoring in scorings:
+        scoring.run()
+    scores: dict[str, pd.DataFrame | None] = {}
+    judgements = {}
+    for name, benchmark in by_name.items():
+        sentences = benchmark.sentences
+        tables = [scoring.table(sentences) for scoring in scorings]
+        scores[name] = pd.concat(tables, ignore_index=True) if tables else None
+        judgements[name] = benchmark.judge(scores[name])
+    described = [describe_model(model) for model in models]
+    return BenchmarkRun(by_name, judgements, scores, described, versions("pandas"))

@@ -1,0 +1,35 @@
+"""A data set as a researcher adds it: minimal pairs of two verbs in a CSV of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from contstim.datasets import DataFile, DataSet
+from contstim.evaluation.benchmarks.pairs import PairBenchmark
+from contstim.tables import read_table
+
+__all__ = ["TWO_VERBS"]
+
+
+def _pairs(folder: Path) -> PairBenchmark:
+    table = read_table(folder / "pairs.csv", ["verb", "good", "bad", "people"])
+    names = {"verb": "paradigm", "good": "sentence_good", "bad": "sentence_bad"}
+    return PairBenchmark(
+        name="two-verbs/pairs",
+        title="Agreement of two verbs",
+        source="Somebody (2026)",
+        pairs=table.rename(columns=names).assign(kind="agreement"),
+        people=table.groupby("verb")["people"].mean(),
+    )
+
+
+TWO_VERBS = DataSet(
+    name="two-verbs",
+    title="agreement of two verbs, with the share of people who agree",
+    citation="Somebody (2026). Two verbs. Unpublished.",
+    licence="CC0",
+    terms="Anything goes.",
+    source="http://example.org/two-verbs",
+    files=(DataFile("pairs.csv", "sha256:DIGEST", None, ("http://example.org/pairs.csv",)),),
+    benchmarks={"pairs": _pairs},
+)

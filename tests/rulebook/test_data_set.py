@@ -1,0 +1,43 @@
+"""A data set in one file: listed, taken from a folder, and a benchmark like contstim's own."""
+
+import hashlib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+TABLE = """verb,good,bad,people
+be,The dogs are here.,The dogs is here.,1.0
+be,The boys are here.,The boys is here.,0.9
+run,The dogs run.,The dogs runs.,0.8
+run,The boys run.,The boys runs.,0.9
+"""
+
+
+@pytest.fixture
+def own(added, tmp_path, monkeypatch):
+    """Install the package with the digest of the table that is made here."""
+    monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "cache"))
+    added("two_verbs", "contstim.datasets", "two-verbs = TWO_VERBS")
+    module = tmp_path / "site" / "two_verbs.py"
+    digest = hashlib.sha256(TABLE.encode()).hexdigest()
+    module.write_text(module.read_text("utf-8").replace("DIGEST", digest), "utf-8")
+    Path("mine").mkdir()
+    Path("mine/table.csv").write_text(TABLE)
+
+
+def test_a_data_set(own, run):
+    ended = run("datasets", "list")
+    assert "two-verbs            agreement of two verbs" in ended.stdout, ended.stderr
+    words = ["benchmark", "two-verbs", "--from", "mine", "--out", "out"]
+    ended = run(*words, "--model", "contstim:trigram?unknown=unk")
+    assert ended.returncode == 0, ended.stderr
+    assert "Licence: CC0. Anything goes." in ended.stderr
+    results = pd.read_csv("out/results.csv").query("analysis == 'all'")
+    assert results["benchmark"].tolist() == ["two-verbs/pairs"]
+    assert results["ceiling_lower"].tolist() == pytest.approx([0.9])
+    Path("mine/table.csv").write_text(TABLE + "be,We are.,We is.,1\n")
+    Path("cache/datasets/two-verbs/pairs.csv").unlink()
+    ended = run(*words)
+    error = "contstim: mine has no file with the content of pairs.csv (sha256:"
+    assert (ended.returncode, ended.stderr.startswith(error)) == (2, True), ended.stderr
