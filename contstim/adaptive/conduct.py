@@ -17,6 +17,7 @@ from contstim.arrays import BoolArray, FloatArray
 from contstim.display import displayed, html_of
 from contstim.errors import InputError
 from contstim.settings import Count, Natural, Seed, settings
+from contstim.text.languages import written_language
 
 _AT_ONCE = 3  # blocks whose answers are taken in when another is issued
 
@@ -142,7 +143,7 @@ class Conductor:
         self._of: dict[str, list[Block]] = {}
         self._passed_over: list[int] = []  # since the block that was last recorded
         both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
-        self._words = [frozenset(text.lower().split()) for text in both]
+        self._words = [frozenset(written_language(text).split(text.lower())) for text in both]
 
     def __repr__(self) -> str:
         return (

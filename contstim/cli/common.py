@@ -102,7 +102,12 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
         used = {*vocabulary.first, *vocabulary.elsewhere}
         left_out = [
             word
-            for word in dict.fromkeys(row["word"] for row in read_word_rows(path)[0])
+            for word in dict.fromkeys(
+                row["word"]
+                for row in read_word_rows(path)[0]
+                # A word that may recur, and stands nowhere in this list, says so.
+                if not row.get("first") == row.get("elsewhere") == "0"
+            )
             if word not in used
         ]
         if left_out:

@@ -53,7 +53,11 @@ def configure(parser: CommandParser) -> None:
     )
     sample.add("--marks MARKS", "marks that may end a sentence", default=".?!。？！")
     sample.add("--block FILE", "words that no sentence may hold")
-    sample.add_fields(WordOptions, "min_zipf", "language", "allow", "offensive", "names", "casing")
+    sample.add(
+        "--language CODE",
+        "language of text and frequencies, which says what a word is (default: as it seems)",
+    )
+    sample.add_fields(WordOptions, "min_zipf", "allow", "offensive", "names", "casing")
     sample.add_fields(WordOptions, "part_of_speech")
     what = "where to write all other sentences of the text, e.g. for a model to be trained on"
     sample.add("--rest FILE", what, output_file)

@@ -23,7 +23,7 @@ from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
 from contstim.text.features import sentence_features
 from contstim.text.language import split_word
-from contstim.text.languages import ENGLISH
+from contstim.text.languages import ENGLISH, written_language
 
 #: What follows the column in text: the field's name, and what reads it.
 _Options = dict[str, Callable[[str], Any]]
@@ -318,7 +318,8 @@ class Recurring(SelectionConstraint):
             if not isinstance(text, str):
                 label = rows.labels[sentence]
                 raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
-            cores_of_text = sorted({split_word(word)[1].lower() for word in text.split()} - free)
+            words_of_text = written_language(text).split(text)
+            cores_of_text = sorted({split_word(word)[1].lower() for word in words_of_text} - free)
             members += [sentence] * len(cores_of_text)
             cores += cores_of_text
         codes, words = pd.factorize(np.array(cores, dtype=object))

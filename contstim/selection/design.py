@@ -21,7 +21,8 @@ from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence
 from contstim.text.items import number_items
-from contstim.text.language import split_word, tidy
+from contstim.text.language import Language, split_word, tidy
+from contstim.text.languages import language_of, written_language
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (
@@ -297,11 +298,13 @@ def _fillers(
     clean = dict.fromkeys(tidy(sentence) for sentence in pool)
     free = [sentence for sentence in clean if sentence and sentence not in used]
     order = [free[i] for i in rng.permutation(len(free))]
+    language = language_of(clean)
     taken = used | set(order)
     catch: list[tuple[str, str]] = []
     rest: list[str] = []
     for sentence in order:
-        shuffled = _shuffled(sentence, taken, rng) if len(catch) < n_catch else None
+        short = len(catch) < n_catch
+        shuffled = _shuffled(sentence, taken, rng, language) if short else None
         if shuffled is None:
             rest.append(sentence)
         else:
@@ -324,12 +327,14 @@ def _fillers(
     return frames
 
 
-def _shuffled(sentence: str, taken: set[str], rng: np.random.Generator) -> str | None:
+def _shuffled(
+    sentence: str, taken: set[str], rng: np.random.Generator, language: Language
+) -> str | None:
     """Return the words of `sentence` in another order, or None if none was found."""
-    parsed = Sentence.parse(sentence)
+    parsed = Sentence.parse(sentence, language)
     for _ in range(10):
         words = tuple(parsed.words[i] for i in rng.permutation(len(parsed)))
-        text = str(Sentence(words, parsed.before, parsed.after))
+        text = str(parsed.with_words(words))
         if text not in taken:
             return text
     return None
@@ -345,7 +350,10 @@ def _cells(items: pd.DataFrame, groups: int) -> TrialCells:
 def _rare_words(items: pd.DataFrame, common: Collection[str]) -> list[frozenset[str]]:
     leave_out = {word.lower() for word in common}
     both = items["sentence_1"] + " " + items["sentence_2"]
-    words = ({split_word(word)[1].lower() for word in text.split()} for text in both)
+    words = (
+        {split_word(word)[1].lower() for word in written_language(text).split(text)}
+        for text in both
+    )
     return [frozenset(cores - leave_out) for cores in words]
 
 

@@ -23,7 +23,7 @@ from os import PathLike
 from contstim.errors import InputError
 from contstim.tables import csv_header, csv_rows, numbered_lines, source_name
 from contstim.text.language import NO_BREAK, Language, closing_mark, split_word
-from contstim.text.languages import ENGLISH
+from contstim.text.languages import ENGLISH, written_language
 
 #: How a word-level model sees the punctuation around a word's core.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
@@ -254,15 +254,17 @@ def marked_html(before: str, after: str) -> str:
     Sentences of as many words are compared word by word; of others the longest common
     subsequences of words are what stayed.
     """
-    old, new = before.split(), after.split()
+    language = written_language(after)
+    old, new = language.split(before), language.split(after)
     if len(old) == len(new):
         same = {i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a == b}
     else:
         blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
         same = {block.b + k for block in blocks for k in range(block.size)}
     runs = groupby(enumerate(new), key=lambda word: word[0] in same)
-    shown = ((stayed, escape(" ".join(word for _, word in run))) for stayed, run in runs)
-    return " ".join(text if stayed else f"<b>{text}</b>" for stayed, text in shown)
+    shown = ((stayed, escape(language.join(word for _, word in run))) for stayed, run in runs)
+    space = " " if language.plain else ""
+    return space.join(text if stayed else f"<b>{text}</b>" for stayed, text in shown)
 
 
 def pool() -> list[str]:

@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.text.language import split_word
+from contstim.text.language import Language, split_word
+from contstim.text.languages import language_called, language_of, written_language
 from contstim.text.vocabulary import Vocabulary
 
 #: Sentences of a set that may have one word whatever their number.
@@ -26,9 +27,10 @@ _LEAST = 20, 200
 _TOGETHER = 8
 
 
-def words_of(sentence: str) -> list[str]:
+def words_of(sentence: str, language: Language | None = None) -> list[str]:
     """Return a sentence's words, case-folded and without the punctuation around them."""
-    cores = (split_word(word)[1].casefold() for word in sentence.split())
+    of = language or written_language(sentence)
+    cores = (of.fold(split_word(word)[1]) for word in of.split(sentence))
     return [core for core in cores if any(c.isalnum() for c in core)]
 
 
@@ -71,10 +73,11 @@ class WordLimit:
         self, natural: Sequence[str], each: int, share: float, vocabulary: Vocabulary
     ) -> None:
         check_share(share)
-        self._before = [frozenset(words_of(sentence)) for sentence in natural]
+        self._language = vocabulary.language
+        self._before = [frozenset(words_of(text, self._language)) for text in natural]
         self._each, self._share, self._times = each, share, 1
         self._lists = [
-            (frozenset(word.casefold() for word in own), least)
+            (frozenset(map(self._language.fold, own)), least)
             for own, least in zip((vocabulary.first, vocabulary.elsewhere), _LEAST, strict=True)
         ]
         # Of the whole set, as far as it is known: its size, and how many natural sentences would
@@ -162,9 +165,12 @@ class WordLimit:
             while self._send_back():
                 pass
 
+    def _cores(self, text: str) -> set[str]:
+        return {*words_of(text, self._language)}
+
     def _got(self, number: int, own: Sequence[str]) -> Counter[str]:
         """Return in how many of the sentences a word is that the natural one does not have."""
-        return Counter(w for text in own for w in {*words_of(text)} - self._before[number])
+        return Counter(w for text in own for w in self._cores(text) - self._before[number])
 
     def _count(self, number: int, texts: Sequence[str], sign: int = 1) -> None:
         """Count sentences that stay, or no longer those that stayed."""
@@ -175,7 +181,7 @@ class WordLimit:
             self._usual[word] -= sign * short
             self._to_come[word] -= sign * self._each
         for text in texts:
-            for word in {*words_of(text)}:
+            for word in self._cores(text):
                 self._counts[word] += sign
                 self._stayed += sign * (word in before)
 
@@ -266,7 +272,7 @@ def diversity(
     natural
         Sentences to compare with.
     language
-        Language of the Zipf frequencies, as wordfreq names it.
+        Of the sentences, by its code, which is also that of wordfreq's frequencies.
 
     Raises
     ------
@@ -275,11 +281,12 @@ def diversity(
     """
     from wordfreq import zipf_frequency
 
-    lists = [words_of(sentence) for sentence in sentences]
+    spoken = language_called(language)
+    lists = [words_of(sentence, spoken) for sentence in sentences]
     words = [word for own in lists for word in own]
     if not words:
         raise InputError("the diversity of no words was asked for; give sentences with words")
-    reference = [{*words_of(sentence)} for sentence in natural]
+    reference = [{*words_of(sentence, spoken)} for sentence in natural]
     usual = Counter(word for own in reference for word in own)
     counts = Counter(word for own in lists for word in {*own})
     shares = sorted(
@@ -302,15 +309,20 @@ def diversity(
 
 
 def diversity_line(synthetic: Iterable[str], natural: Iterable[str]) -> str:
-    """Return in a line how varied the words of written sentences are beside natural ones."""
+    """Return in a line how varied the words of written sentences are beside natural ones.
+
+    Their language is that which the natural ones seem to be of.
+    """
     before, after = list(natural), list(synthetic)
     if not (any(map(words_of, before)) and any(map(words_of, after))):
         return "words: none"
-    written, ordinary = diversity(after, before), diversity(before)
+    language = language_of(before)
+    written = diversity(after, before, language.code)
+    ordinary = diversity(before, (), language.code)
     above = ", ".join(f"{word!r} in {part:.1%}" for word, part in written.above[:3]) or "none"
     return (
         f"words: {written.distinct} different ones of {written.words} ({written.share:.0%}; "
-        f"natural {ordinary.share:.0%}), English Zipf frequency {written.zipf:.2f} (natural "
-        f"{ordinary.zipf:.2f}), in "
+        f"natural {ordinary.share:.0%}), {language.name} Zipf frequency {written.zipf:.2f} "
+        f"(natural {ordinary.zipf:.2f}), in "
         f"more than {MOST_USE:.0%} of the sentences and more than naturally: {above}"
     )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from contstim.text import Sentence, repeated
 from contstim.text.language import Language, split_word
-from contstim.text.languages import ENGLISH, language_called
+from contstim.text.languages import ENGLISH, language_called, written_language
 from contstim.text.vocabulary import bundled_vocabulary, has_frequencies
 from contstim.text.words import offensive_in
 
@@ -117,8 +117,8 @@ def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) 
     free = {word.casefold() for word in repeatable}
     labels = list(sentences)
     answers = [
-        not repeated((split_word(word)[1] for word in sentence.split()), free)
-        for sentence in labels
+        not repeated((split_word(word)[1] for word in written_language(s).split(s)), free)
+        for s in labels
     ]
     return pd.Series(answers, index=pd.Index(labels), dtype=bool)
 

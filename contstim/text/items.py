@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import combinations
 
+from contstim.text.languages import written_language
+
 #: Sentences of so many words in all, but for one or two, seem to be of one frame.
 _MOST_APART = 2
 # Of longer sentences only single words are let differ: there are too many twos.
@@ -60,7 +62,7 @@ def frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
     >>> sorted(set(frames("The dog barks")) & set(frames("The cat barks")))
     [('the', None, 'barks')]
     """
-    words = sentence.lower().split()
+    words = written_language(sentence).split(sentence.lower())
     most = min(_MOST_APART if len(words) <= _LONG else 1, (len(words) - 1) // 2)
     for number in range(1, most + 1):
         for places in combinations(range(len(words)), number):

@@ -291,6 +291,21 @@ def _reduced(language: Language) -> str | tuple[Any, ...]:
 copyreg.pickle(Language, _reduced)  # equal languages are one object in worker processes, too
 
 
+def written_language(text: str) -> Language:
+    """Return what cuts a text of which nothing is known: spaces, but where its script has none.
+
+    Examples
+    --------
+    >>> written_language("El perro duerme.").code
+    'en'
+    """
+    if not text.isascii():
+        for _, language in LANGUAGES.items():
+            if language.segment is not None and re.search(language.script or "(?!)", text):
+                return language
+    return ENGLISH
+
+
 def language_of(sentences: Iterable[str], most: int = 1000) -> Language:
     """Return the language that sentences seem to be of; English if nothing tells.
 

@@ -177,7 +177,7 @@ class SynthesisStage(Stage):
             figures["asked"] = len(syntheses.pieces) * options.per_sentence
             figures["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
         if len(rows) > 1:  # one has no variety, and frequencies take a third of a second to load
-            figures["words"] = diversity(*written_and_natural(rows)).row()
+            figures["words"] = diversity(*written_and_natural(rows), run.language.code).row()
         values = [row.row() for row in rows]
         columns = list(values[0]) if values else Triplet.columns()
         text = csv_text(columns, (row.values() for row in values))
