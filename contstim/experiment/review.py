@@ -36,8 +36,9 @@ from contstim.selection.review import (
     write_decisions,
 )
 from contstim.text.features import sentence_flags
-from contstim.text.language import tidy
-from contstim.text.words import offensive_words
+from contstim.text.language import Language, tidy
+from contstim.text.languages import language_of
+from contstim.text.words import offensive_source, offensive_words
 
 _MOST_BYTES = 100_000  # of a message from the page
 _MOST_ROWS = 3  # of the table, that the page shows of one sentence
@@ -141,10 +142,11 @@ class Review:
         if not self.reviewer:
             raise InputError("a review needs the reviewer's name or initials; give --reviewer")
         self.sentences = sentences_of(self.table)
+        self.language = language_of(self.sentences)
         self.decisions = read_decisions(self.path) if self.path.exists() else []
 
     def content(self) -> dict[str, Any]:
-        """Return what the page shows, as JSON values.
+        """Return what the page shows, as JSON values; the language is that of the sentences.
 
         ``digest`` is of what is judged by whom. ``rows`` are those of `standing`, and after them
         the rows in which other reviewers edited a sentence. ``stimuli`` is what is to be judged:
@@ -165,12 +167,14 @@ class Review:
             "digest": digest("\n".join([self.reviewer, *where]))[:16],
             "rule": " ".join(self.rule.split()),
             "rows": rows,
+            "language": self.language.code,
+            "direction": self.language.direction,
             "stimuli": [
                 {
                     "sentence": sentence,
                     "rows": where[sentence][:_MOST_ROWS],
                     "more": len(where[sentence][_MOST_ROWS:]),
-                    "flags": sentence_flags(sentence),
+                    "flags": sentence_flags(sentence, self.language),
                     "decision": decided.get(sentence),
                 }
                 for sentence in dict.fromkeys([*self.sentences, *where])
@@ -285,7 +289,8 @@ class _Handler(BaseHTTPRequestHandler):
             why = str(error) if ours else "the message is no decision"
             self._send(HTTPStatus.BAD_REQUEST, {"error": why})
             return
-        self._send(HTTPStatus.OK, {"flags": sentence_flags(edited) if edited.strip() else []})
+        flags = sentence_flags(edited, review.language) if edited.strip() else []
+        self._send(HTTPStatus.OK, {"flags": flags})
 
     def _send(
         self, status: HTTPStatus, body: bytes | dict[str, Any], kind: str = "application/json"
@@ -370,6 +375,7 @@ def appendix(
     shown = settled(decisions, reviewers)
     sentences = sentences_of(table)
     decided = {sentence: shown.get(sentence) for sentence in sentences}
+    language = language_of(sentences)
     counts = counts_of(decided)
     page = Page("Stimuli and how they were reviewed")
     page.heading("Summary")
@@ -389,22 +395,31 @@ def appendix(
     page.heading("Lists of words")
     page.bullets(
         [
-            f"offensive words: cuss 2.2.0 (MIT) and better-profanity 0.7.0 (MIT), "
-            f"{len(offensive_words())} words and phrases, matched as whole words; a word of any "
-            "level is flagged below",
+            _offensive(language),
             "frequencies: wordfreq 3.1 (data CC BY-SA 4.0); words of a Zipf frequency below 3 are "
             "flagged",
             *(f"{name}: {use}" for name, use in lists),
         ]
     )
-    for title, rows in _outcomes(decided, decisions).items():
+    for title, rows in _outcomes(decided, decisions, language).items():
         page.heading(title)
         page.table(rows)
     return str(page)
 
 
+def _offensive(language: Language) -> str:
+    """Return which list of offensive words sentences were compared with."""
+    if language.offensive != "bundled":
+        return f"offensive words of {language.name}: none looked for; {offensive_source(language)}"
+    return (
+        f"offensive words: cuss 2.2.0 (MIT) and better-profanity 0.7.0 (MIT), "
+        f"{len(offensive_words())} words and phrases, matched as whole words; a word of any "
+        "level is flagged below"
+    )
+
+
 def _outcomes(
-    final_forms: Mapping[str, str | None], decisions: Sequence[Decision]
+    final_forms: Mapping[str, str | None], decisions: Sequence[Decision], language: Language
 ) -> dict[str, pd.DataFrame]:
     """Return, by their titles, the tables of the sentences that are shown, changed and removed."""
     judged = defaultdict[str, list[Decision]](list)
@@ -420,7 +435,7 @@ def _outcomes(
         return f"approved by {n} only, or in another form" if n else "reviewed by nobody"
 
     final = dict.fromkeys(text for text in final_forms.values() if text is not None)
-    shown = [(text, "; ".join(sentence_flags(text))) for text in final]
+    shown = [(text, "; ".join(sentence_flags(text, language))) for text in final]
     changed = [(s, text, why(s)) for s, text in final_forms.items() if text not in (None, s)]
     removed = [(s, why(s)) for s, text in final_forms.items() if text is None]
     return {

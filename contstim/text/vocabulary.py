@@ -92,6 +92,7 @@ class WordRules:
             and not (
                 len(word) > 1
                 and word.isupper()
+                and not language.elides(word)
                 and (lower := language.lower(word))
                 and (language.capital(lower) in listed or lower in listed)
             )

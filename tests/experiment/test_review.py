@@ -281,3 +281,19 @@ def test_what_two_reviewers_decided_is_joined(
     assert not (tmp_path / "other.csv").exists()
     assert main([*ask, "--reviewer", "A"]) == 2
     assert "join them first, without --reviewer and with --out" in capsys.readouterr().err
+
+
+def test_sentences_of_another_language(tmp_path: Path) -> None:
+    texts = ["Le homme dort dans l'été\u202f!", "Il est dans la maison et il dort?"]
+    review = Review(pd.DataFrame({"sentence_1": texts}), tmp_path / "d.csv", "AB")
+    content = review.content()
+    assert (content["language"], content["direction"]) == ("fr", "ltr")
+    assert [stimulus["sentence"] for stimulus in content["stimuli"]] == texts
+    flags = [stimulus["flags"] for stimulus in content["stimuli"]]
+    assert "agreement: le homme (elision)" in flags[0]
+    assert "mark: no space before ?" in flags[1]
+    page = appendix(pd.DataFrame({"sentence_1": texts}), [])
+    assert "offensive words of French: none looked for; LDNOOBW" in page
+    hebrew = pd.DataFrame({"sentence_1": ["הכלב ישן ליד הדלת."]})
+    assert Review(hebrew, tmp_path / "h.csv", "AB").content()["direction"] == "rtl"
+    assert "none is known for this language" in appendix(hebrew, [])

@@ -319,3 +319,46 @@ class TestFiles:
     def test_cannot_write(self, tmp_path):
         with pytest.raises(OutputError, match="cannot write"):
             Vocabulary.from_words(["The", "dog"]).save(tmp_path / "none" / "vocabulary.csv")
+
+
+class TestOtherLanguages:
+    def test_german_nouns_stay_capital_and_names_are_left_out(self, tmp_path):
+        text = tmp_path / "de.txt"
+        text.write_text("Der Hund sieht Anna.\nEr ruft den Hund, und Sie gehen.\n", "utf-8")
+        words = Vocabulary.from_text(text, rules=WordRules.for_language("de"))
+        assert {"Hund", "sieht", "Sie", "den"} <= {*words.elsewhere}
+        assert not {"Anna", "hund", "Der"} & {*words.elsewhere}
+        assert {*words.first} == {"Der", "Er", "Hund", "Sie"} - {"Hund", "Sie"}
+        with pytest.raises(InputError, match="wordfreq lists the words of German in lower case"):
+            Vocabulary.from_wordfreq("de")
+
+    def test_french_elided_words(self, tmp_path):
+        text = tmp_path / "fr.txt"
+        text.write_text("L'homme dort.\nIl voit l'eau, qu'il aime\u202f!\n", "utf-8")
+        words = Vocabulary.from_text(text, rules=WordRules.for_language("fr"))
+        assert words.first.words == ("L'", "Il")
+        assert {"l'", "qu'", "eau", "il", "homme"} <= {*words.elsewhere}
+        listed = Vocabulary.from_wordfreq("fr", size=200)
+        assert {"l'", "qu'"} <= {*listed.elsewhere}
+        assert "L'" in listed.first
+        assert not {"l", "qu"} & {*listed.elsewhere}
+        with pytest.raises(InputError, match="which French cuts into l' and eau"):
+            Vocabulary(words.first, WordList.of(["l'eau"]), language=words.language)
+
+    def test_turkish_first_forms(self, tmp_path):
+        listed = Vocabulary.from_wordfreq("tr", size=400)
+        assert "İçin" in listed.first
+        assert not [word for word in listed.first if word.startswith("I") and word[1:2] == "̇"]
+        path = tmp_path / "tr.csv"
+        listed.save(path)
+        again = Vocabulary.read(path)
+        assert (again.language.code, again.digest) == ("tr", listed.digest)
+        assert "için" not in again.without(["için"]).elsewhere
+        assert "İçin" not in again.without(["için"]).first
+
+    def test_hebrew_words_stand_anywhere(self, tmp_path):
+        text = tmp_path / "he.txt"
+        text.write_text('הכלב ישן.\nהוא ליד צה"ל.\n', "utf-8")
+        words = Vocabulary.from_text(text, rules=WordRules.for_language("he"))
+        assert words.first.words == ("הכלב", "הוא")
+        assert {"הכלב", "ישן", "ליד"} <= {*words.elsewhere}
