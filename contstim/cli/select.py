@@ -46,6 +46,8 @@ def configure(parser: CommandParser) -> None:
     _add_triplets(triplets)
     for sub in (natural, of_set):
         _add_constraints(sub)
+    for sub in (natural, triplets):
+        sub.add("--tokens", "add how many tokens each sentence has under either model, a spec")
     for sub in (natural, of_set, triplets):
         sub.add_out()
 
@@ -97,7 +99,8 @@ def _add_constraints(parser: CommandParser) -> None:
     parser.add(
         "--constraint KIND:COLUMN:VALUE",
         f"what the selection must keep: {forms}; columns are sentence, words, characters, zipf "
-        "(frequency) and those of --features",
+        "(frequency), tokens (of SCORES as `contstim score` writes it; as many under every model) "
+        "and those of --features",
         several=True,
         default=[],
     )
@@ -119,8 +122,12 @@ def run(args: argparse.Namespace) -> int:
     files = ("table", "reference", "repeatable", "features", "triplets")
     read = [getattr(args, name, None) for name in files]
     read += getattr(args, "decisions", None) or []
-    write_rows(chosen, args.out, read)
     attrs = chosen.attrs
+    if getattr(args, "tokens", False):
+        from contstim.selection.tokens import with_token_counts  # which loads the models
+
+        chosen = with_token_counts(chosen)
+    write_rows(chosen, args.out, read)
     if "synthetic_1" in chosen:
         written = [*chosen["synthetic_1"].astype(str), *chosen["synthetic_2"].astype(str)]
         tell(diversity_line(written, chosen["natural"].astype(str)))
@@ -183,7 +190,7 @@ def _corpus(
     """Return the scores of sentences, which of them may be chosen if not all, and constraints."""
     from contstim.selection import read_scores, repeats_no_word
     from contstim.selection.constraints import check_constraints, parse_constraints
-    from contstim.selection.scores import read_features
+    from contstim.selection.scores import read_features, read_token_counts
 
     check_constraints(args.constraint)
     scores = read_scores(args.table)
@@ -193,7 +200,9 @@ def _corpus(
         words = read_words(args.repeatable) if args.repeatable else ENGLISH.repeatable
         labels = [str(label) for label in scores.index]
         eligible = repeats_no_word(labels, words).set_axis(scores.index)
-    return scores, eligible, parse_constraints(args.constraint, scores.index, features)
+    needed = any(":tokens" in text for text in args.constraint) and args.table != "-"
+    tokens = read_token_counts(args.table) if needed else None
+    return scores, eligible, parse_constraints(args.constraint, scores.index, features, tokens)
 
 
 def _natural(args: argparse.Namespace) -> pd.DataFrame:

@@ -88,7 +88,7 @@ def configure(parser: CommandParser) -> None:
     parser.add_fields(SynthesisOptions, "fixed", "changed", "certificate")
     what = "the words that may stand at a position"
     parser.add("--words-at POSITION=WORD,WORD", what, several=True)
-    parser.add_fields(SynthesisOptions, "most_use", "alike", "agree", "strategy")
+    parser.add_fields(SynthesisOptions, "most_use", "same_tokens", "alike", "agree", "strategy")
     _add_strategy_options(parser)
     parser.add_fields(SynthesisOptions, "starts", "per_pair", "per_sentence", "minimum_drop")
     parser.set_defaults(starts="all")

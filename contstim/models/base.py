@@ -412,6 +412,13 @@ class SentenceModel(ABC):
         """Return S arrays (W,) in nats that sum to the score of each sentence."""
         return [p.by_word() for p in self.parts(sentences)]
 
+    def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
+        """Return into how many tokens the model cuts each of S sentences, without scoring: (S,).
+
+        None where it scores words as they are, or only scoring tells. Raises as `parts` does.
+        """
+        return None
+
     def own_unigram(self) -> SentenceModel | None:
         """Return a model of this one's units without context, for SLOR; None for models of words.
 

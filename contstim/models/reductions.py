@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import (
@@ -231,6 +231,10 @@ class ReducedModel(SentenceModel):
         """Return which words all models involved know; shape (V,)."""
         known = self.model.knows(words)
         return known if self.unigram is None else known & self.unigram.knows(words)
+
+    def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
+        """Return what the inner model does."""
+        return self.model.n_tokens(sentences)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Return the inner parts, reduced so that they sum to the score.

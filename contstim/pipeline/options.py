@@ -87,6 +87,9 @@ class SynthesisOptions(StageOptions):
     alike
         What a word shares with the natural sentence's word that it replaces: ``class``, its word
         class; ``tag``, its Penn Treebank tag as well (`words_alike`). Words without tags stay.
+    same_tokens
+        Whether each model that cuts words must have as many tokens of a sentence as of the natural
+        one.
     most_use
         In what share of a pair's sentences a word may be, at most (`WordLimit`); 1: in any.
     """
@@ -149,6 +152,10 @@ class SynthesisOptions(StageOptions):
         False,
         "add to each row at least what part of the lowest possible loss was reached, 0 to 1; for "
         "models of n-grams",
+    )
+    same_tokens: bool = option(
+        False,
+        "write sentences that each model cuts into as many tokens as the natural one",
     )
     alike: Annotated[str, one_of(LIKENESSES)] | None = option(
         None,
@@ -241,7 +248,14 @@ class SynthesisOptions(StageOptions):
             tuple(accept),
             self.margin,
             tuple(chain.from_iterable(map(parse_floors, self.floors))),
-            Edits(self.most_changes, self.fixed, self.changed, tuple(words), self.agree),
+            Edits(
+                self.most_changes,
+                self.fixed,
+                self.changed,
+                tuple(words),
+                self.agree,
+                self.same_tokens,
+            ),
             self.loss,
         )
 

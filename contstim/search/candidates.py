@@ -50,6 +50,12 @@ class WordReplacement:
         default_factory=dict, repr=False
     )
     _whole: WordReplacement | None = field(default=None, repr=False)
+    _counts: dict[tuple[WordList, bool, str, str], IntArray] = field(
+        default_factory=dict, repr=False
+    )
+    _alike: dict[tuple[WordList, bool, str, str, tuple[int, ...]], WordList] = field(
+        default_factory=dict, repr=False
+    )
 
     def without(self, words: Collection[str]) -> WordReplacement:
         """Return the proposal without some words, given case-folded."""
@@ -83,6 +89,43 @@ class WordReplacement:
                 for p in Edits.differences(natural, sentence)
             )
             and sentence.reads_back
+            and not (edits.same_tokens and self._cut_otherwise(natural, sentence))
+        )
+
+    def _cut_otherwise(self, natural: Sentence, sentence: Sentence) -> bool:
+        """Return whether a model cuts two sentences into different numbers of tokens."""
+        both = [str(natural), str(sentence)]
+        counts = [model.n_tokens(both) for model in self.models]
+        return any(n is not None and n[0] != n[1] for n in counts)
+
+    def alike(self, sentence: Sentence, position: int, words: WordList) -> WordList:
+        """Return those of `words` that models cut into as many tokens as the word at `position`.
+
+        They are counted behind one and the same word, or first in a sentence; the same object is
+        returned for like positions.
+        """
+        before, after = sentence.before[position], sentence.after[position]
+        key = words, position == 0, before, after
+        if key not in self._counts:
+            self._counts[key] = self._n_tokens(sentence, position, words.words)
+        table = self._counts[key]
+        present = sentence.words[position : position + 1]
+        wanted = tuple(self._n_tokens(sentence, position, present)[:, 0].tolist())
+        if (*key, wanted) not in self._alike:
+            same = (table == np.array(wanted, dtype=np.int64)[:, None]).all(axis=0)
+            same |= np.array([word == sentence.words[position] for word in words])
+            self._alike[*key, wanted] = WordList(tuple(compress(words, same)))
+        return self._alike[*key, wanted]
+
+    def _n_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
+        """Return how many tokens words have at a position, by the models that cut them, (M, V)."""
+        head = self.vocabulary.at(0).words[: min(position, 1)]
+        empty = ("",) * len(head)
+        before, after = ((*empty, marks[position]) for marks in (sentence.before, sentence.after))
+        texts = [str(Sentence((*head, w), before, after, sentence.language)) for w in words]
+        counts = [model.n_tokens(texts) for model in self.models]
+        return np.array([n for n in counts if n is not None], dtype=np.int64).reshape(
+            -1, len(words)
         )
 
     def _repeats(self, sentence: Sentence, position: int) -> bool:

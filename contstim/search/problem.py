@@ -279,6 +279,9 @@ class Edits:
     agree
         Whether neighbours must go together as the language has it (``a`` and ``an``), but for
         those of the natural sentence.
+    same_tokens
+        Whether each model that cuts words into tokens must have as many of the sentence as of the
+        natural one: what models disagree about is then not how they cut it.
 
     Raises
     ------
@@ -299,6 +302,7 @@ class Edits:
     changed: tuple[int, ...] = ()
     words: tuple[tuple[int, tuple[str, ...]], ...] = ()
     agree: bool = False
+    same_tokens: bool = False
 
     def __post_init__(self) -> None:
         for kind, positions in self._given.items():

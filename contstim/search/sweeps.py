@@ -227,7 +227,10 @@ class Search:
     def words(self, position: int) -> WordList:
         """Return the words that may stand at `position` as far as the other words allow."""
         listed = dict(self.problem.edits.words).get(position)
-        return self.proposal.words(self.start, position, listed)
+        words = self.proposal.words(self.start, position, listed)
+        if self.problem.edits.same_tokens:
+            return self.proposal.alike(self.start, position, words)
+        return words
 
     def candidates(
         self,

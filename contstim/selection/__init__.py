@@ -5,7 +5,14 @@ Nothing here needs torch.
 """
 
 from contstim.people import People
-from contstim.selection.constraints import AtMost, Balance, Linear, Recurring, SelectionConstraint
+from contstim.selection.constraints import (
+    AtMost,
+    Balance,
+    Equal,
+    Linear,
+    Recurring,
+    SelectionConstraint,
+)
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.scores import fractional_ranks, read_scores, read_triplets
@@ -23,6 +30,7 @@ __all__ = [
     "LAYOUTS",
     "AtMost",
     "Balance",
+    "Equal",
     "Layout",
     "Linear",
     "People",

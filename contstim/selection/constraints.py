@@ -167,6 +167,11 @@ class SelectionConstraint(ABC):
         if cls.kind:
             CONSTRAINTS[cls.kind] = cls
 
+    @property
+    def tied(self) -> pd.Series | None:
+        """By label, a number that the two sentences of a pair are put together by; None if none."""
+        return None
+
     @abstractmethod
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add the rows of this constraint.
@@ -236,6 +241,60 @@ class Balance(SelectionConstraint):
             limit = self.tolerance * count
             name = f"{self.name}: means within {self.tolerance:g} for {model_1} and {model_2}"
             rows.add(weights, -limit, limit, [name], unit=float(count))
+
+
+@dataclass(frozen=True, eq=False)
+class Equal(SelectionConstraint):
+    """The two sentences of each pair have the same value of a feature.
+
+    Attributes
+    ----------
+    feature
+        A value for each sentence, by label: its number of tokens, its topic ...
+    name
+        For messages.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_natural_pairs
+    >>> from contstim.selection import sentence_features
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> letters = sentence_features(scores.index)["characters"]
+    >>> pairs = select_natural_pairs(scores, per_pair=6, constraints=[Equal(letters)])
+    >>> bool((letters[pairs["sentence_1"]].array == letters[pairs["sentence_2"]].array).all())
+    True
+    """
+
+    kind = "equal"
+    between_sides = True
+
+    feature: pd.Series
+    name: str = "equal"
+
+    @property
+    def tied(self) -> pd.Series:
+        """The number of each sentence's value."""
+        return pd.Series(pd.factorize(self.feature)[0], index=self.feature.index)
+
+    def add_rows(self, rows: ConstraintRows) -> None:
+        """Add a row for each model pair and value."""
+        codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
+        if (codes < 0).any():
+            label = rows.labels[np.flatnonzero(codes < 0)[0]]
+            raise InputError(
+                f"{self.name}: sentence {label!r} has no value; give one or leave the sentence out"
+            )
+        shape = len(rows.labels), len(values)
+        is_of = csr_array((np.ones(len(codes)), (np.arange(len(codes)), codes)), shape=shape)
+        for model_1, model_2 in dict.fromkeys((r.model_1, r.model_2) for r in rows.roles):
+            weights = [
+                (is_of if role.role == ROLES[0] else -is_of)
+                if (role.model_1, role.model_2) == (model_1, model_2)
+                else None
+                for role in rows.roles
+            ]
+            names = [f"{self.name}: as many of {v!r} for {model_1} and {model_2}" for v in values]
+            rows.add(weights, 0.0, 0.0, names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,7 +459,10 @@ def check_constraints(texts: Iterable[str]) -> None:
 
 
 def parse_constraints(
-    texts: Iterable[str], labels: pd.Index, features: pd.DataFrame | None = None
+    texts: Iterable[str],
+    labels: pd.Index,
+    features: pd.DataFrame | None = None,
+    tokens: pd.DataFrame | None = None,
 ) -> list[SelectionConstraint]:
     """Make constraints from text, such as ``balance:words:0.5`` or ``at-most:source:2``.
 
@@ -413,7 +475,11 @@ def parse_constraints(
     features
         A row per sentence, by label (as text, each once): the columns that texts may name.
         ``sentence`` (the label), ``words``, ``characters`` and ``zipf`` are worked out where they
-        are not among them, see :func:`~contstim.text.features.sentence_features`.
+        are not among them, see :func:`~contstim.text.features.sentence_features`; ``tokens`` as
+        well, where they are given.
+    tokens
+        The number of tokens of each sentence under each model, by label, of which ``tokens`` is
+        made: the same for two sentences that every model cuts into as many.
 
     Raises
     ------
@@ -430,6 +496,9 @@ def parse_constraints(
     if any(column in computed and column not in table for _, _, column, _ in parsed):
         computable = sentence_features([str(label) for label in labels]).set_index(labels)
         table = computable.drop(columns=computable.columns.intersection(table.columns)).join(table)
+    if tokens is not None and "tokens" not in table:
+        counts = tokens.reindex(labels).dropna().astype("int64").astype("str")
+        table = table.assign(tokens=counts.agg("/".join, axis=1))
     made = []
     for text, kind, column, values in parsed:
         if column not in table:
@@ -445,7 +514,7 @@ def _parse(text: str) -> tuple[Callable[..., SelectionConstraint], str, dict[str
     made = CONSTRAINTS[kind]
     column, *given = rest.split(":")
     values = {}
-    complete = column and any(given) and len(given) <= len(made.options)
+    complete = column and len(given) <= len(made.options) and any(given or [not made.options])
     try:
         for (name, read), value in zip(made.options.items(), given, strict=False):
             if value:

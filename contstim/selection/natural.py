@@ -208,6 +208,8 @@ def select_natural_pairs(
             chosen, relaxation, proven = solve_programme(problem, rows, options)
         used, cost = str(options), _check(problem, chosen, rows)
     bound = cost if proven else min(cost, relaxation)
+    ties = [constraint.tied for constraint in constraints if constraint.tied is not None]
+    match = ties[0] if ties and match is None else match
     table = _rows(roles, chosen, labels, ranked.fractions[split], list(wanted), match)
     table.attrs = {
         "objective": cost / unit,

@@ -62,6 +62,20 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     return _by_sentence(table, path).astype(np.float64)
 
 
+def read_token_counts(path: str | Path) -> pd.DataFrame | None:
+    """Read the numbers of tokens from a table that `contstim score` wrote, shape (S, M).
+
+    None where the table does not say them. Raises as `read_scores`.
+    """
+    if str(path).endswith(".npz"):
+        return None
+    table = read_table(path)
+    if not {*_LONG, "n_tokens"} <= set(table.columns):
+        return None
+    counts = table.assign(log_prob=table["n_tokens"])
+    return _widen(counts, path).replace(0.0, np.nan)
+
+
 def read_features(path: str | Path) -> pd.DataFrame:
     """Read a table of features: a row per sentence, which the first column holds as text.
 

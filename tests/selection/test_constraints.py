@@ -20,6 +20,7 @@ from contstim.errors import InfeasibleError, InputError, MissingExtraError, Unkn
 from contstim.selection import (
     AtMost,
     Balance,
+    Equal,
     Linear,
     SelectionConstraint,
     fractional_ranks,
@@ -81,6 +82,37 @@ def test_optimum_under_constraints_equals_brute_force(seed, tolerance, groups):
     assert table.attrs["gap"] == 0
     assert table.attrs["relaxation"] <= min(allowed) + 1e-9
     assert table.attrs["objective_without_constraints"] <= min(allowed) + 1e-9
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_pairs_of_one_value_equal_brute_force(seed):
+    frame = scores(12, 2, seed)
+    value = pd.Series(np.random.default_rng(seed).integers(0, 3, 12), index=frame.index)
+    allowed = [
+        cost
+        for cost, one, two in every_selection(frame, 2)
+        if sorted(value[one]) == sorted(value[two])
+    ]
+    try:
+        table = select_natural_pairs(frame, 2, constraints=[Equal(value)])
+    except InfeasibleError:
+        assert not allowed
+        return
+    assert table.attrs["objective"] == pytest.approx(min(allowed), abs=1e-9)
+    # The two of a pair are put together by it, too.
+    assert value[table["sentence_1"]].tolist() == value[table["sentence_2"]].tolist()
+
+
+def test_a_sentence_without_a_value_is_named():
+    frame = scores(60, 2)
+    tokens = pd.DataFrame({"m0": 5.0, "m1": 6.0}, index=frame.index)
+    tokens.loc["s3":, "m1"] = np.nan
+    (constraint,) = parse_constraints(["equal:tokens"], frame.index, tokens=tokens)
+    assert constraint.feature["s2"] == "5/6"
+    with pytest.raises(InputError) as caught:
+        select_natural_pairs(frame, 2, constraints=[constraint])
+    assert "has no value; give one or leave the sentence out" in str(caught.value)
 
 
 @pytest.mark.parametrize("solver", ["cbc", "highs"])

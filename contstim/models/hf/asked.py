@@ -18,12 +18,17 @@ from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, SentenceModel, SentenceParts, Totals
+from contstim.models.hf.beginnings import goes_on
 from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, SHARED_OPTIONS, Checkpoint
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.metrics import ANSWER, YES_NO
 from contstim.models.hf.template import Template
+from contstim.models.hf.trie import n_shared
 from contstim.text.language import tidy
+
+# Questions that are put together, and tokens that they share from which these are computed once.
+_ROWS, _LONG_BEGINNING = 32, 16
 
 #: Options of models that are asked, and their defaults; ``prompt`` has no default.
 ASKED_OPTIONS = {
@@ -151,6 +156,10 @@ class AskedModel(SentenceModel):
         """Return whether the tokenizer can write each of V words; shape (V,)."""
         return self.reader.knows(words)
 
+    def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
+        """Return the number of tokens of each sentence itself, (S,)."""
+        return self.reader.n_tokens(sentences)
+
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Refuse: words have no shares of an answer."""
         raise InputError(
@@ -161,11 +170,7 @@ class AskedModel(SentenceModel):
     def totals(self, sentences: Sequence[str]) -> Totals:
         """Ask about each sentence. Raises as the contract says for what cannot be read."""
         encoded = self.reader.encode(sentences)
-        rows = [self._question(sentence) for sentence in sentences]
-        scores = np.empty(len(rows))
-        for length in sorted({len(row) for row in rows}):
-            group = [i for i, row in enumerate(rows) if len(row) == length]
-            scores[group] = self._answered(np.array([rows[i] for i in group]))
+        scores = self._answered([self._question(sentence) for sentence in sentences])
         pairs = zip(scores.tolist(), encoded, strict=True)
         return Totals.of_rows((score, len(e.scored), e.n_words, 0.0) for score, e in pairs)
 
@@ -184,13 +189,27 @@ class AskedModel(SentenceModel):
         check_length(sentence, len(ids), self.checkpoint.max_tokens, self.spec)
         return ids
 
-    def _answered(self, rows: IntArray) -> FloatArray:
-        """Return the log-probability of Yes, of Yes and No, after rows of one length, (R,)."""
-        n, length = rows.shape
-        scores = np.empty(n)
-        last = np.full(n, length - 1)
-        for read, logits in self.network.batches(rows, np.arange(n), last):
+    def _answered(self, rows: Sequence[list[int]]) -> FloatArray:
+        """Return the log-probability of Yes, of Yes and No, after rows of tokens, (R,).
+
+        What all questions begin with is computed once.
+        """
+        # What the first and the last of a list in order begin with alike, all of it do.
+        n = min([n_shared(min(rows), max(rows)), *(len(row) - 1 for row in rows)]) if rows else 0
+        before = None
+        if len(rows) > 1 and n >= _LONG_BEGINNING and goes_on(self.network, rows[0][:1]):
+            before = self.network.begin(np.array(rows[0][:n], dtype=np.int64))[1]
+        scores = np.empty(len(rows))
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        for start in range(0, len(rows), _ROWS):
+            group = order[start : start + _ROWS]
+            if before is None:
+                whole = [rows[i] for i in group]
+                logits = torch.cat(self.network.of_rows(whole, [[len(row) - 1] for row in whole]))
+            else:
+                rest = [tuple(rows[i][n:]) for i in group]
+                logits = before.go_on(self.network, [0] * len(group), rest, every=False)[1]
             yes, no = (torch.logsumexp(logits[:, tokens], dim=1) for tokens in self._answers)
             odds = (yes - no).to(torch.float64)
-            scores[read] = torch.nn.functional.logsigmoid(odds).cpu().numpy()
+            scores[group] = torch.nn.functional.logsigmoid(odds).cpu().numpy()
         return scores

@@ -112,6 +112,10 @@ class ByteModel(CausalModel):
         """The network's, and what a tokenisation has that is left out in one batch alone."""
         return super().resolution + self.options.least_share
 
+    def n_tokens(self, sentences: Sequence[str]) -> None:
+        """Return None: how a sentence is cut into tokens makes no difference."""
+        return
+
     def own_unigram(self) -> None:
         """Return None: bytes have no frequency that would tell something of a sentence."""
         return

@@ -149,6 +149,10 @@ class TransformerModel(SentenceModel):
             encoded.append(whole)
         return encoded
 
+    def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
+        """Return the number of scored tokens of each sentence, (S,)."""
+        return np.array([len(e.scored) for e in self.encode(sentences)], dtype=np.int64)
+
     def _surrounded(self, sentence: str, encoded: Encoded) -> Encoded:
         """Put prefix and end around the tokens of a sentence."""
         return encoded

@@ -53,7 +53,7 @@ class TreeRow:
         paths: list[list[int]] = []
         for i, member in enumerate(members):
             sequence = sequences[member]
-            shared = _n_shared(sequences[members[i - 1]], sequence) if i else 0
+            shared = n_shared(sequences[members[i - 1]], sequence) if i else 0
             path = paths[-1][:shared] if i else []
             for place in range(shared, len(sequence)):
                 parent.append(path[-1] if path else -1)
@@ -89,7 +89,7 @@ def plan_rows(sequences: Sequence[IntArray], most: int = ROW_TOKENS) -> list[Tre
     n_tokens = 0
     for i in sorted(range(len(listed)), key=listed.__getitem__):
         # Of all sequences before it, the last shares most with it.
-        n_new = len(listed[i]) - (_n_shared(listed[rows[-1][-1]], listed[i]) if rows else 0)
+        n_new = len(listed[i]) - (n_shared(listed[rows[-1][-1]], listed[i]) if rows else 0)
         if rows and n_tokens + n_new <= most:
             rows[-1].append(i)
             n_tokens += n_new
@@ -99,7 +99,7 @@ def plan_rows(sequences: Sequence[IntArray], most: int = ROW_TOKENS) -> list[Tre
     return [TreeRow.of(listed, members) for members in rows]
 
 
-def _n_shared(one: Sequence[int], other: Sequence[int]) -> int:
+def n_shared(one: Sequence[int], other: Sequence[int]) -> int:
     """Return how many tokens two sequences begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

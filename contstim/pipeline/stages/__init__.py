@@ -308,6 +308,19 @@ class Run:
         }
         return pd.DataFrame(columns)
 
+    def n_tokens(self, further: Sequence[str] = ()) -> pd.DataFrame:
+        """Return numbers of tokens, NaN where not known; rows and columns as of `log_probs`."""
+        import pandas as pd  # which syntheses alone do without
+
+        columns = {
+            model.name: pd.Series(
+                {s: row.n_tokens or float("nan") for s, row in self.scores(given).items()},
+                dtype="float64",
+            ).reindex([*self.sentences, *further])
+            for given, model in self.models.items()
+        }
+        return pd.DataFrame(columns)
+
     def features(self, file: str | None) -> pd.DataFrame | None:
         """Return the columns of sentences in a file that a table of the plan names."""
         if file is None:

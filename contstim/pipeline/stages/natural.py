@@ -83,7 +83,9 @@ class _Natural(Stage):
             **values_of(options, NaturalSelection),
             reject_below=options.reject_below,
             eligible=eligible,
-            constraints=parse_constraints(options.constraints, scores.index, features),
+            constraints=parse_constraints(
+                options.constraints, scores.index, features, run.n_tokens()
+            ),
         )
         return table_text(pairs), notes_of(pairs)
 

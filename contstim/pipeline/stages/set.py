@@ -99,7 +99,10 @@ class _Set(Stage):
             eligible=eligible,
             pairs=triplet_pairs(SYNTHESIS.of(run).triplets()) if options.synthetic else None,
             constraints=parse_constraints(
-                options.constraints, scores.index, run.features(options.features)
+                options.constraints,
+                scores.index,
+                run.features(options.features),
+                run.n_tokens(synthetic),
             ),
             seed=run.plan.study.seed,
         )

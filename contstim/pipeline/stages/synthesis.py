@@ -24,7 +24,8 @@ _BY_MODELS = "beam where all models are n-grams, else bounded"
 # Options that are noted where they are not as usual.
 _NOTED = (
     *("reference", "loss", "margin", "floors"),
-    *("most_changes", "fixed", "changed", "words_at", "certificate", "alike", "most_use"),
+    *("most_changes", "fixed", "changed", "words_at", "certificate"),
+    *("same_tokens", "alike", "most_use"),
 )
 
 
@@ -59,6 +60,9 @@ class SynthesisStage(Stage):
             "positions that stay (from 0)": ", ".join(map(str, options.fixed)),
             "positions that must change": ", ".join(map(str, options.changed)),
             "what a word shares with the one that it replaces": options.alike,
+            "tokens": "under every model as many as of the natural sentence"
+            if options.same_tokens
+            else "",
         }
         limited = "; ".join(f"{name}: {value}" for name, value in limits.items() if value)
         return (

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_transformers import refusal
+from tiny_transformers import refusal, tokens_computed
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from contstim.errors import InputError
@@ -82,6 +82,22 @@ def test_a_chat_template_can_be_left_out(tiny: Tiny, question: Path, tmp_path: P
     asked = f"hf:{folder}?metric=yesno&prompt={question}&answers=dog|cat"
     np.testing.assert_array_equal(load_model(f"{asked}&chat=no").score(SENTENCES), expected)
     assert np.abs(load_model(asked).score(SENTENCES) - expected).max() > 1e-4
+
+
+def test_what_questions_begin_with_is_computed_once(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("the dog saw a cat. " * 3 + "{sentence} A cat?\n", "utf-8")
+    model = load_model(f"hf:{tiny('gpt2')}?metric=yesno&prompt={path}&answers=dog|cat")
+    alone = [float(model.score([sentence])[0]) for sentence in SENTENCES]
+    np.testing.assert_allclose(model.score(SENTENCES), alone, atol=1e-5)
+    computed = tokens_computed(model, monkeypatch)
+    model.score(SENTENCES)
+    rows = [len(model._question(sentence)) for sentence in SENTENCES]
+    # What stands before the sentence is not among what each of three questions computes.
+    assert sum(computed) < sum(rows) - 3 * 15
+    assert model.score([]).shape == (0,)
 
 
 def test_words_have_no_shares(tiny: Tiny, question: Path) -> None:

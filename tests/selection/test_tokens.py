@@ -1,0 +1,112 @@
+"""Numbers of tokens beside stimuli, and as what both sentences of a pair share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny_transformers import save_checkpoint
+from transformers import AutoTokenizer
+
+from contstim import Vocabulary, load_model, synthesize
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.search.problem import Edits, Problem
+from contstim.selection.tokens import with_token_counts
+
+WORDS = ["The", "A", "the", "dog", "dogs", "cat", "old", "saw", "us", "ran", "barked", "unhappy"]
+NATURAL = "The dogs saw us"
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("tokens")
+    names = ("gpt2", "bert")
+    one, two = (f"hf:{save_checkpoint(name, folder / name)}" for name in names)
+    return one, two
+
+
+def _n_tokens(spec: str, text: str) -> int:
+    tokenizer = AutoTokenizer.from_pretrained(spec.removeprefix("hf:"))
+    return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def test_counts_stand_beside_every_sentence(specs: tuple[str, str]) -> None:
+    row = {"model_1": specs[0], "model_2": specs[1], "natural": "the old dog"}
+    row |= {"synthetic_1": "the unhappy dog", "synthetic_2": "us"}
+    table = with_token_counts(pd.DataFrame([row]))
+    assert list(table.columns) == [
+        *row,
+        *(f"{c}_tokens_{k}" for c in ("natural", "synthetic_1", "synthetic_2") for k in (1, 2)),
+    ]
+    for column in ("natural", "synthetic_1", "synthetic_2"):
+        for k, spec in enumerate(specs, start=1):
+            assert table.loc[0, f"{column}_tokens_{k}"] == _n_tokens(spec, row[column])
+    other = with_token_counts(pd.DataFrame([row])[["natural"]], {"B": "contstim:bigram"})
+    # A model of words has as many as it scores: the end as well.
+    assert other["natural_tokens B"].tolist() == [4]
+    with pytest.raises(InputError, match="the table has no sentences"):
+        with_token_counts(pd.DataFrame([row])[["natural"]])
+
+
+@pytest.mark.parametrize("strategy", ["bounded", "exhaustive"])
+def test_a_search_keeps_the_numbers_of_tokens(specs: tuple[str, str], strategy: str) -> None:
+    one, two = map(load_model, specs)
+    words = Vocabulary.from_words(WORDS)
+    natural = NATURAL
+    held = Problem.pair(one, two)
+    held = Problem(held.models, held.objective, held.constraints, Edits(same_tokens=True))
+    free = synthesize(natural, reject=one, accept=two, vocabulary=words, strategy=strategy)
+    result = synthesize(natural, problem=held, vocabulary=words, strategy=strategy)
+    assert result.loss < 0
+    assert result.sentence != free.sentence
+    counts = [[_n_tokens(spec, text) for spec in specs] for text in (natural, result.sentence)]
+    assert counts[0] == counts[1]
+    assert counts[0] != [_n_tokens(spec, free.sentence) for spec in specs]
+    # Nor would a single word that keeps the numbers better it, as all of them tell.
+    if strategy == "exhaustive":
+        base = result.sentence.split()
+        near = [" ".join([*base[:p], word, *base[p + 1 :]]) for p in range(4) for word in WORDS]
+        near = [
+            text
+            for text in near
+            if text.split()[0] in ("The", "A") and len({*text.lower().split()}) == 4
+            if [_n_tokens(spec, text) for spec in specs] == counts[0]
+        ]
+        kept = two.score(near) >= two.score([natural])[0]
+        assert (one.score(near)[kept] >= one.score([result.sentence])[0] - 1e-4).all()
+
+
+def test_the_command_writes_and_selects_by_tokens(
+    specs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    texts = sorted({" ".join(rng.choice(WORDS, 4, replace=False)) for _ in range(300)})
+    Path("natural.txt").write_text("\n".join(texts) + "\n", "utf-8")
+    models = [part for spec in specs for part in ("--model", spec)]
+    assert main(["score", *models, "natural.txt", "--out", "scores.csv"]) == 0
+    select = ["select", "natural", "scores.csv", "--per-pair", "2", "--constraint", "equal:tokens"]
+    assert main([*select, "--tokens", "--out", "pairs.csv"]) == 0
+    pairs = pd.read_csv("pairs.csv")
+    for k in (1, 2):
+        assert (pairs[f"sentence_1_tokens_{k}"] == pairs[f"sentence_2_tokens_{k}"]).all()
+    Path("words.txt").write_text("\n".join(WORDS) + "\n", "utf-8")
+    written = ["synthesize", "The old dog ran", "--pair", *specs, "--vocabulary", "words.txt"]
+    assert main([*written, "--same-tokens", "--most-use", "1", "--out", "triplets.csv"]) == 0
+    triplets = with_token_counts(pd.read_csv("triplets.csv"))
+    assert len(triplets) == 1
+    for k in (1, 2):
+        for which in ("synthetic_1", "synthetic_2"):
+            assert (triplets[f"{which}_tokens_{k}"] == triplets[f"natural_tokens_{k}"]).all()
+
+
+def test_a_table_without_rows(specs: tuple[str, str]) -> None:
+    empty = pd.DataFrame(columns=["model_1", "model_2", "natural"])
+    assert list(with_token_counts(empty).columns) == [
+        *empty.columns,
+        "natural_tokens_1",
+        "natural_tokens_2",
+    ]
