@@ -73,7 +73,7 @@ def results() -> dict[str, Any]:
     pairs = contstim.select_natural_pairs(scores, per_pair=8)
     recovered = recovery({"selected": pairs}, scores, n_participants=10, n_studies=50)
     plan = adaptive.AdaptivePlan(anchors=4, trials=8)
-    pool = adaptive.Pool.of(pairs, scores, adaptive.ModelPosterior(plan.link, 3, 8).nodes)
+    pool = adaptive.Pool.of(pairs, scores, plan.link)
     conductor = adaptive.Conductor(plan, pool)
     block = conductor.issue("ann")
     conductor.record(block)

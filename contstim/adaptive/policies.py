@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from contstim.adaptive.posterior import Curves, Nodes, softmax
+from contstim.adaptive.posterior import Curves, Link, Nodes, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError
@@ -47,7 +47,7 @@ class Pool:
     preferences: FloatArray
 
     @classmethod
-    def of(cls, pairs: pd.DataFrame, log_probs: pd.DataFrame, nodes: Nodes) -> Pool:
+    def of(cls, pairs: pd.DataFrame, log_probs: pd.DataFrame, link: Link) -> Pool:
         """Make a pool.
 
         Parameters
@@ -57,8 +57,8 @@ class Pool:
         log_probs
             Shape (S, M): a row per sentence, natural sentences among them, whose standard
             deviations are the units of g.
-        nodes
-            Says where preferences are cut off.
+        link
+            How people answer: it says where preferences are cut off.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class Pool:
         if len(np.unique(keys, axis=0)) < len(keys):
             raise InputError("the pool has a pair twice; keep one")
         ratios = values[sides[1]] - values[sides[0]]
-        people = nodes.link.people
+        people = link.people
         models = tuple(str(name) for name in log_probs.columns)
         return cls(
             pairs.reset_index(drop=True),

@@ -75,11 +75,10 @@ def simulate(
     --------
     >>> from contstim import datasets, select_set
     >>> from contstim.adaptive import AdaptivePlan, Pool
-    >>> from contstim.adaptive.posterior import Nodes
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
     >>> pairs = select_set(scores, n=40, time_limit=5)
     >>> plan = AdaptivePlan(anchors=0)
-    >>> pool = Pool.of(pairs, scores, Nodes(plan.link, plan.trials))
+    >>> pool = Pool.of(pairs, scores, plan.link)
     >>> simulate(plan, pool, "contstim:gpt", n_studies=2)[["truth", "kind", "model"]]
               truth   kind model
     0  contstim:gpt  go on

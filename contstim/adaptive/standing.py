@@ -180,7 +180,7 @@ def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) 
         _items(table, pair),
         sign,
         rating,
-        Pool.of(pairs, log_probs, Nodes(plan.link, 1)),
+        Pool.of(pairs, log_probs, plan.link),
         rows,
     )
 

@@ -71,6 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             sub.set_defaults(run=module.run)
     _open_streams()
     _refuse_empty(parser, given)
+    if not given:
+        parser.error(
+            "give a command: `contstim demo` shows in a minute what it does, `contstim evaluate` "
+            "finds out from people's choices which model was right"
+        )
     try:
         args = parser.parse_args(given)
         with _ended_by_signal():

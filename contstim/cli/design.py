@@ -235,7 +235,6 @@ def _simulate(args: argparse.Namespace) -> int:
 
 def _power_of_plan(args: argparse.Namespace) -> int:
     from contstim.adaptive import Pool
-    from contstim.adaptive.posterior import Nodes
     from contstim.adaptive.simulation import simulated_decisions
     from contstim.evaluation.options import read_adaptive_plan
     from contstim.people import People
@@ -250,8 +249,7 @@ def _power_of_plan(args: argparse.Namespace) -> int:
         if getattr(args, name) is None:
             raise InputError(f"--plan needs {option}; give one")
     plan = read_adaptive_plan(args.plan)
-    nodes = Nodes(plan.link, plan.trials)
-    pool = Pool.of(read_table(args.trials, cells="text"), read_scores(args.scores), nodes)
+    pool = Pool.of(read_table(args.trials, cells="text"), read_scores(args.scores), plan.link)
     chosen = {"n_studies": args.simulations, "seconds": args.seconds}
     table = simulated_decisions(
         plan,

@@ -55,7 +55,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli import experiment_data
-from contstim.cli.common import refuse_overwriting
+from contstim.cli.common import refuse_overwriting, tell
 from contstim.cli.parsing import (
     CommandParser,
     new_file,
@@ -198,8 +198,11 @@ def _write_page(args: argparse.Namespace) -> int:
         print(f"note: {note}")
     if args.action == "static":
         print(write_static(study, args.out, args.endpoint, args.experiment_id))
+        upload = f"put the folder {args.out} on a web host"
     else:
         print(write_jatos(study, args.out))
+        upload = f"import {args.out} in JATOS as a study"
+    tell(f"next: {upload}; `contstim experiment import {args.study} FILES` reads what comes back")
     return 0
 
 

@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         tell(diversity_line(written, chosen["natural"].astype(str)))
     for note in _training_notes(chosen):
         tell(note)
-    for name in ("ranked", "candidates"):
+    for name in ("ranked", "candidates", "strata"):
         if name in attrs:
             tell(f"{name}: {attrs[name]}")
     if "excluded" in attrs:

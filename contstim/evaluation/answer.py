@@ -56,6 +56,12 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
         against = brief if brief.startswith("each ") else against
     if against:
         sentences.append(f"At a false discovery rate of {ALPHA:g} {against}.")
+        beats = any((rows_of["verdict"] == "better than").any() for rows_of in seen.values())
+        if beats and rows.iloc[0]["ci_low"] <= MEASURES[rows.iloc[0]["measure"]].chance:
+            sentences.append(
+                "Chance and other models are tested apart; with few people or pairs one may be "
+                "shown without the other."
+            )
     elif len(outside):
         others = [name for name in rows["model"] if name not in leaders]
         named = others[0] if len(others) == 1 else "other models"

@@ -13,7 +13,7 @@ from contstim.evaluation.choices import CATCH, FILLERS
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.inference.contrasts import Contrast, Inference
 from contstim.evaluation.inference.crossed import TOO_FEW, CrossedTests
-from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.result import (
     COMPARISON_COLUMNS,
@@ -87,7 +87,7 @@ def condition_table(
     every = product(analyses, options.measures, contrasts)
     for analysis, name, (by, levels) in every:
         for models, sizes, mean in inference.between(data, analysis, MEASURES[name], by, levels):
-            low, high = mean.interval()
+            low, high = _possible(mean.value, *mean.interval(), MEASURES[name], 2 * len(models))
             called = [data.models[m] for m in models]
             tested = mean.stderr == mean.stderr
             row = (analysis.name, name, by, *levels, *called, *[""] * (2 - len(called)))
@@ -101,6 +101,18 @@ def condition_table(
     table["verdict"] = ("more in " + higher).where(table["q"] < ALPHA, "undecided")
     table["verdict"] = table["verdict"].where(table["p"].notna(), "")
     return table
+
+
+def _possible(
+    value: float, low: float, high: float, measure: Measure, steps: int
+) -> tuple[float, float]:
+    """Return the interval of a difference as far as values are possible, as `bounded_interval`.
+
+    The largest difference is so many `steps` from chance to the top; a measure without a lowest
+    value may have larger ones.
+    """
+    most = steps * (measure.top - measure.chance)
+    return (low, high) if abs(value) > most else (max(low, -most), min(high, most))
 
 
 def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -202,6 +214,9 @@ def _comparison_rows(
         }
         for (i, j), contrast in zip(pairs, contrasts, strict=True)
     ]
+    for row in rows:
+        interval = row["difference"], row["ci_low"], row["ci_high"]
+        row["ci_low"], row["ci_high"] = _possible(*interval, outcome.measure, 2)
     return pd.DataFrame(rows, columns=None if rows else [*COMPARISON_COLUMNS, "side", "family"])
 
 

@@ -15,7 +15,6 @@ import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
 from contstim.adaptive.policies import POLICIES, Pool
-from contstim.adaptive.posterior import Nodes
 from contstim.adaptive.standing import study_standing
 from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
@@ -157,7 +156,7 @@ def scores_path(study: Study) -> Path:
 
 def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     try:
-        made = Pool.of(read_table(pool, _PAIR), read_scores(scores), Nodes(plan.link, plan.trials))
+        made = Pool.of(read_table(pool, _PAIR), read_scores(scores), plan.link)
     except InputError as error:
         reason = str(error)
         raise InputError(reason if str(pool) in reason else f"{pool}: {reason}") from None

@@ -28,6 +28,7 @@ from contstim.text.diversity import ALWAYS, check_share, words_of
 from contstim.text.language import tidy
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
+_MOST_STRATA = 10  # unless more are asked for
 _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
 
 #: How `worst_ranks` settles triplets whose weaker members have equal ranks.
@@ -169,15 +170,24 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
             )
 
 
-def check_per_pair(per_pair: int, strata: int, name: str = "per_pair") -> None:
-    """Refuse a number of triplets, called `name`, that strata cannot share equally."""
-    if per_pair > MOST_PER_PAIR:
-        raise InputError(f"{name} is {per_pair}; give at most {MOST_PER_PAIR}")
-    if strata < 1 or per_pair < 1 or per_pair % strata:
+def strata_of(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
+    """Return how many strata share so many triplets equally: if None, ten, or the most below.
+
+    Raises
+    ------
+    InputError
+        If the number of triplets, called `name`, is no multiple of the strata asked for.
+    """
+    if not 1 <= per_pair <= MOST_PER_PAIR:
+        raise InputError(f"{name} is {per_pair}; give 1 to {MOST_PER_PAIR}")
+    if strata is None:
+        return next(n for n in range(_MOST_STRATA, 0, -1) if per_pair % n == 0)
+    if strata < 1 or per_pair % strata:
         raise InputError(
-            f"{name} is {per_pair}, not a multiple of {strata} strata; change one of them "
-            f"(with one, --strata 1, any number will do)"
+            f"{name} is {per_pair}, not a multiple of {strata} strata; change one of them, or "
+            "leave strata out and as many are made as share the triplets equally"
         )
+    return strata
 
 
 @settings
@@ -189,10 +199,10 @@ class TripletSelection:
         "controversiality",
         "what the total is of (default: controversiality, the sum of both falls in nats)",
     )
-    strata: Count = option(
-        10,
+    strata: Count | None = option(
+        None,
         "ranges of each model's log-probabilities, from each of which equally many triplets are "
-        "chosen",
+        "chosen (default: ten, or the most below ten that share --per-pair equally)",
         "N",
     )
     most_use: Annotated[float, Field(ge=1e-6, le=1)] = option(
@@ -213,7 +223,7 @@ def select_triplets(
     per_pair: int = 10,
     objective: str = "controversiality",
     *,
-    strata: int = 10,
+    strata: int | None = None,
     reference: pd.DataFrame | None = None,
     ties: str = "average",
     most_use: float = 1.0,
@@ -227,13 +237,14 @@ def select_triplets(
         A table with the columns of :data:`contstim.tables.TRIPLETS` (the log-probabilities of the
         synthetic sentences under the models that accept them are not needed).
     per_pair
-        Triplets wanted for each model pair, a multiple of `strata`.
+        Triplets wanted for each model pair, a multiple of `strata` if these are given.
     objective
         ``controversiality`` (the total of Eq. 4, made large), ``worst-rank`` (the total of
         :func:`worst_ranks`, made small), or another of `OBJECTIVES`.
     strata
         Number of quantile strata of each model's log-probabilities of natural sentences; 10 gives
-        deciles. A value on the border belongs to the lower stratum.
+        deciles. None: ten, or the most below ten of which `per_pair` is a multiple. A value on the
+        border belongs to the lower stratum.
     reference
         Log-probabilities of a corpus, shape (S, M), whose quantiles define the strata; by default
         those of the pair's own triplets do.
@@ -251,9 +262,9 @@ def select_triplets(
     -------
     pandas.DataFrame
         The chosen rows, in their order, all columns kept. In ``.attrs``: ``objective`` (the total
-        over all pairs), ``bound``, ``gap``, ``solver``, ``status``, and ``pairs``: for each model
-        pair how many triplets were considered, left out and selected, its objective, and its
-        ``unfilled`` strata.
+        over all pairs), ``strata`` (how many), ``bound``, ``gap``, ``solver``, ``status``, and
+        ``pairs``: for each model pair how many triplets were considered, left out and selected, its
+        objective, and its ``unfilled`` strata.
 
     Raises
     ------
@@ -283,7 +294,7 @@ def select_triplets(
     ('optimal', 12)
     """
     check_share(most_use)
-    check_per_pair(per_pair, strata)
+    strata = strata_of(per_pair, strata)
     first, second = _models_of(triplets, objective)
     numbered = _numbered(triplets)
     limited = apart or most_use < 1
@@ -326,6 +337,7 @@ def select_triplets(
     total = sum(report["objective"] for report in reports)
     result.attrs = {
         "objective": total,
+        "strata": strata,
         "bound": total,
         "gap": 0.0,
         "solver": f"scipy {'milp (HiGHS)' if limited else 'linear_sum_assignment'}",

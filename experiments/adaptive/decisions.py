@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive import AdaptivePlan, Pool, Stopping
-from contstim.adaptive.posterior import Nodes
 from contstim.adaptive.simulation import simulated_decisions
 
 PAIRS = 600
@@ -34,7 +33,7 @@ def main() -> None:
     values = rng.normal(size=(2 * PAIRS, 1)) + rng.normal(size=(2 * PAIRS, 3))
     scores = pd.DataFrame(values, names, list("abc"))
     pairs = pd.DataFrame({"sentence_1": names[:PAIRS], "sentence_2": names[PAIRS:]})
-    pool = Pool.of(pairs, scores, Nodes(PLAN.link, PLAN.trials))
+    pool = Pool.of(pairs, scores, PLAN.link)
     table = simulated_decisions(PLAN, pool, n_studies=args.studies)
     print(table.round(3).to_string(index=False))
     if args.out:

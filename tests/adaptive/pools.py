@@ -5,7 +5,7 @@ import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Choosing, Pool
-from contstim.adaptive.posterior import Link, Nodes
+from contstim.adaptive.posterior import Link
 
 PLAN = AdaptivePlan(
     choosing=Choosing(block=3),
@@ -24,4 +24,4 @@ def make_pool(n=60, models=3, seed=0):
         rng.normal(size=(2 * n, models)), index=names, columns=list("abc")[:models]
     )
     pairs = pd.DataFrame({"sentence_1": names[:n], "sentence_2": names[n:]})
-    return Pool.of(pairs, scores, Nodes(PLAN.link))
+    return Pool.of(pairs, scores, PLAN.link)

@@ -145,7 +145,7 @@ def test_a_pool_that_cannot_be_used_is_refused():
     nodes = ModelPosterior(Link(), 2).nodes
     scores = pd.DataFrame({"x": [-1.0, -2.0, -np.inf], "y": [-3.0, -1.0, -2.0]}, index=list("abc"))
     pairs = pd.DataFrame({"sentence_1": ["a"], "sentence_2": ["b"]})
-    pool = Pool.of(pairs, scores, nodes)
+    pool = Pool.of(pairs, scores, nodes.link)
     assert pool.ratios.tolist() == [[-1.0, 2.0]]
     assert len(pool.digest) == 64
     for table, message in (
@@ -156,7 +156,7 @@ def test_a_pool_that_cannot_be_used_is_refused():
         (pd.concat([pairs, pairs]), "the pool has a pair twice; keep one"),
     ):
         with pytest.raises(InputError) as error:
-            Pool.of(table, scores, nodes)
+            Pool.of(table, scores, nodes.link)
         assert message in str(error.value)
     with pytest.raises(
         InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
@@ -175,6 +175,6 @@ def test_a_pool_with_two_pairs_of_a_family_is_refused():
     pairs = pd.DataFrame({"sentence_1": names[:4], "sentence_2": names[4:]})
     nodes = Nodes(Link(), 4)
     for items in ([1, 2, 3, 4], ["", "", "x", None]):
-        assert len(Pool.of(pairs.assign(item=items), scores, nodes).pairs) == 4
+        assert len(Pool.of(pairs.assign(item=items), scores, nodes.link).pairs) == 4
     with pytest.raises(InputError, match="several pairs of item 'x', and families are not"):
-        Pool.of(pairs.assign(item=["x", "y", "x", "z"]), scores, nodes)
+        Pool.of(pairs.assign(item=["x", "y", "x", "z"]), scores, nodes.link)

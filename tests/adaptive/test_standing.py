@@ -93,7 +93,7 @@ def test_the_pool_is_estimated_without_bias_and_the_trials_asked_are_not_the_poo
     pairs = pd.DataFrame({"sentence_1": names[:30], "sentence_2": names[30:]})
     choosing = Choosing(policy="disagreement", epsilon=0.4, temperature=0.3, block=4)
     nodes = Nodes(LINK)
-    pool = Pool.of(pairs, scores, nodes)
+    pool = Pool.of(pairs, scores, nodes.link)
     places, none = places_of(pool.preferences, nodes), np.zeros((2, 2, 257), dtype=np.float32)
     view = View(places, pool.preferences, np.ones(30, dtype=bool), np.full(2, 0.5), none)
     chance = expit(1.5 * pool.preferences[:, 0])

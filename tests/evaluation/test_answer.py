@@ -116,6 +116,31 @@ def test_of_models_that_are_not_above_chance_those_below_it_are_named(study):
     assert first.endswith(", of a; b lies below chance.")
 
 
+def test_who_beats_a_model_but_not_chance_is_no_contradiction(study):
+    choices, pair, right, wide = study
+    choices["rating"] = np.where(noisy(right, pair, 0.9), 2.5, -2.5)
+    result = evaluate(choices, wide.reset_index(), **ONE)
+    assert len(answer_sentences(result)) == 3
+    unsure = replace(result, models=result.models.assign(ci_low=0.4))
+    first, second, third, _ = answer_sentences(unsure)
+    assert first.startswith("No model is shown to predict people better than chance (0.5): ")
+    assert "it is better than b" in second
+    assert third.startswith("Chance and other models are tested apart; with few people or pairs")
+
+
+def test_intervals_of_differences_end_where_values_do(study):
+    choices, _, right, wide = study
+    few = choices[choices["trial"] <= 4]
+    pair = few["trial"].to_numpy() - 1
+    wide["b"] = 1 - wide["a"]
+    truth = np.where(pair < 3, right[pair], ~right[pair])  # three of four pairs
+    few = few.assign(rating=np.where(truth, 2.5, -2.5))
+    row = evaluate(few, wide.reset_index(), **ONE).comparisons.iloc[0]
+    assert row["difference"] == 0.5
+    assert (row["ci_high"], row["ci_low"]) == (1.0, pytest.approx(-0.627, abs=0.5))
+    assert row["ci_low"] >= -1
+
+
 def test_without_scores_the_first_sentence_says_that_there_is_no_answer(study):
     choices, _, _, _ = study
     first, second = answer_sentences(evaluate(choices, **ONE))

@@ -73,6 +73,10 @@ def test_published_format_raw_file_in(tmp_path):
     ]
     scores = human.scores.set_index("sentence")
     assert list(scores.columns) == ["x", "y"]
+    assert not human.notes
+    renamed = golan_rows().rename(columns=lambda c: c.replace("_y_", "_x_has_a_mouth_"))
+    notes = read_choices(renamed.replace("y", "x_has_a_mouth"), "golan2023").notes
+    assert "scored by pseudo-log-likelihood, after the paper 'BERT has a mouth'" in " ".join(notes)
     assert scores.loc["Zed"].tolist() == [-9, -3]
 
 

@@ -223,10 +223,18 @@ def test_a_folder_with_something_in_it_is_not_written_over(
     assert [path.name for path in (tmp_path / "site").iterdir()] == ["thesis.txt"]
 
 
-def test_jatos_would_import_the_archive(study: Study, vendored: Path, tmp_path: Path) -> None:
+def test_jatos_would_import_the_archive(
+    study: Study, vendored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     study = edit(study, 'title = "Which sentence is more likely?"', 'title = "A & <b>"')
     path = tmp_path / "study.jzip"
     assert main(["experiment", "jatos", str(study.folder), "--out", str(path)]) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith(f"{path}\n")
+    assert told.err.endswith(
+        f"next: import {path} in JATOS as a study; `contstim experiment import {study.folder} "
+        "FILES` reads what comes back\n"
+    )
     check_jatos_archive(path)
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()

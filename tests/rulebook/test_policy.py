@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive import Choosing, Conductor, Pool
-from contstim.adaptive.posterior import Nodes
 from contstim.evaluation.options import read_adaptive_plan
 
 
@@ -38,7 +37,7 @@ def test_a_policy(added, run):
     assert "30 answers of 5 participants" in ended.stdout, ended.stderr
     plan = read_adaptive_plan("plan.toml")
     plan = replace(plan, choosing=Choosing("two-best", epsilon=0, temperature=1e-6))
-    pool = Pool.of(pairs, scores, Nodes(plan.link))
+    pool = Pool.of(pairs, scores, plan.link)
     first = Conductor(plan, pool).issue("Ada").pairs[0]
     apart = np.abs(pool.preferences[:, 0] - pool.preferences[:, 1])
     assert first == apart[2:].argmax() + 2  # two models lead at first, and two pairs are anchors

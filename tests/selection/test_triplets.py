@@ -14,7 +14,7 @@ from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.selection import controversiality, select_triplets, triplet_objective, worst_ranks
 from contstim.selection.triplets import OBJECTIVES
 
-ATTRS = {"objective", "bound", "gap", "solver", "status", "pairs"}
+ATTRS = {"objective", "strata", "bound", "gap", "solver", "status", "pairs"}
 
 
 def triplets(n, seed=0, pair=("m1", "m2"), whole=False):
@@ -297,13 +297,23 @@ def test_pair_without_a_usable_triplet():
         select_triplets(table.iloc[:0], 1, strata=1)
 
 
+@pytest.mark.parametrize(
+    ("per_pair", "strata"), [(1, 1), (5, 5), (7, 7), (11, 1), (12, 6), (20, 10)]
+)
+def test_strata_that_nobody_asked_for_share_the_triplets_equally(per_pair, strata):
+    found = select_triplets(triplets(40), per_pair)
+    asked = select_triplets(triplets(40), per_pair, strata=strata)
+    assert found.attrs["strata"] == strata
+    assert found.index.tolist() == asked.index.tolist()
+
+
 def test_refusals():
     table = triplets(20)
     with pytest.raises(InputError) as caught:
         select_triplets(table, 5, strata=10)
     assert str(caught.value) == (
-        "per_pair is 5, not a multiple of 10 strata; change one of them (with one, --strata 1, any "
-        "number will do)"
+        "per_pair is 5, not a multiple of 10 strata; change one of them, or leave strata out and "
+        "as many are made as share the triplets equally"
     )
     with pytest.raises(UnknownNameError) as caught:
         select_triplets(table, objective="worst")

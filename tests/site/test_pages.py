@@ -162,7 +162,7 @@ def test_every_public_name_shows_an_example() -> None:
 
 #: Messages of the shell, of Python and of PyTorch that newcomers to contstim meet as well.
 OF_OTHERS = {
-    *("contstim: command not found", "the following arguments are required: COMMAND"),
+    "contstim: command not found",
     *("No space left on device", "CUDA out of memory"),
 }
 

@@ -89,6 +89,12 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
             "expected": expected,
         }
     )
+    if any(model.endswith("_has_a_mouth") for model in models):
+        notes += (
+            "MODEL_has_a_mouth is the file's name for a model scored by pseudo-log-likelihood, "
+            "after the paper 'BERT has a mouth' (Wang & Cho 2019); MODEL alone is the mean over "
+            "orders of words.",
+        )
     first = Cleaning(repeated_trial="keep_first")
     return RawChoices(table, first, "6-point", _scores(raw, models), notes)
 

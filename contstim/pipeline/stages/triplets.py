@@ -13,8 +13,8 @@ from contstim.selection.triplets import (
     TIES,
     TripletSelection,
     check_objective,
-    check_per_pair,
     select_triplets,
+    strata_of,
 )
 from contstim.settings import one_of, settings, values_of
 from contstim.tables import table_text
@@ -36,7 +36,7 @@ class TripletOptions(TripletSelection, StageOptions):
     reference: Annotated[str, one_of(REFERENCES)] = "triplets"
 
     def __post_init__(self) -> None:
-        check_per_pair(self.per_pair, self.strata, "triplets.per_pair")
+        strata_of(self.per_pair, self.strata, "triplets.per_pair")
 
     def check(self, plan: StudyPlan) -> None:
         """Refuse a choice without triplets, or by what the models' scores are not for."""
@@ -69,9 +69,10 @@ class _Triplets(Stage):
         if options.most_use < 1:
             limit = f" No word is in more than {options.most_use:g} of a pair's sentences."
         apart = " No two share a sentence." if options.apart else ""
+        strata = strata_of(options.per_pair, options.strata)
         return (
             f"{options.per_pair} triplets of each pair of models are chosen, {self.rows(plan)} in "
-            f"all, by the objective {options.objective!r}, as many from each of {options.strata} "
+            f"all, by the objective {options.objective!r}, as many from each of {strata} "
             f"strata of each model's log-probabilities of the natural sentences (of all "
             f"{options.reference}).{limit}{apart}"
         )
