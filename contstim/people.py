@@ -55,6 +55,13 @@ class People:
     10.1016/j.jml.2007.12.005) and a lapse rate (Wichmann and Hill 2001, doi 10.3758/BF03194544).
     The defaults are fitted to the second experiment of Golan et al. (2023), 30 people and 120
     pairs, by ``experiments/set-power/fit.py``.
+
+    Examples
+    --------
+    >>> People().probabilities(np.array([0.0, 1.0])).round(2)
+    array([0.5 , 0.67])
+    >>> People(slope=3.0, item_sd=0.0).probabilities(np.array([0.0, 1.0])).round(2)
+    array([0.5 , 0.93])
     """
 
     slope: Annotated[float, Field(ge=0, le=100)] = option(

@@ -46,6 +46,12 @@ class AdaptivePlan:
         Whether a server lets nobody new in once the rule says stop.
     seed
         Of all choices.
+
+    Examples
+    --------
+    >>> plan = AdaptivePlan(trials=30, stopping=Stopping(participants=60))
+    >>> plan.choosing.policy, plan.stopping.participants, plan.anchors
+    ('information', 60, 24)
     """
 
     choosing: Choosing = Choosing()
@@ -99,6 +105,16 @@ class Block:
         Whether sentence 2 is shown on the left: a person's leaning is to a side.
     passed_over
         Blocks that were given up waiting for since the block before.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_set
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> pairs = select_set(scores, n=40, time_limit=5)
+    >>> plan = AdaptivePlan(anchors=0)
+    >>> block = Conductor(plan, Pool.of(pairs, scores, plan.link)).issue("p1")
+    >>> block.number, block.participant, len(block.pairs), block.available
+    (0, 'p1', 5, 40)
     """
 
     number: int
@@ -123,6 +139,20 @@ class Conductor:
         The plan.
     pool
         The pairs; the first `plan.anchors` of them are anchors, and never issued in blocks.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_set
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> pairs = select_set(scores, n=40, time_limit=5)
+    >>> plan = AdaptivePlan(anchors=0)
+    >>> conductor = Conductor(plan, Pool.of(pairs, scores, plan.link))
+    >>> block = conductor.issue("p1")
+    >>> conductor.record(block)
+    >>> for pair in block.pairs:
+    ...     conductor.answer("p1", pair, rating=2.5)
+    >>> len(conductor.answers)
+    5
     """
 
     def __init__(self, plan: AdaptivePlan, pool: Pool) -> None:

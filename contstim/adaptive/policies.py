@@ -39,6 +39,16 @@ class Pool:
         log p(sentence 2) - log p(sentence 1), nats, shape (N, M).
     preferences
         g, shape (N, M): `ratios` in standard deviations, cut off; see `Link`.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame(
+    ...     {"a": [-20.0, -22.0, -30.0], "b": [-24.0, -22.0, -26.0]},
+    ...     index=["We won.", "He left.", "Go home."],
+    ... )
+    >>> pairs = pd.DataFrame({"sentence_1": ["We won."], "sentence_2": ["Go home."]})
+    >>> Pool.of(pairs, scores, Link()).ratios
+    array([[-10.,  -2.]])
     """
 
     pairs: pd.DataFrame
@@ -163,6 +173,16 @@ class Policy(ABC):
     laid_out
         Whether trials are fixed before the study: everybody may be asked the same pairs, each of
         them once, and nothing is drawn. Otherwise a pair is asked once in all.
+
+    Examples
+    --------
+    >>> class MostApart(Policy):
+    ...     reason = "by how far apart the models' preferences are"
+    ...     by_answers = False
+    ...     def values(self, view):
+    ...         return np.ptp(view.preferences, axis=1)
+    >>> MostApart().reason in MostApart().stated(Choosing())
+    True
     """
 
     reason: ClassVar[str]
@@ -356,6 +376,13 @@ class Choosing:
     repeats
         By how much a pair's value, if above 0, falls if all its words are in the block already, as
         a share.
+
+    Examples
+    --------
+    >>> Choosing().policy, Choosing().at_random
+    ('information', 0.1)
+    >>> Choosing("random").at_random
+    1.0
     """
 
     policy: Annotated[str, one_of(POLICIES, "policy")] = "information"

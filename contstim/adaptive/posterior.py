@@ -60,6 +60,14 @@ class Link:
     With ratings, P(rating above the jth threshold) = F(beta g + b - t_j), t the thresholds on
     both sides and 0 between them, F the logistic function averaged over u; lapses fall on all
     ratings alike. Cumulative link: McCullagh (1980), doi 10.1111/j.2517-6161.1980.tb01109.x.
+
+    Examples
+    --------
+    >>> six = Link(thresholds=SIX_POINT)
+    >>> six.n_answers, six.answer_of(-2.5), six.answer_of(1.5)
+    (6, 0, 4)
+    >>> Link().n_answers
+    2
     """
 
     people: People = People()
@@ -346,6 +354,14 @@ class ModelPosterior:
     and do not belong here. Persons are then independent given a model and its median slope, and
     p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF(beta, b).
     Which trials were asked does not matter, if it depends on the answers before alone.
+
+    Examples
+    --------
+    >>> posterior = ModelPosterior(Link(), n_models=2)
+    >>> for person in ("p1", "p2", "p3"):  # all choose the right-hand sentence, as model 1 prefers
+    ...     _ = posterior.add(person, np.array([1.5, -1.5]), answer=1)
+    >>> posterior.weights.round(2)
+    array([0.95, 0.05])
     """
 
     def __init__(self, link: Link, n_models: int, trials: int = _TRIALS) -> None:

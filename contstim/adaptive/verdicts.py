@@ -85,6 +85,12 @@ class Stopping:
     power
         With which probability looks find the difference that `participants` are meant to find; half
         of what is missing to 1 may be given up before the last.
+
+    Examples
+    --------
+    >>> plan = Stopping(rule="looks", looks=(20, 40, 60), participants=60)
+    >>> plan.rule, plan.looks, plan.spending
+    ('looks', (20, 40, 60), 'obrien-fleming')
     """
 
     measure: Annotated[str, one_of(COMPARED_BY)] = "accuracy"
@@ -142,6 +148,14 @@ class Verdict:
         After how many.
     table
         Makes `pairs`.
+
+    Examples
+    --------
+    >>> person = np.repeat(np.arange(40), 20)
+    >>> scores = np.stack([np.ones(800), np.zeros(800)], axis=1)  # model a is right in all trials
+    >>> verdict = verdicts(person, scores, ["a", "b"], Stopping())[-1]
+    >>> verdict.kind, verdict.models, verdict.stops
+    ('best', ('a',), True)
     """
 
     kind: str

@@ -58,6 +58,16 @@ class Cleaning:
         ``error`` or ``exclude``.
     repeated_trial
         A participant who saw one pair twice: ``error`` or ``keep_first``.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame(
+    ...     {"participant": ["p1", "p1"], "sentence_1": "We won.", "sentence_2": ["He won.", None]}
+    ... )
+    >>> cleaning = Cleaning(missing_sentence="exclude")
+    >>> kept, excluded = clean_choices(table.assign(rating=2.5), cleaning)
+    >>> len(kept), excluded["rule"].tolist()
+    (1, ['missing sentence'])
     """
 
     missing_sentence: Annotated[str, one_of(_WHAT_TO_DO, "value of missing_sentence")] = "error"
@@ -122,6 +132,13 @@ class HumanData:
         index of `choices`. None if that is not known.
     items_guessed
         Whether the column `item` was guessed from the words.
+
+    Examples
+    --------
+    >>> from contstim import datasets, read_choices
+    >>> human = read_choices(datasets.simulated_choices())
+    >>> human.choices["participant"].nunique(), len(human.excluded), human.scores is None
+    (30, 0, True)
     """
 
     choices: pd.DataFrame

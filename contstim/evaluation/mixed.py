@@ -56,6 +56,15 @@ class BradleyTerry:
         pair without quirks.
     item_sd, participant_sd
         Standard deviations, in logits, of the effects of pairs and of participants on a model.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> result = fit_bradley_terry(datasets.simulated_choices())
+    >>> result.comparisons[["model_1", "model_2", "win"]].round(2).head(2)
+               model_1           model_2   win
+    0  contstim:bigram      contstim:gpt  0.28
+    1  contstim:bigram  contstim:trigram  0.60
     """
 
     abilities: pd.DataFrame

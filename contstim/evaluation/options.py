@@ -102,6 +102,12 @@ class EvaluationOptions:
         How many people a fixed study asks, from which its choices may depart.
     adaptive
         The plan of an adaptive study, from which its choices may depart.
+
+    Examples
+    --------
+    >>> options = EvaluationOptions(measures=("accuracy",), margin=0.05)
+    >>> options.measures, options.margin, options.inference
+    (('accuracy',), 0.05, 'crossed')
     """
 
     analyses: Several[Analysis] = ()

@@ -354,6 +354,12 @@ class DesignPlan:
         The difference of accuracy that is found as often as `target` says: by itself (p < alpha),
         and as the only one among the comparisons (p < alpha / comparisons, by Benjamini and
         Hochberg). NaN where none is.
+
+    Examples
+    --------
+    >>> print(plan_design(20, 40))
+    With 20 participants, 40 pairs each, of two models that disagree on every pair `evaluate` finds
+    a difference of accuracy of 0.23 in 80% of studies (p < 0.05).
     """
 
     groups: int

@@ -46,6 +46,14 @@ class Recovery:
         `log_bayes_factor` (expected of one answer, nats).
     target
         The share of studies that is asked for.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
+    >>> result = recovery({"random": 10}, scores, n_studies=100)
+    >>> result.needed.columns.tolist()
+    ['design', 'n_participants', 'n_trials', 'low', 'high']
     """
 
     curve: pd.DataFrame

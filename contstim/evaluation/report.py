@@ -64,6 +64,14 @@ class ReportPage(Page):
         Of the page.
     folder
         Where files go.
+
+    Examples
+    --------
+    >>> page = ReportPage("My study", Path())
+    >>> page.heading("Numbers")
+    >>> page.tabulate("numbers", pd.DataFrame({"n": [1, 2]}))
+    >>> pd.read_csv("numbers.csv")["n"].tolist()
+    [1, 2]
     """
 
     def __init__(self, title: str, folder: Path) -> None:

@@ -225,6 +225,20 @@ class TrialStudies(Studies):
         How they answer.
     measures
         By name.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> from contstim.evaluation import power
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> trials = choices[["sentence_1", "sentence_2"]].drop_duplicates()
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> people = Simulation.of("contstim:gpt")
+    >>> studies = TrialStudies.of(trials, scores, tuple(scores), people, ("accuracy",))
+    >>> power(studies, (5, 10), n_trials=(10,), n_simulations=100)[["n_participants", "power"]]
+       n_participants  power
+    0               5   0.73
+    1              10   0.98
     """
 
     models: tuple[str, ...]
@@ -437,6 +451,18 @@ class PilotStudies(Studies):
         Of people, items and blocks, shape (3, D, D).
     kin
         Pairs of one item that a person judges.
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> from contstim.evaluation import power
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+    >>> pilot = PilotStudies.of(evaluate(choices, scores).data, ("accuracy",))
+    >>> power(pilot, n_participants=(5, 40), n_simulations=100)[["n_participants", "power"]]
+       n_participants  power
+    0               5   0.98
+    1              40   1.00
     """
 
     models: tuple[str, ...]

@@ -199,6 +199,18 @@ def run_cola(folder: str | Path, scorer: Scorer) -> pd.DataFrame:
     ------
     Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290; scores with a threshold as in Lau
     et al. (2020) for models that were not trained on the labels.
+
+    Examples
+    --------
+    >>> from contstim import load_model
+    >>> rows = pd.DataFrame([("x", 1, "", "The dog slept."), ("x", 0, "*", "Dog the slept.")])
+    >>> for name in PARTS:
+    ...     rows.to_csv(f"{name}.tsv", sep=chr(9), header=False, index=False)
+    >>> run_cola(".", load_model("contstim:trigram").score)[["part", "mcc", "auc"]]
+                    part  mcc  auc
+    0    in_domain_train  1.0  1.0
+    1      in_domain_dev  1.0  1.0
+    2  out_of_domain_dev  1.0  1.0
     """
     parts = [read_cola(Path(folder) / f"{name}.tsv") for name in PARTS]
     scores = [_scored(scorer, part.sentences) for part in parts]
@@ -396,6 +408,15 @@ class LIAdger:
         `id`, `sentence`, `judgement` (mean z-score over participants).
     pairs
         `gramm_id`, `ungramm_id` of the pairs that are not marked as discarded.
+
+    Examples
+    --------
+    >>> sentences = pd.DataFrame({"id": ["a", "b"], "sentence": ["He ran.", "Ran he."]})
+    >>> sentences.assign(judgement=[1.2, -0.8]).to_csv("sentences_human_me.csv", index=False)
+    >>> pairs = pd.DataFrame({"gramm_id": ["a"], "ungramm_id": ["b"], "discard": [None]})
+    >>> pairs.to_csv("min_pairs.csv", index=False)
+    >>> LIAdger.read(".").human_deltas()
+    array([2.])
     """
 
     sentences: pd.DataFrame

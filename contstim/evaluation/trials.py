@@ -53,6 +53,21 @@ class Analysis:
     where
         Pairs (column, level) of columns that `EvaluationOptions.by` names: of each column that is
         there a choice must have one of the levels; empty for all choices.
+
+    Examples
+    --------
+    >>> from contstim import datasets, evaluate
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> result = evaluate(
+    ...     choices,
+    ...     datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]],
+    ...     analyses=(Analysis("controversial", conditions=("natural_controversial",)),),
+    ...     measures=("accuracy",),
+    ... )
+    >>> result.models[["analysis", "model", "value"]].round(3)
+            analysis             model  value
+    0  controversial      contstim:gpt  0.789
+    1  controversial  contstim:trigram  0.311
     """
 
     name: str

@@ -110,6 +110,15 @@ class ScoreKind:
     differs_in_nats
         Whether differences of scores are (estimated, maybe weighted) log-ratios, which can be
         added to those of another model.
+
+    Examples
+    --------
+    >>> from contstim import load_model
+    >>> load_model("contstim:trigram").kind.unit
+    'nats'
+    >>> perplexity = load_model("contstim:trigram?reduction=ppl").kind
+    >>> perplexity.name, perplexity.rises_with_acceptability
+    ('perplexity', False)
     """
 
     name: str = "log-probability"
@@ -143,6 +152,17 @@ class SentenceParts:
         W, the number of whitespace-separated words.
     stderr
         Standard error of the sum in nats where it is an estimate, else 0.
+
+    Examples
+    --------
+    >>> from contstim import load_model
+    >>> (parts,) = load_model("contstim:trigram").parts(["The dog slept."])
+    >>> parts.units
+    ('The', 'dog', 'slept', '.', '</s>')
+    >>> parts.log_probs.round(1)
+    array([ -2.7,  -6.7, -10.4,  -2.4,  -0. ])
+    >>> parts.by_word().round(1)
+    array([ -2.7,  -6.7, -12.9])
     """
 
     units: tuple[str, ...]
@@ -177,6 +197,13 @@ class Totals:
         Numbers of scored units and of words, shape (S,).
     stderr
         Standard errors of `score`, shape (S,); 0 where it is exact.
+
+    Examples
+    --------
+    >>> from contstim import load_model
+    >>> totals = load_model("contstim:trigram").totals(["The dog slept.", "It was late."])
+    >>> totals.score.round(1), totals.n_words
+    (array([-22.2, -12.1]), array([3, 3]))
     """
 
     score: FloatArray
@@ -208,6 +235,12 @@ class Hints:
         that complete sentences; else None.
     n_tokens
         Number of tokens of each candidate, shape (V,), under models that cut words; else None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Replacements.known(np.array([-22.2, -25.0])).hints.cost
+    1.0
     """
 
     cost: float | FloatArray = 1.0
@@ -232,6 +265,13 @@ class Replacements:
         Function from indices of candidates (k,) to their exact scores (k,), nats.
     hints
         What exact scores cost, and what else some searches use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> known = Replacements.known(np.array([-22.2, -25.0]))
+    >>> known.exact, known.score(np.array([1]))
+    (True, array([-25.]))
     """
 
     upper: FloatArray

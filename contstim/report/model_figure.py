@@ -301,6 +301,13 @@ def normalisation_figure(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
     `table` is that of `normalisation_control`; `ax` is where to draw, new axes if not given, and
     what is returned. After Golan et al. (2023), Supplementary Fig. S1.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"model": ["a", "b"], "accuracy": [0.7, 0.6]})
+    >>> normalisation_figure(table.assign(accuracy_normalised=[0.72, 0.66])).get_xlabel()
+    'accuracy, log-probability alone'
     """
     (ax,) = drawing_axes([ax], 3.8, 3.4)
     low = min(table["accuracy"].min(), table["accuracy_normalised"].min()) - 0.03
@@ -329,6 +336,14 @@ def feature_figure(
     sentence for the model (filled) and for people on the same pairs (open), with 95 % intervals;
     a star marks a difference at a false discovery rate of `alpha`. `ax` is where to draw, new axes
     if not given, and what is returned.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row = {"model": "a", "feature": "word_length", "model_difference": 0.4, "q": 0.01}
+    >>> row |= {"model_half_width": 0.1, "people_difference": 0.1, "people_half_width": 0.1}
+    >>> feature_figure(pd.DataFrame([row]), "word_length").get_xlabel()
+    'word length, preferred minus rejected sentence'
     """
     rows = table[table["feature"] == feature]
     (ax,) = drawing_axes([ax], 4.6, 1.2 + 0.3 * max(len(rows), 2))
@@ -367,6 +382,14 @@ def order_figure(
     -------
     list of Axes
         Those drawn on.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> orders = pd.DataFrame({"orders": [1, 2], "acrobatic": [0.0, 0.2], "mcc": [0.4, 0.5]})
+    >>> judged = pd.DataFrame({"acrobatic": [True, False], "confidence_mean": [0.1, 0.9]})
+    >>> len(order_figure(orders, judged.assign(confidence_sd=[0.3, 0.1])))
+    2
     """
     left, right = drawing_axes(axes, 6.6, 2.9, (1.0, 1.0))
     left.plot(by_order["orders"], by_order["acrobatic"], color=colour(0), label="acrobatic")

@@ -56,6 +56,18 @@ class Bounded(BoundedOptions, Strategy):
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
     do not rule out; the result is then that of ``exhaustive``, as it is where all scores are known
     at once.
+
+    Examples
+    --------
+    >>> from contstim import synthesize
+    >>> found = synthesize(
+    ...     "The dog slept in the old house.",
+    ...     reject="contstim:trigram",
+    ...     accept="contstim:bigram",
+    ...     strategy=Bounded(budget=8),
+    ... )
+    >>> round(found.loss, 1)
+    -10.8
     """
 
     @property

@@ -10,7 +10,20 @@ from contstim.search.sweeps import Strategy
 
 @dataclass(frozen=True)
 class FirstImprovement(Strategy):
-    """Take the first candidate, in random order, that keeps the constraints and lowers the loss."""
+    """Take the first candidate, in random order, that keeps the constraints and lowers the loss.
+
+    Examples
+    --------
+    >>> from contstim import synthesize
+    >>> found = synthesize(
+    ...     "The dog slept in the old house.",
+    ...     reject="contstim:trigram",
+    ...     accept="contstim:bigram",
+    ...     strategy=FirstImprovement(),
+    ... )
+    >>> round(found.loss, 1)
+    -8.6
+    """
 
     @property
     def complete(self) -> bool:

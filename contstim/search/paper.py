@@ -45,6 +45,18 @@ class Paper(PaperOptions, Strategy):
     scored further, which saves scores. The word that stands there is a point of the regression
     only if it is in the vocabulary. A model that neither scores from left to right nor completes
     sentences is regressed on its `Replacements.estimate`.
+
+    Examples
+    --------
+    >>> from contstim import synthesize
+    >>> found = synthesize(
+    ...     "The dog slept in the old house.",
+    ...     reject="contstim:trigram",
+    ...     accept="contstim:bigram",
+    ...     strategy=Paper(),
+    ... )
+    >>> round(found.loss, 1)
+    -10.8
     """
 
     def look(self, candidates: Candidates) -> bool:

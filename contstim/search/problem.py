@@ -32,6 +32,15 @@ class Objective(ABC):
     ----------
     models
         Specs of the models whose scores it reads.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class SumOfFalls(Objective):
+    ...     def loss(self, scores, natural):
+    ...         return sum(scores[name] - natural[name] for name in self.models)
+    >>> SumOfFalls(("a", "b")).of_one({"a": -42.0, "b": -33.0}, {"a": -30.0, "b": -30.0})
+    -15.0
     """
 
     models: tuple[str, ...]
@@ -105,6 +114,11 @@ class Fall(Objective):
     ------
     InputError
         If there are not as many scales as models, or one is not above 0.
+
+    Examples
+    --------
+    >>> Fall(("contstim:gpt",)).of_one({"contstim:gpt": -42.0}, {"contstim:gpt": -30.0})
+    -12.0
     """
 
     scales: tuple[float, ...] = ()
@@ -159,7 +173,16 @@ class Fall(Objective):
 
 @dataclass(frozen=True, repr=False)
 class LeastFall(Fall):
-    """How far the score has fallen that has fallen least: every model is to reject the sentence."""
+    """How far the score has fallen that has fallen least: every model is to reject the sentence.
+
+    Examples
+    --------
+    >>> natural, scores = {"a": -30.0, "b": -30.0}, {"a": -42.0, "b": -33.0}
+    >>> LeastFall(("a", "b"), scales=(6.0, 6.0)).of_one(scores, natural)
+    -0.5
+    >>> Fall(("a", "b"), scales=(6.0, 6.0)).of_one(scores, natural)
+    -1.25
+    """
 
     @classmethod
     def of(cls, models: tuple[str, ...], scales: tuple[float, ...] = ()) -> Objective:
@@ -190,6 +213,15 @@ class Constraint(ABC):
     ----------
     model
         The model's spec.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class HalfAgain(Constraint):
+    ...     def minimum(self, natural, n_words):
+    ...         return 1.5 * natural
+    >>> HalfAgain("contstim:gpt").minimum(natural=-30.0, n_words=8)
+    -45.0
     """
 
     model: str
@@ -211,7 +243,15 @@ class Constraint(ABC):
 
 @dataclass(frozen=True)
 class Accepted(Constraint):
-    """The model finds the sentence no less probable than the natural one, but for `margin` nats."""
+    """The model finds the sentence no less probable than the natural one, but for `margin` nats.
+
+    Examples
+    --------
+    >>> str(Accepted("contstim:gpt", margin=2.0))
+    'contstim:gpt>=natural-2'
+    >>> Accepted("contstim:gpt", margin=2.0).minimum(natural=-30.0, n_words=8)
+    -32.0
+    """
 
     margin: float = 0.0
     accepts: ClassVar[bool] = True

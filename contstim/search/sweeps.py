@@ -41,6 +41,22 @@ class Strategy(ABC):
         Whether the natural sentence must keep the constraints, since the search begins at it.
     pooled
         Whether what is written for a set of natural sentences is one pool.
+
+    Examples
+    --------
+    >>> from contstim import synthesize
+    >>> from contstim.search.candidates import propose_in_order
+    >>> @dataclass(frozen=True)
+    ... class BestOfHundred(Strategy):
+    ...     def look(self, candidates):
+    ...         some = candidates.rng.permutation(candidates.open())[:100]
+    ...         some = candidates.admitted(some)
+    ...         propose_in_order(candidates, some, candidates.losses(some))
+    ...         return False
+    >>> models = {"reject": "contstim:trigram", "accept": "contstim:bigram"}
+    >>> found = synthesize("The dog slept.", **models, strategy=BestOfHundred())
+    >>> round(found.loss, 1)
+    -2.6
     """
 
     starts_at_natural: ClassVar[bool] = True

@@ -26,7 +26,15 @@ _MOST = 20  # triplets of a table that are shown
 
 
 class TripletTable(pd.DataFrame):
-    """A `triplets` table that notebooks show with what was changed in bold; else a DataFrame."""
+    """A `triplets` table that notebooks show with what was changed in bold; else a DataFrame.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> table = TripletTable(datasets.written_triplets())
+    >>> table.shape, table["natural"].iloc[0]
+    ((35, 12), 'The curtains she chose were much too dark.')
+    """
 
     @property
     def _constructor(self) -> type[TripletTable]:

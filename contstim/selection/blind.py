@@ -60,6 +60,13 @@ class BlindSheet:
     key
         One row a sentence and place it is from: `number`, `source`, and `row`, which two
         sentences share that are the two of one triplet or pair; else it is empty.
+
+    Examples
+    --------
+    >>> sheet = blind_sheet({"written": ["A dog ran."], "natural": ["I slept."]})
+    >>> _ = sheet.write("sheet.csv")
+    >>> BlindSheet.read("sheet.csv").digest == sheet.digest
+    True
     """
 
     sentences: Mapping[str, str]

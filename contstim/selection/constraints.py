@@ -150,6 +150,11 @@ class SelectionConstraint(ABC):
 
     A subclass that sets `kind` can be said in text, ``KIND:COLUMN:VALUE...``: a dataclass whose
     first field is the column, by label, and which has a field for each name in `options`.
+
+    Examples
+    --------
+    >>> Balance.usage()
+    'balance:COLUMN:TOLERANCE'
     """
 
     #: How it is called in text.

@@ -91,6 +91,11 @@ class WordOptions:
         open a sentence, with a capital. ``lower``: all words in lower case.
     part_of_speech
         Classes (``noun``, ``verb``) or Penn Treebank tags (``NNS``): words that can be one.
+
+    Examples
+    --------
+    >>> WordOptions(min_zipf=3.0, names=False).given
+    {'min_zipf': 3.0, 'names': False}
     """
 
     min_zipf: Annotated[float, Field(ge=0, le=10)] | None = option(
@@ -272,6 +277,7 @@ def offensive_source(language: Language) -> str:
 
     Examples
     --------
+    >>> from contstim.text.languages import language_called
     >>> offensive_source(language_called("he"))
     'none is known for this language'
     """

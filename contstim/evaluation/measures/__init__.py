@@ -46,6 +46,15 @@ class Measure(ABC):
         noise ceiling is.
     upper_bounds
         For each way of making the upper noise ceiling (see `UPPER_BOUNDS`) how the sentence ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> measure = MEASURES["signed_rank_cosine"]
+    >>> measure.chance, measure.top
+    (0.0, 1.0)
+    >>> measure.of_one(np.array([2.5, -0.5, 1.5]), np.array([3.0, -1.0, 2.0]))
+    1.0
     """
 
     name: str
@@ -139,7 +148,14 @@ class Measure(ABC):
 
 
 class TrialMean(Measure):
-    """A measure that is the mean over a participant's trials of a number of each."""
+    """A measure that is the mean over a participant's trials of a number of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> MEASURES["accuracy"].agreement(np.array([2.5, -0.5, 1.5]), np.array([3.0, 1.0, 2.0]))
+    array([1., 0., 1.])
+    """
 
     mean_of_trials = True
 
