@@ -1,0 +1,97 @@
+"""The plan of batches for a GPU, by counting, and the benchmark of one with tiny networks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import gpu  # noqa: E402 - of the folder above
+
+from contstim.models.hf import network  # noqa: E402
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the processor have the limits of a GPU, at a scale of 1 to 64."""
+    monkeypatch.setattr(network, "_CPU_TOKENS", network._GPU_TOKENS // 64)
+    monkeypatch.setattr(network, "_CPU_LOGITS", network._GPU_LOGITS // 64)
+
+
+def _sentences(lengths: list[int]) -> list[str]:
+    words = ["dog", "cat", "man", "house", "tree", "road", "night", "river", "bird", "boat"]
+    return [
+        f"{chr(97 + i % 26)}{i} " + " ".join(words[(i * 7 + k) % 10] for k in range(n - 1))
+        for i, n in enumerate(lengths)
+    ]
+
+
+def _check_full(model: Any, counted: gpu.Counted, groups: int, row: int, reads: int) -> None:
+    """Check that a pass has room for no other row, but for the last of each group of sentences."""
+    places = model.network._logit_budget // model.network.n_logits
+    assert max(counted.tokens) <= model.budget
+    assert max(counted.places) <= places
+    room = [
+        tokens + row <= model.budget and read + reads <= places
+        for tokens, read in zip(counted.tokens, counted.places, strict=True)
+    ]
+    assert len(counted.tokens) > 2 * groups
+    assert sum(room) <= groups
+
+
+@pytest.mark.parametrize(("metric", "each"), [("pll", 60), ("permutation", 8)])
+def test_batches_of_masked_copies_are_full_and_hold_no_padding(
+    on_gpu: None, metric: str, each: int
+) -> None:
+    of = gpu.network_on(torch.device("cpu"), gpu.masked_network, gpu.TINY)
+    model: Any = gpu.masked_model(of, metric)
+    sentences = _sentences([4, 5, 6] * each)
+    encoded = model.encode(sentences)
+    plans = [model.plan(e) for e in encoded]
+    with gpu.counting(of) as counted:
+        model.score(sentences)
+    # Each copy is computed once, without padding, and logits exist for the places read alone.
+    assert sum(counted.tokens) == sum(
+        len(plan.masks) * len(e.ids) for plan, e in zip(plans, encoded, strict=True)
+    )
+    assert sum(counted.places) == sum(len(plan.slot) for plan in plans)
+    groups = len([*model._groups(encoded, [len(plan.masks) for plan in plans])])
+    row = max(len(e.ids) for e in encoded)
+    _check_full(model, counted, groups, row, max(np.bincount(p.row).max() for p in plans))
+
+
+def test_batches_of_a_causal_network_are_full(on_gpu: None) -> None:
+    of = gpu.network_on(torch.device("cpu"), gpu.causal_network, gpu.TINY)
+    model: Any = gpu.causal_model(of)
+    sentences = _sentences([5, 6] * 100)
+    encoded = model.encode(sentences)
+    with gpu.counting(of) as counted:
+        model.score(sentences)
+    # Nothing is predicted from a last token.
+    assert sum(counted.tokens) == sum(len(e.ids) - 1 for e in encoded)
+    row = max(len(e.ids) for e in encoded)
+    _check_full(model, counted, len([*model._groups(encoded, [1] * 200)]), row, row)
+    assert counted.operations(of) == 2 * (
+        of.weights[0] * sum(counted.tokens) + of.weights[1] * sum(counted.places)
+    )
+
+
+def test_the_benchmark_runs_dry() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][2:] == [
+        "masked, pll",
+        "masked, permutation",
+        "causal, log-probability",
+    ]
+    assert "a guided search, masked network rejects: " in lines[-1]
