@@ -170,6 +170,8 @@ class Benchmark(ABC):
         alone = alone[~pd.MultiIndex.from_frame(alone[keys]).isin(computed)]
         alone = alone.rename(columns={"place": "source"}).assign(note="as published, no interval")
         filled = [part for part in (results, alone) if len(part)]
+        if not filled:
+            raise InputError(f"{self.name} comes without models; name one, --model SPEC")
         table = pd.concat(filled, ignore_index=True).reindex(columns=list(RESULTS))
         return table.assign(benchmark=self.name, note=["" if n != n else n for n in table["note"]])
 

@@ -1,0 +1,101 @@
+"""The readers of sets of acceptability and plausibility, on made files in their columns.
+
+Of `contstim.datasets.li_adger`, `contstim.datasets.lau2020`, `contstim.datasets.events`,
+`contstim.datasets.suites` and `contstim.datasets.devarda2024`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.datasets import DATA_SETS, FetchedData, events, lau2020, li_adger, suites
+from contstim.errors import InputError
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Return a function that writes a file below the folder of the test."""
+
+    def write(path, content):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str) else content.to_csv(index=False)
+        (tmp_path / path).write_text(text, "utf-8")
+
+    return write
+
+
+def test_li_adger(put, tmp_path):
+    rng = np.random.default_rng(0)
+    ids = [f"a{i}.{mark}.01" for i in range(6) for mark in ("g", "*")]
+    sentences = [f"Sentence {name}" for name in ids]
+    put(
+        li_adger._SENTENCES,
+        pd.DataFrame({"id": ids, "sentence": sentences, "judgement": rng.normal(size=12)}),
+    )
+    pairs = pd.DataFrame({"gramm_id": ids[::2], "ungramm_id": ids[1::2]})
+    put(li_adger._PAIRS, pairs.assign(discard=[None, None, None, None, None, "x"]))
+    put(
+        li_adger._MASKED,
+        pd.DataFrame({"id": ids, "bert_mlm": rng.normal(size=12), "bert_mlm_zscores": 0.0}),
+    )
+    columns = [f"{kind}_{side}" for kind in ("slor", "logProb") for side in ("gramm", "ungramm")]
+    numbers = pd.DataFrame(rng.normal(size=(6, 4)), columns=columns)
+    put(li_adger._TRIGRAM, pd.concat([pairs, numbers], axis=1))
+    bench = FetchedData(DATA_SETS["li_adger"], tmp_path).benchmark()
+    assert len(bench.data.pairs) == 5
+    results = bench.judge().results
+    scored = {"bert, PLL", "trigram, SLOR", "trigram, log-probability"}
+    assert scored < set(results["model"])
+    as_published = results[results["model"].str.endswith("CoLA")]
+    assert as_published["note"].eq("as published, no interval").all()
+    compared = bench.compared(results)
+    assert compared.loc[compared["model"] == "trigram, SLOR", "here"].notna().all()
+
+
+def test_lau2020(put, tmp_path):
+    rows = [(f"sentence {i}.", ",".join(str(1 + (i + k) % 4) for k in range(5))) for i in range(8)]
+    table = pd.DataFrame(rows, columns=["sentence", "full-ratings"])
+    for context in ("none", "real", "random"):
+        put(lau2020._PLACE.format(context), table)
+    data = FetchedData(DATA_SETS["lau2020"], tmp_path)
+    bench = data.benchmark("real")
+    assert bench.name == "lau2020/real"
+    assert len(bench.ratings) == 40
+    assert bench.ratings.query("sentence == 'sentence 1.'")["rating"].tolist() == [2, 3, 4, 1, 2]
+    put(lau2020._PLACE.format("none"), table.assign(**{"full-ratings": "1,x"}))
+    with pytest.raises(InputError, match="has a rating that is not a number"):
+        data.benchmark("none")
+
+
+def test_events_without_the_workers_identifiers(put, tmp_path):
+    for name, (begin, _) in events._SETS.items():
+        rows = [
+            (f"AWORKER{p}", 1 + (p + i) % 7, i, f"Event {i}. ") for p in range(4) for i in range(6)
+        ]
+        columns = ["WorkerId", "Score", "ItemNum", "Sentence"]
+        rows.append(("AWORKER9", None, 0, "Event 0."))
+        put(events._PEOPLE.format(name), pd.DataFrame(rows, columns=columns))
+        for file, _sign in events._MODELS.values():
+            lines = [f"{i}\tEvent {i}.\t{i + 1}.5\t9" for i in range(6)]
+            put(events._SCORES.format(name, begin, file), "\n".join(lines) + "\n")
+    bench = FetchedData(DATA_SETS["events"], tmp_path).benchmark("EventsRev")
+    assert sorted(bench.ratings["participant"].unique()) == [1, 2, 3, 4]
+    assert not bench.ratings.astype(str).apply(lambda c: c.str.contains("WORKER")).any(axis=None)
+    assert bench.scores.loc["Event 2.", ["gpt2-xl", "LSTM"]].tolist() == [3.5, -3.5]
+    results = bench.judge().results
+    assert results["n_items"].eq(6).all()
+    put(events._SCORES.format("EventsRev", "ev1", "tinylstm.surprisal_scores"), "0\tno score\n")
+    with pytest.raises(InputError, match="is not a file of scores"):
+        FetchedData(DATA_SETS["events"], tmp_path).benchmark("EventsRev")
+
+
+def test_tables_without_a_benchmark(put, tmp_path):
+    put(suites._RAW.format("in_domain_valid"), "gj04\t1\t\tThe dog slept.\ngj04\t0\t*\tThe the.\n")
+    table = FetchedData(DATA_SETS["cola"], tmp_path).table("in_domain_valid")
+    assert table.to_numpy().tolist() == [["The dog slept.", 1], ["The the.", 0]]
+    put("ratings_and_cloze.csv", "sentence,word,sent_id,cloze_p_smoothed\nHe,ate,1,0.5\n")
+    cloze = FetchedData(DATA_SETS["devarda2024"], tmp_path).table("cloze")
+    assert cloze["cloze_p_smoothed"].tolist() == [0.5]
+    assert len(DATA_SETS["syntaxgym"].files) == 34
