@@ -9,13 +9,14 @@ from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
 from contstim.sampling import (
     POPULATIONS,
     STEP,
+    TRUSTED_SKEWNESS,
     CellDesign,
     SampledMean,
+    SkewedMean,
     contrast_of,
     difference_of,
     differences_of,
     mean_of,
-    within_of,
 )
 
 SUCH, THESE = POPULATIONS
@@ -488,6 +489,11 @@ def test_conditions_with_the_same_sentences_have_the_variance_of_a_quasi_f_ratio
     assert ms_people > ms_left < ms_items
     assert result.stderr**2 == pytest.approx(2 * (ms_people + ms_items - ms_left) / (n * k))
     assert min(2 * n - 2, k - 1) <= result.df <= 2 * n - 2 + k - 1
+    signed = (table - table.mean(axis=(1, 2), keepdims=True)) * [[[1]], [[-1]]] / (n * k)
+    cubes = [(signed.sum(axis=axis) ** 3).sum() for axis in (2, (0, 1))] + [(signed**3).sum()]
+    skewness = (cubes[0] + cubes[1] - cubes[2]) / result.stderr**3
+    assert isinstance(result, SkewedMean)
+    assert result.skewness == pytest.approx(TRUSTED_SKEWNESS * skewness)
     these = contrast_of(*sides, person, item, THESE)
     expected = ttest_ind(people[0], people[1], equal_var=False)
     assert these.p() == pytest.approx(expected.pvalue)
@@ -555,7 +561,7 @@ def two_levels(
 def test_within_people_items_of_one_level_have_the_variance_of_a_quasi_f_ratio() -> None:
     n, k = 9, 13
     sides, person, item = two_levels(n, k, False, np.random.default_rng(8))
-    result = within_of(*sides, person, item)
+    result = contrast_of(*sides, person, item)
     table = np.stack([side[0][2].reshape(n, k) for side in sides])  # levels, people, items
     people = table.mean(axis=2)
     ms_people = k * (people[0] - people[1]).var(ddof=1) / 2
@@ -567,25 +573,60 @@ def test_within_people_items_of_one_level_have_the_variance_of_a_quasi_f_ratio()
     assert ms_people > ms_left < ms_items
     expected = 2 * (ms_people + ms_items - ms_left) / (n * k)
     assert result.stderr**2 == pytest.approx(expected, rel=0.03)
-    these = within_of(*sides, person, item, THESE)
+    these = contrast_of(*sides, person, item, THESE)
     assert these.p() == pytest.approx(ttest_1samp(people[0] - people[1], 0).pvalue)
 
 
 @pytest.mark.parametrize("versions", [True, False])
-def test_within_people_a_difference_is_that_of_two_means(versions: bool) -> None:
+def test_within_people_an_interaction_is_the_difference_of_the_differences(versions: bool) -> None:
     rng = np.random.default_rng(9)
     sides, person, item = two_levels(8, 6, versions, rng)
-    alone = within_of(*sides, person, item)
-    same = difference_of(sides[0][0], sides[1][0], person, item)
-    assert (alone.value, alone.stderr, alone.df) == pytest.approx(
-        (same.value, same.stderr, same.df)
-    )
-    # An interaction is the difference of the differences.
     others = [[(w, d, x + rng.normal(size=len(x)))] for ((w, d, x),) in sides]
-    both = within_of(*(a + b for a, b in zip(sides, others, strict=True)), person, item)
+    both = contrast_of(*(a + b for a, b in zip(sides, others, strict=True)), person, item)
     less = [[(w, d, x - y)] for ((w, d, x),), ((_, _, y),) in zip(sides, others, strict=True)]
-    apart = within_of(*less, person, item)
-    assert (both.value, both.stderr) == pytest.approx((apart.value, apart.stderr))
+    apart = contrast_of(*less, person, item)
+    assert (both.value, both.stderr, both.df) == pytest.approx(
+        (apart.value, apart.stderr, apart.df)
+    )
+
+
+def test_the_variance_is_unbiased_where_conditions_share_some_people_or_items() -> None:
+    rng = np.random.default_rng(13)
+    n, k = 14, 20
+    for nested in (True, False):
+        second = np.arange(n)[:, None] >= n // 2 if nested else rng.random((n, k)) < 0.5
+        person, item = np.nonzero((rng.random((n, k)) < 0.7) & (second | (np.arange(k) < 13)))
+        level = np.broadcast_to(second, (n, k))[person, item].astype(int)
+        places = [np.flatnonzero(level == own) for own in (0, 1)]
+        designs = [CellDesign(person[where], item[where]) for where in places]
+        values, squares = [], []
+        for _ in range(1200):
+            x = rng.normal(size=(n, 2))[person, level] + rng.normal(size=(k, 2))[item, level]
+            x += 0.5 * rng.normal(size=n)[person] + rng.normal(size=len(item))
+            sides = [[(w, d, x[w])] for w, d in zip(places, designs, strict=True)]
+            result = contrast_of(*sides, person, item)
+            values.append(result.value)
+            squares.append(result.stderr**2)
+        assert np.mean(squares) / np.var(values) == pytest.approx(1, abs=0.12)
+
+
+@pytest.mark.parametrize("skewness", [-0.25, 0.1, 0.0])
+def test_a_skewed_mean_is_bent_by_the_cubic_of_hall(skewness: float) -> None:
+    mean = SkewedMean(0.7, 0.2, 11, skewness=skewness)
+    quantile = t.ppf(0.975, 11)
+    for end, x in zip(mean.interval(), (quantile, -quantile), strict=True):
+        g = skewness
+        roots = np.roots([g * g / 27, g / 3, 1.0, g / 6 - x])
+        expected = 0.7 - 0.2 * roots[np.abs(roots.imag) < 1e-3].real[0]
+        assert end == pytest.approx(expected, abs=1e-5)
+        assert mean.p(end) == pytest.approx(0.05)
+    low, high = mean.interval(0.9)
+    assert mean.p_equivalence(max(abs(low), abs(high))) == pytest.approx(0.05)
+    plain = SampledMean(0.7, 0.2, 11)
+    if skewness == 0:
+        assert (mean.p(), *mean.interval()) == pytest.approx((plain.p(), *plain.interval()))
+    else:  # the longer side is the skewed one
+        assert np.sign(sum(mean.interval()) / 2 - 0.7) == np.sign(skewness)
 
 
 @pytest.mark.parametrize("versions", [True, False])
@@ -594,7 +635,7 @@ def test_the_variance_within_people_is_unbiased(versions: bool) -> None:
     results = []
     for _ in range(1500):
         sides, person, item = two_levels(8, 7, versions, rng)
-        results.append(within_of(*sides, person, item))
+        results.append(contrast_of(*sides, person, item))
     values = np.array([result.value for result in results])
     squares = np.array([result.stderr**2 for result in results])
     assert squares.mean() / values.var() == pytest.approx(1, abs=0.15)

@@ -14,26 +14,27 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from run import NAMES
 from scipy.stats import norm
-from study import ITEMS
+from study import GAIN, ITEMS, LEANING, LIMITS, TASTE
 
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
-from contstim.sampling import CellDesign, SampledMean, contrast_of, within_of
+from contstim.sampling import CellDesign, SampledMean, contrast_of
 
 #: People in the one condition and in the other, and sentence pairs that each judges.
 SHAPES = ((10, 10, 20), (30, 30, 40), (30, 10, 40), (100, 100, 40))
 #: People in all, and sentence pairs of each of two conditions that each of them judges.
 SHAPES_OF_PAIRS = ((10, 0, 8), (20, 0, 12), (30, 0, 20), (100, 0, 20))
-# Effects of people, as in `study`, and of pairs in one condition alone as a share of those in both.
-_GAIN, _LEANING, _TASTE, _OWN = 0.5, 0.35, 0.25, 0.5
-_LIMITS = (-2.0, -1.0, 0.0, 1.0, 2.0)
+# Effects of pairs in one condition alone, as a share of those in both.
+_OWN = 0.5
 _CHOICES = 40_000
 _POWER = 0.8
 
@@ -97,8 +98,8 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     models = rng.normal(size=(n * n_pairs, 2))
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
     effects = cell.items * rng.normal(size=(n * n_pairs, 3)) * [1, _OWN, _OWN]
-    gain = np.exp(_GAIN * rng.normal(size=n * n_people))
-    leaning, taste = rng.normal(size=(2, n * n_people)) * [[_LEANING], [_TASTE]]
+    gain = np.exp(GAIN * rng.normal(size=n * n_people))
+    leaning, taste = rng.normal(size=(2, n * n_people)) * [[LEANING], [TASTE]]
     lead = np.array([cell.lead, 0.0])[second]
     felt = gain[person] * both[pair] + (lead + taste[person]) * rather[pair] + leaning[person]
     common = pair - second * (n_pairs // 2) if versions else pair
@@ -109,7 +110,7 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
         group_of=np.zeros(n * n_people, dtype=np.int64),
         participant=person,
         pair=pair,
-        rating=np.digitize(felt, _LIMITS) - 2.5,
+        rating=np.digitize(felt, LIMITS) - 2.5,
         pairs=pd.DataFrame(index=range(n * n_pairs)),
         models=("a", "b"),
         log_ratio=models,
@@ -117,14 +118,16 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
 
 
 def said(
-    cell: Conditions, measure: str, n: int, rng: np.random.Generator
-) -> tuple[list[SampledMean], list[SampledMean]]:
-    """Return the interaction, and the difference of the first model, in each of `n` studies."""
+    cell: Conditions, measure: str, n: int, rng: np.random.Generator, models: Sequence[int] = (2,)
+) -> list[list[SampledMean]]:
+    """Return, of each of `n` studies, the interaction, or the difference of the first model alone.
+
+    One or the other, or both, by the numbers of `models`.
+    """
     designs = one, two = cell.designs()
     person, item = (np.append(getattr(one, k), getattr(two, k)) for k in ("person", "item"))
     places = np.arange(len(one.person)), np.arange(len(one.person), len(person))
-    contrast = within_of if cell.of_pairs else contrast_of
-    interactions, differences = [], []
+    contrasts: list[list[SampledMean]] = [[] for _ in models]
     while n > 0:
         size = min(n, max(1, _CHOICES // len(person)))
         n -= size
@@ -137,17 +140,17 @@ def said(
             of_levels.append([kind.cells(subset, ratio).reshape(size, -1) for ratio in ratios])
         for number in range(size):
             levels = [
-                [(where, design, model[number]) for model in models]
-                for where, design, models in zip(places, designs, of_levels, strict=True)
+                [(where, design, model[number]) for model in of_models]
+                for where, design, of_models in zip(places, designs, of_levels, strict=True)
             ]
-            interactions.append(contrast(*levels, person, item))
-            differences.append(contrast(*(level[:1] for level in levels), person, item))
-    return interactions, differences
+            for found, n_models in zip(contrasts, models, strict=True):
+                found.append(contrast_of(*(level[:n_models] for level in levels), person, item))
+    return contrasts
 
 
 def row_of(cell: Conditions, measure: str, n: int, rng: np.random.Generator) -> list[float]:
     """Return the shares of one design, in per cent."""
-    null, difference = said(cell, measure, n, rng)
+    null, difference = said(cell, measure, n, rng, (2, 1))
     true = float(np.std([mean.value for mean in null]))
     # A lead at which the oracle finds the interaction in about 80 % of studies.
     pilot = Conditions(cell.people, cell.pairs, cell.shared, cell.items, 0.5)
@@ -173,13 +176,12 @@ def main() -> int:
     """Simulate, and print a row for each design."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=1000, help="a row (1000)")
-    parser.add_argument("--measure", choices=("accuracy", "signed_rank_cosine"))
+    parser.add_argument("--measure", choices=NAMES, help="only rows of this one")
+    parser.add_argument("--people", type=int, nargs="+", help="only rows with so many in the first")
     parser.add_argument("--items", type=float, nargs="+", default=ITEMS[1:4:2])
     parser.add_argument("--pairs", action="store_true", help="conditions of pairs")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    measures = ("accuracy", "signed_rank_cosine")
-    measures = measures if arguments.measure is None else (arguments.measure,)
     print(
         "| measure | people | pairs | pairs of both | effects of pairs | interaction, none there | "
         "difference, none there | interval | interaction found | by the oracle |"
@@ -187,8 +189,10 @@ def main() -> int:
     print("| --- " * 2 + "| ---: | --- " + "| ---: " * 6 + "|")
     shapes = SHAPES_OF_PAIRS if arguments.pairs else SHAPES
     words = ("versions", "items") if arguments.pairs else ("the same", "others")
-    every = itertools.product(measures, shapes, (True, False), arguments.items)
+    every = itertools.product(NAMES, shapes, (True, False), arguments.items)
     for number, (measure, (one, two, pairs), shared, items) in enumerate(every):
+        if arguments.measure not in (None, measure) or one not in (arguments.people or (one,)):
+            continue
         cell = Conditions((one, two), pairs, shared, items)
         rng = np.random.default_rng([arguments.seed, number])
         row = row_of(cell, measure, arguments.studies, rng)

@@ -12,17 +12,15 @@ import sys
 import numpy as np
 import pandas as pd
 from public import choices_and_scores
-from study import Cell
+from study import GAIN, LEANING, LIMITS, TASTE, Cell
 
 from contstim.evaluation import benjamini_hochberg, evaluate
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.simulate import exact_interval
 from contstim.evaluation.trials import Analysis, TrialData
 
-# Spread of the logarithm of how strongly people follow the models, of how much more they follow
-# one of them, of their leaning, and of the effects of pairs, in units of the noise of a trial.
-_GAIN, _TASTE, _LEANING, _ITEM = 0.5, 0.25, 0.35, 1.0
-_LIMITS = (-2.0, -1.0, 0.0, 1.0, 2.0)
+# Standard deviation of the effects of pairs, in units of the noise of a trial.
+_ITEM = 1.0
 
 
 def main() -> int:
@@ -64,10 +62,10 @@ def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
     design = cell.design(rng)
     person, pair = design.person, design.item
     models = rng.normal(size=(cell.n_pairs, 3))
-    taste = rng.normal(size=(cell.people, 3)) * _TASTE
-    gain = np.exp(_GAIN * rng.normal(size=cell.people)) / np.sqrt(3)
+    taste = rng.normal(size=(cell.people, 3)) * TASTE
+    gain = np.exp(GAIN * rng.normal(size=cell.people)) / np.sqrt(3)
     felt = ((gain[person, None] + taste[person]) * models[pair]).sum(axis=1)
-    felt += (_LEANING * rng.normal(size=cell.people))[person]
+    felt += (LEANING * rng.normal(size=cell.people))[person]
     felt += cell.effects(cell.n_pairs, rng)[pair] + rng.normal(size=len(pair))
     return TrialData(
         participants=pd.Index(range(cell.people)),
@@ -75,7 +73,7 @@ def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
         group_of=np.zeros(cell.people, dtype=np.int64),
         participant=person,
         pair=pair,
-        rating=np.digitize(felt, _LIMITS) - 2.5,
+        rating=np.digitize(felt, LIMITS) - 2.5,
         pairs=pd.DataFrame(index=range(cell.n_pairs)),
         models=("a", "b", "c"),
         log_ratio=models,

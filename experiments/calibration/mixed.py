@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from study import Cell, simulate
 
-from contstim.evaluation.measures.accuracy import accuracy_cells
+from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.subset import Subset
 
 CELLS = tuple(Cell(kind, 20, 30, 1.0, lead=0.5) for kind in ("crossed", "unequal trials"))
 
@@ -29,9 +30,10 @@ def main() -> None:
         for seed in range(studies):
             rng = np.random.default_rng(seed)
             design = cell.design(rng)
-            data = simulate(cell, design, "accuracy", 1, rng)
+            data = simulate(cell, design, 1, rng)
+            subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
             first, second = (
-                accuracy_cells(data.rating, data.log_ratio[data.pair, model]) for model in (0, 1)
+                MEASURES["accuracy"].cells(subset, ratio) for ratio in data.log_ratio[data.pair].T
             )
             mean = design.mean(first - second)
             table = pd.DataFrame({"y": first - second, "person": data.participant})

@@ -21,10 +21,11 @@ PAIRS = (20, 40, 120)
 ITEMS = (0.0, 0.5, 1.0, 2.0, 4.0)
 #: How effects of pairs are distributed; ``uneven`` ones are normal, of trials that vary in noise.
 SHAPES = ("normal", "heavy", "skewed", "uneven")
-# People's effects, in units of the noise of a trial: spread of the logarithm of how strongly they
-# follow both models, of their leaning to one side, and of how much more they follow one model.
-_GAIN, _LEANING, _TASTE = 0.5, 0.35, 0.25
-_LIMITS = (-2.0, -1.0, 0.0, 1.0, 2.0)
+#: People's effects, in units of the noise of a trial: spread of the logarithm of how strongly they
+#: follow the models, of their leaning to one side, and of how much more they follow one model.
+GAIN, LEANING, TASTE = 0.5, 0.35, 0.25
+#: Where one rating ends and the next begins.
+LIMITS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 _GROUPS = 5
 # So many choices are simulated at once.
 _CHOICES = 24_000
@@ -121,11 +122,11 @@ def simulate(
     uneven = cell.shape == "uneven"
     noise = np.where(rng.random(n_pairs) < 0.1, 20.0, 1.0) if uneven else np.ones(n_pairs)
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
-    gain = np.exp((3 if uneven else 1) * _GAIN * rng.normal(size=n_people))
-    leaning, taste = rng.normal(size=(2, n_people)) * [[_LEANING], [_TASTE]]
+    gain = np.exp((3 if uneven else 1) * GAIN * rng.normal(size=n_people))
+    leaning, taste = rng.normal(size=(2, n_people)) * [[LEANING], [TASTE]]
     felt = gain[person] * both[pair] + (cell.lead + taste[person]) * rather[pair]
     felt += leaning[person] + item[pair] + noise[pair] * rng.normal(size=len(pair))
-    average = np.exp(_GAIN**2 / 2) * both + item
+    average = np.exp(GAIN**2 / 2) * both + item
     blurred = average[:, None] + np.outer(rng.normal(size=n_pairs), blurs)
     return TrialData(
         participants=pd.Index(range(n_people)),
@@ -133,7 +134,7 @@ def simulate(
         group_of=np.zeros(n_people, dtype=np.int64),
         participant=person,
         pair=pair,
-        rating=np.digitize(felt, _LIMITS) - 2.5,
+        rating=np.digitize(felt, LIMITS) - 2.5,
         pairs=pairs,
         models=("a", "b", *(f"average {k}" for k in range(len(blurs)))),
         log_ratio=np.column_stack([models, blurred]),

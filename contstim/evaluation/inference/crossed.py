@@ -24,7 +24,6 @@ from contstim.sampling import (
     Side,
     contrast_of,
     difference_of,
-    within_of,
 )
 
 #: Why a mean has no standard error.
@@ -103,7 +102,7 @@ class CrossedTests:
             if not all(len(values) for *_, values in (*here, *there)):
                 continue
             sizes = [len(np.unique(data.participant[side[0][0]])) for side in (here, there)]
-            contrast = (within_of if within else contrast_of)(
+            contrast = contrast_of(
                 here, there, data.participant, data.item[data.pair], self.population
             )
             yield models, (sizes[0], sizes[1]), contrast
