@@ -752,18 +752,19 @@ def contrast_of(
     block = blocks_of(person, item)
     codes = (person, item, block)
     lead = slice(None) if block is None else np.unique(block, return_index=True)[1]
-    value = 0.0
+    averages = [[float(design.average(x)) for _, design, x in sides] for sides in (first, second)]
+    value, other = (means[0] - sum(means[1:]) for means in averages)
+    value -= other
     sums: list[list[FloatArray]] = []
     shares: list[FloatArray] = []
     # Parts of the variance by participant, item and block, and their degrees of freedom.
     parts: list[FloatArray] = []
     free: list[tuple[float, float, float]] = []
     rest: list[tuple[float, float]] = []
-    for sign, sides in ((1, first), (-1, second)):
+    for sides in (first, second):
         beyond, weight = np.zeros((2, len(item)))
         for side, (places, design, cells) in zip((1, -1), sides, strict=False):
             beyond[places] += side * design.deviations(cells)
-            value += sign * side * float(design.average(cells))
         n, k = (min(design.sizes[kind] for _, design, _ in sides) for kind in (0, 1))
         fewest = FEWEST_PEOPLE if both else FEWEST
         if n < fewest - 1e-9 or (both and k < FEWEST - 1e-9):

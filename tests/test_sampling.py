@@ -507,7 +507,9 @@ def test_conditions_with_sentences_of_their_own_add_both_variances() -> None:
     one, two = (design.mean(x) for design, x in zip(designs, cells, strict=True))
     assert result.stderr**2 == pytest.approx(one.stderr**2 + two.stderr**2)
     few = [[(places[0][:36], crossed(3, 12), cells[0][:36])], sides[1]]
-    assert np.isnan(contrast_of(*few, person, item).stderr)
+    none = contrast_of(*few, person, item)
+    assert np.isnan(none.stderr)
+    assert none.value == pytest.approx(cells[0][:36].mean() - cells[1].mean())
 
 
 def test_an_interaction_is_the_contrast_of_the_differences() -> None:
