@@ -1,15 +1,18 @@
 """Judge models by published human data, beside the models that were tried on them before.
 
-NAME is a data set (`contstim datasets list`) or one of its benchmarks, DATA_SET/PART; it is fetched
-if need be. The sentences are scored under each --model, people's judgements evaluated with noise
-ceilings and intervals, and the published models put into the same table and figure. What the
-scoring takes is said first; scores are kept as they come, so that the same command goes on where it
-was interrupted, and no sentence is scored twice by the same model.
+NAME is a data set (`contstim datasets list`) or one of its benchmarks, DATA_SET/PART, which is
+fetched if need be; or a folder that `contstim publish` made. The sentences are scored under each
+--model, people's judgements evaluated with noise ceilings and intervals, and the published models
+put into the same table and figure. What the scoring takes is said first; scores are kept as they
+come, so that the same command goes on where it was interrupted, and no sentence is scored twice by
+the same model.
 
 Examples:
   contstim benchmark golan2023 --model contstim:gpt --out results
   contstim benchmark blimp golan2023 --model "contstim:gpt?unknown=unk" --out results
   contstim benchmark blimp --model hf:gpt2 --cost
+  contstim benchmark published --model contstim:gpt --out results
+  contstim benchmark published --check
 """
 
 from __future__ import annotations
@@ -32,11 +35,14 @@ from contstim.evaluation.benchmarks.writing import (
 )
 from contstim.files import cache_folder
 from contstim.models.registry import load_models
+from contstim.publishing.folder import check_folder, published_data
+from contstim.publishing.record import RECORD_FILE
+from contstim.publishing.texts import is_digest
 
 
 def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    what = "data sets, or benchmarks of them, such as golan2023 or golan2023/exp2"
+    what = "data sets or benchmarks of them, such as golan2023/exp2; or folders that were published"
     parser.add_argument("names", nargs="+", metavar="NAME", help=what)
     parser.add(
         "--model [NAME=]SPEC",
@@ -46,6 +52,10 @@ def configure(parser: CommandParser) -> None:
     )
     add_source(parser)
     parser.add_cache("keep and reuse scores here (default: a folder of the user's cache)")
+    what = "sentences that a published folder withholds, one a line or a column 'sentence'"
+    parser.add("--texts FILE", what)
+    what = "say of published folders what is wrong with them, a line for each fault, and stop"
+    parser.add("--check", what)
     parser.add("--cost", "say what the scoring takes, and stop")
     parser.add(
         "--out FOLDER", "where to write; results of benchmarks there are replaced", output_folder
@@ -53,12 +63,14 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Score, judge and write."""
+    """Score, judge and write; or check."""
+    if args.check:
+        return _check(args.names)
     if args.out is None and not args.cost:
         raise InputError("there is no place for the results; name one, --out FOLDER, or say --cost")
     if args.out is not None:
         check_results_folder(Path(args.out))
-    benchmarks = [b for name in dict.fromkeys(args.names) for b in _benchmarks(name, args.source)]
+    benchmarks = [b for name in dict.fromkeys(args.names) for b in _benchmarks(name, args)]
     cache = args.cache or cache_folder() / "scores"
     models = load_models(args.model) if args.model else []
     for model in models:
@@ -82,10 +94,28 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _benchmarks(name: str, source: Path | None) -> list[Benchmark]:
-    """Return the benchmark of a name, or all of a data set."""
+def _check(folders: list[str]) -> int:
+    """Print the faults of folders; return 1 if there are any."""
+    faults = {folder: check_folder(folder) for folder in folders}
+    for folder, of_folder in faults.items():
+        for fault in of_folder or ["nothing is wrong with it"]:
+            print(f"{folder}: {fault}")
+    return int(any(faults.values()))
+
+
+def _benchmarks(name: str, args: argparse.Namespace) -> list[Benchmark]:
+    """Return the benchmark of a name or folder, or all of a data set."""
+    if (Path(name) / RECORD_FILE).is_file():
+        benchmark = published_data(name, args.texts).benchmark()
+        withheld = sum(map(is_digest, benchmark.sentences))
+        if withheld and args.model:
+            raise InputError(
+                f"{name} withholds {withheld} of its {len(benchmark.sentences)} sentences, which "
+                "no model can score; who has them gives a file, --texts FILE"
+            )
+        return [benchmark]
     data_set, _, part = name.partition("/")
-    data = fetch(data_set, source)
+    data = fetch(data_set, args.source)
     if not data.data_set.benchmarks:
         raise InputError(f"the data set {data_set} has no benchmark; see contstim datasets fetch")
     return [data.benchmark(p) for p in ([part] if part else data.data_set.benchmarks)]

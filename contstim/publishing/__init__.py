@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contstim.publishing.about import read_about
-from contstim.publishing.folder import check_folder, read_published
+from contstim.publishing.folder import check_folder, published_data, read_published
 from contstim.publishing.material import study_material, table_material
 from contstim.publishing.texts import SourcedTexts
 from contstim.publishing.writing import add_scores, publish
@@ -13,6 +13,7 @@ __all__ = [
     "add_scores",
     "check_folder",
     "publish",
+    "published_data",
     "read_about",
     "read_published",
     "study_material",

@@ -127,6 +127,8 @@ class About:
         Of the benchmark, in names of files and tasks.
     title, description
         One line, and some sentences.
+    question
+        What people were asked about two sentences.
     licence
         Of the data, as SPDX has it, such as ``CC-BY-4.0``.
     authors, texts, models, responsible
@@ -144,6 +146,7 @@ class About:
     name: _Name
     title: _Said
     description: _Said
+    question: _Said
     licence: Annotated[str, matching(r"[A-Za-z0-9.+-]+", "give the name that SPDX has, CC-BY-4.0")]
     authors: Several[Author]
     texts: Several[TextSource]
@@ -217,6 +220,7 @@ def about_template(
         f'name = "{re.sub("[^a-z0-9]", "", name.lower()) or "benchmark"}"',
         f"title = {_quoted(title)}",
         f"description = {_quoted(description)}",
+        'question = "[[ what people were asked about two sentences, in their words ]]"',
         'licence = "[[ of the data, as SPDX has it, such as CC-BY-4.0 ]]"',
         f"language = {_quoted(language)}",
         'version = "1.0.0"',

@@ -14,11 +14,13 @@ from typing import Any
 
 import pandas as pd
 
+from contstim.datasets import DataSet, FetchedData
 from contstim.errors import ContstimError, InputError, ValidationError
+from contstim.evaluation.benchmarks.choices import ChoiceBenchmark
+from contstim.evaluation.benchmarks.running import run_benchmarks
+from contstim.evaluation.benchmarks.writing import write_run
 from contstim.evaluation.choices import HumanData, compares_models
-from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers import read_choices
-from contstim.evaluation.options import preset_options, read_plan
 from contstim.evaluation.scores import score_table
 from contstim.experiment.exporting import Column, check_psychds, described_text
 from contstim.files import file_digest, json_value, write_whole
@@ -26,7 +28,7 @@ from contstim.publishing.croissant import croissant
 from contstim.publishing.documents import citation_file, data_card, ethics_page, plan_page
 from contstim.publishing.harness import harness_files
 from contstim.publishing.privacy import suspects
-from contstim.publishing.record import RECORD_FILE, Record, read_folder_record
+from contstim.publishing.record import RECORD_FILE, Record, ScoresFile, read_folder_record
 from contstim.publishing.texts import is_digest, read_withheld
 from contstim.tables import read_table
 
@@ -75,6 +77,62 @@ def read_published(folder: str | Path, texts: str | Path | None = None) -> Human
     return replace(read_choices(choices, "tidy"), scores=scores)
 
 
+def published_data(folder: str | Path, texts: str | Path | None = None) -> FetchedData:
+    """Return a published folder as a data set whose files are at hand, with its benchmark.
+
+    Parameters
+    ----------
+    folder, texts
+        As for `read_published`, which is called when the benchmark is asked for.
+
+    Raises
+    ------
+    InputError
+        If it is no published folder.
+
+    Examples
+    --------
+    >>> published_data("published").benchmark().judge().results  # doctest: +SKIP
+    """
+    folder = Path(folder)
+    record = read_folder_record(folder)
+    about = record.about
+    data_set = DataSet(
+        name=about.name,
+        title=about.title,
+        citation=about.citation or about.cited(record.date),
+        licence=about.licence,
+        terms="README.md has the licences of texts and models.",
+        source=about.url or str(folder),
+        files=(),
+        benchmarks={"choices": lambda place: _benchmark(place, record, texts)},
+    )
+    return FetchedData(data_set, folder)
+
+
+def _benchmark(folder: Path, record: Record, texts: str | Path | None) -> ChoiceBenchmark:
+    about = record.about
+    families = [author.family for author in about.authors]
+    by = " and ".join(families) if len(families) < 3 else f"{families[0]} et al."
+    plan = folder / PLAN
+    options: dict[str, Any] = {"preset": record.preset}
+    return ChoiceBenchmark(
+        name=f"{about.name}/choices",
+        title=about.title,
+        source=f"{by} ({record.date[:4]})",
+        human=read_published(folder, texts),
+        options={**options, "plan": plan} if plan.is_file() else options,
+        sources={scores.model: _whence(scores) for scores in record.scores},
+    )
+
+
+def _whence(scores: ScoresFile) -> str:
+    """Return where the scores of a model are from: source, version, licence and date."""
+    version = f"version {scores.version}" if scores.version else ""
+    parts = (scores.source, version, scores.licence, f"added {scores.date}")
+    return "; ".join(part for part in parts if part)
+
+
 def make_again(folder: Path) -> None:
     """Make all that is made of a folder's record and tables: documents, metadata, results, digests.
 
@@ -87,8 +145,11 @@ def make_again(folder: Path) -> None:
     """
     record = read_folder_record(folder)
     about = record.about
-    human = read_published(folder)
-    choices = human.choices
+    run = run_benchmarks([published_data(folder).benchmark()], [], folder)
+    (benchmark,), (judgement,) = run.benchmarks.values(), run.judgements.values()
+    assert isinstance(benchmark, ChoiceBenchmark)
+    assert judgement.evaluation is not None
+    choices, planned = benchmark.human.choices, judgement.evaluation.provenance
     paths = [record.stimuli, record.choices, *(one.file for one in record.scores)]
     contents = {path: (folder / path).read_bytes() for path in paths}
     tables = {path: read_table(folder / path) for path in paths}
@@ -97,10 +158,7 @@ def make_again(folder: Path) -> None:
     words = {name: column.description for name, column in columns.items()}
     facts = _facts(record, choices)
     files = _files(record, folder)
-    planned = folder / PLAN if (folder / PLAN).is_file() else None
-    result = evaluate(human, preset=record.preset, plan=planned)
     registered = folder / REGISTERED
-    options = _options(folder, record)
     values = croissant(about, record.date, contents, tables, words, {**facts, **files})
     made: dict[str, str | bytes] = {
         "dataset_description.json": described_text(
@@ -120,27 +178,22 @@ def make_again(folder: Path) -> None:
         ),
         "PLAN.md": plan_page(
             registered.read_text("utf-8") if registered.is_file() else "",
-            result.provenance.departures,
+            planned.departures,
         ),
         "README.md": data_card(about, record.date, facts, record.scores, files, words),
         **{
             f"lm_eval/{name}": content
             for name, content in harness_files(
-                about.name, about.title, about.version, choices, options.exclusions
+                about.name, about.title, about.version, choices, planned.options.exclusions
             ).items()
         },
     }
     for name, content in made.items():
         write_whole(folder / name, content)
-    result.write_tables(folder / "results")
+    write_run(run, folder / "results", reports=False)
     check_psychds(folder)
     sums = [f"{file_digest(folder / name)}  {name}" for name in files_of(folder) if name != SUMS]
     write_whole(folder / SUMS, "\n".join(sums) + "\n")
-
-
-def _options(folder: Path, record: Record) -> Any:
-    plan = folder / PLAN
-    return preset_options(record.preset, **(read_plan(plan) if plan.is_file() else {}))
 
 
 def _listed(column: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +214,7 @@ def _files(record: Record, folder: Path) -> dict[str, str]:
         PLAN: "the analysis plan",
         "PLAN.md": "what was registered, and what departs from it",
         "ETHICS.md": "people, review of the sentences, what was removed",
-        "results/": "the tables of the evaluation",
+        "results/": "the table of models and a page of it, index.html, with all that was computed",
         "lm_eval/": "a task for the lm-evaluation-harness",
         "croissant.json": "metadata, Croissant 1.1 with RAI",
         RECORD_FILE: "the same for contstim",
@@ -184,8 +237,8 @@ def _facts(record: Record, choices: pd.DataFrame) -> dict[str, str]:
     )
     return {
         "task": (
-            "People were shown two sentences and chose the one that they would rather expect to "
-            "read or hear; in ratings of more than two steps they also said how sure they were."
+            f"People were shown two sentences and asked: {record.about.question} A rating is "
+            "negative for sentence 1; its size says how sure they were, where that was asked."
         ),
         "collection": (
             f"{people} participants made {len(choices)} choices between the sentences of "

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from contstim.publishing.folder import files_of
+
 ABOUT = """
 name = "walks"
 title = "Who walked home"
 description = "People chose between sentences about walks."
+question = "Which sentence is likelier?"
 licence = "CC-BY-4.0"
 language = "en"
 
@@ -87,6 +90,11 @@ def make_scores(choices: pd.DataFrame, models: tuple[str, ...] = ("m1", "m2")) -
     rng = np.random.default_rng(2)
     columns = {model: -30 - 5 * rng.random(len(sentences)) for model in models}
     return pd.DataFrame({"sentence": sentences, **columns})
+
+
+def texts_of(folder: Path) -> dict[str, str]:
+    """Return what the files of a folder hold, as text as far as they do, by their paths."""
+    return {n: (folder / n).read_bytes().decode("utf-8", "replace") for n in files_of(folder)}
 
 
 def write_all(folder: Path, choices: pd.DataFrame | None = None, secret: int = 0) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from adaptive_studies import make_adaptive, take_part
-from folders import ABOUT, PEOPLE, make_choices, make_scores, write_all
+from folders import ABOUT, PEOPLE, make_choices, make_scores, texts_of, write_all
 from studies import RECRUITER, add, make_trials
 from talking import event, opening, play
 
@@ -18,7 +18,7 @@ from contstim.errors import InputError
 from contstim.experiment.new import new_study
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
-from contstim.publishing.folder import check_folder, files_of, read_published
+from contstim.publishing.folder import check_folder, read_published
 from contstim.publishing.privacy import Privacy, without_identifiers
 
 PLANTED = "5f3e9a1c77b2c4d0aa91"
@@ -38,8 +38,7 @@ options = ["yes", "no"]
 
 
 def everything(folder: Path) -> str:
-    names = files_of(folder)
-    return "\n".join([*names, *((folder / n).read_bytes().decode("utf-8") for n in names)])
+    return "\n".join(f"{name}\n{text}" for name, text in texts_of(folder).items())
 
 
 def publish(study: Path, folder: Path, *options: str) -> int:
@@ -79,7 +78,7 @@ def test_an_identifier_planted_in_a_table_and_beside_it_is_nowhere(
         assert f"| choices, {column} | a column that is not on the list | removed |" in ethics
     assert "| choices, group | identifiers within texts |" in ethics
     assert "| the preregistration | exact times | replaced by their month |" in ethics
-    excluded = pd.read_csv(tmp_path / "out" / "results" / "excluded.csv")
+    excluded = pd.read_csv(tmp_path / "out" / "results" / "walks-choices" / "excluded.csv")
     assert excluded["participant"].tolist() == ["p01"]
     assert "choices, comment" in capsys.readouterr().err
 

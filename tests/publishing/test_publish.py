@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from folders import make_choices, make_scores, write_all
+from folders import make_choices, make_scores, texts_of, write_all
 
 from contstim import evaluate, read_choices
 from contstim.cli import main
@@ -40,11 +40,14 @@ def test_the_evaluation_of_what_is_read_back_is_that_of_the_study(tmp_path: Path
     scores = make_scores(make_choices())
     direct = evaluate(read_choices(tmp_path / "choices.csv"), scores)
     direct.write_tables(tmp_path / "direct")
-    evaluate(read_published(tmp_path / "out")).write_tables(tmp_path / "back")
+    assert main(["benchmark", str(tmp_path / "out"), "--out", str(tmp_path / "back")]) == 0
     wanted = tables(tmp_path / "direct")
     assert {"models.csv", "comparisons.csv", "trials.csv", "scores.csv"} <= {*wanted}
-    assert tables(tmp_path / "back") == wanted
-    assert tables(tmp_path / "out" / "results") == wanted
+    back = tables(tmp_path / "back" / "walks-choices")
+    assert {name: back[name] for name in wanted} == wanted
+    results = tmp_path / "out" / "results"
+    for path in [*results.rglob("*.csv"), *results.rglob("*.svg")]:
+        assert (tmp_path / "back" / path.relative_to(results)).read_bytes() == path.read_bytes()
 
 
 def test_a_folder_is_psychds_with_digests_that_hold(written: Path) -> None:
@@ -107,8 +110,8 @@ def test_a_plan_and_a_review_are_told_in_numbers(tmp_path: Path) -> None:
     assert "3 were approved as they were, 0 in an edited form, 1 were left out." in ethics
     assert "Of the 20 sentences published, 3 were approved." in ethics
     assert "Cohen's kappa of A and B is 0.000, over 4 sentences." in ethics
-    everything = b"".join((out / name).read_bytes() for name in files_of(out))
-    for name in (b"Keller", b"Bee", b"example.org", b"dull"):
+    everything = "".join(texts_of(out).values())
+    for name in ("Keller", "Ann Bee", "example.org", "dull"):
         assert name not in everything
     evaluation = evaluate(read_published(out), plan=out / "plan.toml")
     assert evaluation.provenance.options.margin == 0.2
@@ -122,8 +125,8 @@ def test_withheld_sentences_are_digests_that_their_owners_can_fill_in(
     shown = {*choices["sentence_1"], *choices["sentence_2"]}
     assert sum(map(is_digest, shown)) == 2
     secret = [f"The {k} old men walked home again." for k in range(2)]
-    for name in files_of(out):
-        assert all(text not in (out / name).read_text("utf-8") for text in secret)
+    for content in texts_of(out).values():
+        assert all(text not in content for text in secret)
     filled = read_published(out, written / "licensed.txt").choices
     assert {*secret} <= {*filled["sentence_1"], *filled["sentence_2"]}
     (tmp_path / "one.txt").write_text(secret[0])
@@ -155,8 +158,16 @@ def test_a_model_is_added_with_version_date_and_digest(
     assert check_folder(out) == []
     assert "old men walked home" in (out / new.file).read_text()  # those that are not withheld
     assert sum(map(is_digest, pd.read_csv(out / new.file)["sentence"])) == 2
-    models = pd.read_csv(out / "results" / "models.csv")
-    assert {*models["model"]} == {"m1", "m2", "m3"}
+    results = pd.read_csv(out / "results" / "results.csv")
+    whence = dict(zip(results["model"], results["source"], strict=True))
+    assert whence == {
+        "m1": "a paper; MIT; added 2026-11-25",
+        "m2": "another paper; version 2026-01; none stated; added 2026-11-25",
+        "m3": "here; version v7; MIT; added 2027-01-02",
+    }
+    assert "here; version v7; MIT" in re.sub(
+        "<wbr>", "", (out / "results" / "index.html").read_text()
+    )
     assert "| m3 | v7 | 2027-01-02 | here | MIT |" in (out / "README.md").read_text()
     assert main([*command, "--texts", str(written / "licensed.txt")]) == 2
     assert "scores of 'm3' are in the folder" in capsys.readouterr().err
@@ -219,6 +230,34 @@ def test_faults_are_named_in_one_line_each(name: str, written: Path, tmp_path: P
     faults = check_folder(out)
     assert any(fault in line for line in faults), faults
     assert all("\n" not in line for line in faults)
+
+
+def test_benchmark_checks_a_folder(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(written / "out", out)
+    assert main(["benchmark", str(out), "--check"]) == 0
+    assert capsys.readouterr().out == f"{out}: nothing is wrong with it\n"
+    (out / "README.md").write_text("mine")
+    assert main(["benchmark", str(out), "--check"]) == 1
+    wanted = f"{out}: README.md is not as SHA256SUMS has it; it was changed\n"
+    assert capsys.readouterr().out == wanted
+
+
+def test_a_new_model_needs_the_texts(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["benchmark", str(written / "out"), "--model", "contstim:bigram?unknown=unk"]
+    command += ["--out", str(tmp_path / "new"), "--cache", str(tmp_path / "cache")]
+    assert main(command) == 2
+    assert "withholds 2 of its 20 sentences" in capsys.readouterr().err
+    assert main([*command, "--texts", str(written / "licensed.txt")]) == 0
+    results = pd.read_csv(tmp_path / "new" / "results.csv")
+    assert results["model"].nunique() == 3
+    before = pd.read_csv(written / "out" / "results" / "results.csv")
+    kept_rows = results[results["model"] != "contstim:bigram?unknown=unk"].reset_index(drop=True)
+    pd.testing.assert_series_equal(kept_rows["value"], before["value"])
 
 
 def test_files_that_are_added_or_gone_are_named(written: Path, tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from folders import ABOUT, write_all
+from folders import ABOUT, texts_of, write_all
 
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.publishing.about import read_about
-from contstim.publishing.folder import files_of
 from contstim.publishing.texts import SourcedTexts, is_digest, read_withheld, sentence_digest
 
 
@@ -60,5 +59,5 @@ def test_a_licensed_pool_publishes_no_sentence_of_it(tmp_path: Path) -> None:
     command += ["--scores", str(tmp_path / "scores.csv"), "--out", str(tmp_path / "out")]
     assert main(command) == 0
     out = tmp_path / "out"
-    assert not any("old men walked" in (out / name).read_text("utf-8") for name in files_of(out))
+    assert not any("old men walked" in text for text in texts_of(out).values())
     assert not (out / "lm_eval").exists()  # no pair has both texts

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from contstim.evaluation.benchmarks import HERE, Benchmark, Judgement, with_shares
@@ -26,7 +25,9 @@ class ChoiceBenchmark(Benchmark):
     human
         The choices, and the published scores.
     options
-        Fields of `EvaluationOptions` that differ from the default.
+        Fields of `EvaluationOptions` that differ from the default; ``preset`` and ``plan`` too.
+    sources
+        Of published models by their names, where each is from, if that is not `source`.
 
     Examples
     --------
@@ -44,6 +45,7 @@ class ChoiceBenchmark(Benchmark):
 
     human: HumanData
     options: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
     headline: tuple[str, str] = ("all", "accuracy")
 
     @property
@@ -73,5 +75,6 @@ class ChoiceBenchmark(Benchmark):
         table = with_shares(
             table, {name: MEASURES[name].chance for name in table["measure"].unique()}
         )
-        table["source"] = np.where(table["model"].isin(self.published_models), self.source, HERE)
+        whence = dict.fromkeys(self.published_models, self.source) | dict(self.sources)
+        table["source"] = table["model"].map(whence).fillna(HERE)
         return Judgement(self._finished(table), evaluation=result, notes=result.provenance.notes)

@@ -14,6 +14,7 @@ from contstim.errors import InputError
 from contstim.evaluation.benchmarks import HERE, Judgement
 from contstim.evaluation.benchmarks.running import BenchmarkRun
 from contstim.evaluation.report import ReportPage, write_report
+from contstim.evaluation.result import Evaluation
 from contstim.files import remove, replacing, write_whole
 from contstim.report.model_figure import model_figure
 from contstim.report.page import Stacked
@@ -39,12 +40,21 @@ def check_results_folder(folder: Path) -> None:
         )
 
 
-def write_run(run: BenchmarkRun, folder: str | Path) -> Path:
+def write_run(run: BenchmarkRun, folder: str | Path, *, reports: bool = True) -> Path:
     """Write the results of benchmarks, whole or not at all; return the path of their page.
 
     ``results.csv`` has all of them; below, in a folder for each benchmark, its scores, further
     tables, published figures beside what was computed, and the report of the evaluation where
     people chose.
+
+    Parameters
+    ----------
+    run
+        What was run.
+    folder
+        Where; results of benchmarks that are there are replaced.
+    reports
+        Whether reports are written of evaluations, or their tables alone.
 
     Raises
     ------
@@ -67,15 +77,18 @@ def write_run(run: BenchmarkRun, folder: str | Path) -> Path:
     remove(new)
     with replacing(new) as temporary:
         temporary.mkdir(parents=True)
-        _write(run, temporary)
+        _write(run, temporary, reports)
     remove(place)
     new.replace(place)
     return place / PAGE
 
 
-def _write(run: BenchmarkRun, folder: Path) -> None:
+def _write(run: BenchmarkRun, folder: Path, reports: bool) -> None:
     for name, judgement in run.judgements.items():
-        _write_judgement(run, name, judgement, folder / folder_name(name))
+        place = folder / folder_name(name)
+        _write_judgement(run, name, judgement, place)
+        if judgement.evaluation is not None:
+            (write_report if reports else Evaluation.write_tables)(judgement.evaluation, place)
     provenance = {
         "benchmarks": {name: benchmark.title for name, benchmark in run.benchmarks.items()},
         "models": list(run.models),
@@ -105,8 +118,6 @@ def _write_judgement(run: BenchmarkRun, name: str, judgement: Judgement, folder:
     if judgement.evaluation is None and scores is not None:
         packed = gzip.compress(table_text(neutral_table(scores)).encode(), mtime=0)
         write_whole(folder / "scores.csv.gz", packed)
-    if judgement.evaluation is not None:
-        write_report(judgement.evaluation, folder)
 
 
 def _fill(run: BenchmarkRun, page: ReportPage) -> None:
@@ -148,8 +159,8 @@ def _fill_benchmark(
     n_figures = len(benchmark.figures)
     if n_figures:
         page.paragraph(published_note(run, name))
-    others = f"{folder_name(name)}/report.html" if judgement.evaluation is not None else ""
-    if others:
+    others = f"{folder_name(name)}/report.html"
+    if (page.folder / others).exists():
         page.paragraph(f"Every test, figure and table of these choices: {others}.")
     page.bullets(judgement.notes)
 
