@@ -5,7 +5,8 @@ from contstim.adaptive.policies import POLICIES, Choosing, Policy, Pool, View, c
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
 from contstim.adaptive.sequences import betting_sequence, fit_e_value, log_e_above, mean_sequence
 from contstim.adaptive.simulation import simulate
-from contstim.adaptive.verdicts import Stopping, Verdict, verdicts
+from contstim.adaptive.stopping import Stopping
+from contstim.adaptive.verdicts import Verdict, verdicts
 
 __all__ = [
     "POLICIES",

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of
 from contstim.adaptive.posterior import Link, ModelPosterior
-from contstim.adaptive.verdicts import Stopping
+from contstim.adaptive.stopping import Stopping
 from contstim.arrays import BoolArray, FloatArray
 from contstim.display import displayed, html_of
 from contstim.errors import InputError

@@ -8,7 +8,7 @@ import pandas as pd
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.posterior import Link
 from contstim.adaptive.standing import is_chosen, ordered_pairs
-from contstim.adaptive.verdicts import Stopping
+from contstim.adaptive.stopping import Stopping
 
 _OVER = {
     "asked": "the trials asked of the people asked",

@@ -2,133 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 from scipy.special import ndtr
 
-from contstim.adaptive.looks import (
-    SPENDING,
-    futile_limits,
-    information,
-    limits,
-    limits_at,
-    repeated_p,
-    spent_by,
-)
-from contstim.adaptive.sequences import (
-    START,
-    Outlook,
-    asymptotic_ahead,
-    asymptotic_sequence,
-    betting_ahead,
-    betting_sequence,
-    mean_ahead,
-    mean_sequence,
+from contstim.adaptive.looks import repeated_p
+from contstim.adaptive.sequences import Outlook
+from contstim.adaptive.stopping import (
+    Stopping,
+    is_futile,
+    level_of,
+    look_limit,
+    share_of_items,
 )
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.sampling import CellDesign, SampledMean
-from contstim.settings import Count, Several, one_of, settings
-
-#: What models are compared by.
-COMPARED_BY = ("accuracy", "log-score")
-#: Over what: trials as asked, or all pairs that can be drawn, by inverse-propensity weights.
-ESTIMANDS = ("asked", "pool")
 
 _FARTHEST = 1000  # times as many participants: what is further off is not foreseen
 _STEPS = 300  # up to there
-#: When there may be a verdict, and by what.
-RULES = ("exact", "asymptotic", "looks")
-
-
-@settings
-class Stopping:
-    """When a study may stop, fixed before it begins.
-
-    Attributes
-    ----------
-    measure
-        ``accuracy``: share of choices as the model prefers, ties counting half; ``log-score``: the
-        mean log-probability of the answers, predicted from those before.
-    over
-        ``asked``: the trials that were asked, of the people that were asked; ``pool``: all pairs of
-        the pool that can be drawn (not the anchors), by inverse-propensity weights.
-    alpha
-        How often a model may be called best, ever, that is not.
-    margin
-        Differences that are smaller do not matter, in units of the measure.
-    participants
-        The most there can be.
-    constant
-        Whether all participants answer comparable trials (a fixed set, random pairs, or `over` the
-        pool), which makes exact intervals narrower; with trials that are chosen by answers it must
-        be false.
-    rule
-        ``exact``: confidence sequences that hold for any answers and at any time. ``asymptotic``:
-        those that suppose about normal means, from `start` participants on. ``looks``: the
-        crossed test, people and items being samples, after the numbers of participants `looks`.
-    start
-        Of the asymptotic sequences: fewer participants decide nothing.
-    looks
-        Numbers of participants, ascending, the last being `participants`; empty unless the rule is
-        ``looks``.
-    spending
-        At which looks the error is spent: ``obrien-fleming``, most of it late; ``pocock``, about
-        alike at all.
-    power
-        With which probability looks find the difference that `participants` are meant to find; half
-        of what is missing to 1 may be given up before the last.
-
-    Examples
-    --------
-    >>> plan = Stopping(rule="looks", looks=(20, 40, 60), participants=60)
-    >>> plan.rule, plan.looks, plan.spending
-    ('looks', (20, 40, 60), 'obrien-fleming')
-    """
-
-    measure: Annotated[str, one_of(COMPARED_BY)] = "accuracy"
-    over: Annotated[str, one_of(ESTIMANDS)] = "asked"
-    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    margin: Annotated[float, Field(gt=0, le=10)] = 0.05
-    participants: Count = 100
-    constant: bool = False
-    rule: Annotated[str, one_of(RULES)] = "exact"
-    start: Annotated[int, Field(ge=START)] = START
-    looks: Several[Count] = ()
-    spending: Annotated[str, one_of(SPENDING)] = "obrien-fleming"
-    power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
-
-    def __post_init__(self) -> None:
-        if (self.rule == "looks") != bool(self.looks):
-            advice = "give both or neither" if self.looks else "announce some, as looks = [10, 20]"
-            raise InputError(
-                f"stopping.rule is {self.rule!r} with {len(self.looks)} looks; {advice}"
-            )
-        if self.looks and (sorted(set(self.looks)), self.looks[-1]) != (
-            list(self.looks),
-            self.participants,
-        ):
-            raise InputError(
-                f"stopping.looks are {', '.join(map(str, self.looks))} of {self.participants} "
-                "participants; give numbers that rise to stopping.participants"
-            )
-
-    @property
-    def sequences(
-        self,
-    ) -> tuple[Callable[..., tuple[FloatArray, FloatArray]], Callable[..., FloatArray]]:
-        """The confidence sequence and its foresight."""
-        if self.rule == "asymptotic":
-            start = self.start
-            return partial(asymptotic_sequence, start=start), partial(asymptotic_ahead, start=start)
-        return (betting_sequence, betting_ahead) if self.constant else (mean_sequence, mean_ahead)
 
 
 @displayed
@@ -266,7 +163,7 @@ def verdicts(
         reached = _at_looks(person, item, differences, of_trials, stopping, models, bounds)
         return reached if every else reached[-1:]
     sequence, _ = stopping.sequences
-    low, high = sequence(differences, _level(stopping, len(models)), bounds)
+    low, high = sequence(differences, level_of(stopping, len(models)), bounds)
     reached = []
     for look in range(1, len(means) + 1) if every else [len(means)]:
         seen = person < look
@@ -274,11 +171,6 @@ def verdicts(
         data = _Look(differences[:, :look], *within, stopping, models, bounds)
         reached.append(data.verdict(low[:, look - 1], high[:, look - 1]))
     return reached
-
-
-def _level(stopping: Stopping, n_models: int) -> float:
-    """Return how often a confidence sequence of two models may fail, both sides together."""
-    return min(1.0, 2 * stopping.alpha / n_models)
 
 
 def _within(person: IntArray, differences: FloatArray) -> tuple[FloatArray, float]:
@@ -415,7 +307,7 @@ class _Look:
     def _above(self, sign: int, than: float, rows: IntArray, outlook: Outlook) -> BoolArray:
         """Return whether some differences, times `sign`, are to be above `than`, shape (R, K)."""
         _, ahead = self.stopping.sequences
-        level = _level(self.stopping, len(self.models))
+        level = level_of(self.stopping, len(self.models))
         low, high = sorted(sign * end for end in self.bounds)
         turned = replace(outlook, mean=sign * outlook.mean)
         e_values = ahead(sign * self.differences[rows], turned, level, (low, high), than)
@@ -518,7 +410,7 @@ class _AnnouncedLook(_Look):
         people = f"{looks[self.number]} participants"
         if self.number == len(looks) - 1:
             return "futile", f"futile: {two} are not apart at the last look, after {people}"
-        if _is_futile(self.stopping, len(self.models), self.means[hardest], self.number):
+        if is_futile(self.stopping, len(self.models), self.means[hardest], self.number):
             return "futile", f"futile: {two} are too near to one another after {people}"
         return "go on", f"go on: the next look is after {looks[self.number + 1]} participants"
 
@@ -552,7 +444,7 @@ def _at_looks(
         design, low, high = CellDesign(person[seen], item[seen]), low.copy(), high.copy()
         means = [design.mean(values) for values in of_trials[seen].T]
         for row, mean in enumerate(means):
-            items[row] = (*items[row], _share_of_items(mean))
+            items[row] = (*items[row], share_of_items(mean))
             far = look_limit(stopping, len(models), items[row])
             ends = mean.interval(1 - 2 * float(ndtr(-far))) if np.isfinite(far) else bounds
             low[row], high[row] = np.clip(np.where(np.isnan(ends), bounds, ends), *bounds)
@@ -563,67 +455,3 @@ def _at_looks(
         reached.append(data.verdict(low, high))
     reached += [replace(reached[-1], n_participants=n) for n in range(len(reached), n_people + 1)]
     return reached[1:]
-
-
-def look_limit(stopping: Stopping, n_models: int, items: tuple[float, ...]) -> float:
-    """Return how far from 0 a difference must be at the last of some looks, in standard errors.
-
-    `items` has their share of the variance at each of them.
-    """
-    spent = spent_by(stopping.looks, _level(stopping, n_models), stopping.spending)
-    return limits_at(stopping.looks, tuple(spent.tolist()), items)[-1]
-
-
-def ends_at(means: Sequence[SampledMean], stopping: Stopping, n_models: int) -> tuple[int, bool]:
-    """Return at which look a study ends that goes by the difference of two models alone.
-
-    Parameters
-    ----------
-    means
-        The difference at each of the announced looks.
-    stopping
-        The rule.
-    n_models
-        How many are compared.
-
-    Returns
-    -------
-    tuple
-        The look's number, from 0, and whether the two are apart; else it is futile, or the last.
-    """
-    items: tuple[float, ...] = ()
-    for number, mean in enumerate(means):
-        items = (*items, _share_of_items(mean))
-        if mean.p() < 2 * ndtr(-look_limit(stopping, n_models, items)):
-            return number, True
-        if number + 1 < len(means) and _is_futile(stopping, n_models, mean, number):
-            return number, False
-    return len(means) - 1, False
-
-
-def _is_futile(stopping: Stopping, n_models: int, mean: SampledMean, number: int) -> bool:
-    """Return whether two models are too near to one another at a look that is not the last."""
-    level, items = _level(stopping, n_models), _share_of_items(mean)
-    near = _futile_at(stopping.looks, level, stopping.spending, stopping.power, items, number)
-    return bool(mean.p() > 2 * ndtr(-near))
-
-
-def _share_of_items(mean: SampledMean) -> float:
-    """Return the share of the variance that more participants leave, in whole per cent."""
-    return float(np.clip(np.nan_to_num(mean.shares[1]), 0.0, 0.99).round(2))
-
-
-@lru_cache(maxsize=1024)
-def _futile_at(
-    looks: tuple[int, ...], level: float, spending: str, power: float, items: float, number: int
-) -> float:
-    """Return how near to 0, in standard errors, an estimate is too near at a look.
-
-    `items` is their share of the variance at that look, `number`.
-    """
-    rest = (1 - items) * looks[number] / looks[-1]
-    shares = information(looks, items / (items + rest))
-    upper = limits(shares, spent_by(looks, level, spending))
-    lost = spent_by(looks, 1 - power, "obrien-fleming") / 2
-    lost[-1] = 1 - power
-    return float(futile_limits(shares, upper, lost)[0][number])

@@ -66,7 +66,7 @@ from contstim.text import pool, read_sentences
 if TYPE_CHECKING:
     import pandas as pd
 
-    from contstim.adaptive.verdicts import Stopping
+    from contstim.adaptive.stopping import Stopping
     from contstim.evaluation.simulate import Simulation
     from contstim.evaluation.studies import Studies
     from contstim.models.base import SentenceModel
@@ -367,7 +367,7 @@ def _power(args: argparse.Namespace) -> int:
 
 def _looks(args: argparse.Namespace, target: float) -> Stopping | None:
     """Return the rule of the looks that are asked for, of as many participants as looks."""
-    from contstim.adaptive.verdicts import Stopping
+    from contstim.adaptive.stopping import Stopping
 
     if args.looks is None and args.spending is not None:
         raise InputError("--spending has no effect without --looks; give their number")

@@ -27,7 +27,7 @@ from contstim.progress import track
 from contstim.sampling import FEWEST, FEWEST_PEOPLE, CellDesign, SampledMean, differences_of
 
 if TYPE_CHECKING:
-    from contstim.adaptive.verdicts import Stopping
+    from contstim.adaptive.stopping import Stopping
 
 _MOST_PEOPLE = 500  # of all groups, before the last step of a search
 _CELLS = 50_000  # simulated at once
@@ -251,7 +251,7 @@ def _looked_at(
     Whether the two are apart, whether they are if all are looked at once, their difference when the
     study ends, and after how many participants of each group that is.
     """
-    from contstim.adaptive.verdicts import ends_at  # few designs have looks
+    from contstim.adaptive.stopping import ends_at  # few designs have looks
 
     group, within = drawn.person // size.people, drawn.person % size.people
     at_looks = []

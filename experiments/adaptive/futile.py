@@ -15,7 +15,8 @@ import argparse
 
 import numpy as np
 
-from contstim.adaptive.verdicts import Stopping, verdicts
+from contstim.adaptive.stopping import Stopping
+from contstim.adaptive.verdicts import verdicts
 
 PARTICIPANTS, TRIALS = 100, 20
 #: True difference, whether `Stopping.constant`, number of models.

@@ -9,7 +9,7 @@ from pools import make_pool
 
 from contstim.adaptive.conduct import AdaptivePlan, Conductor
 from contstim.adaptive.policies import Choosing
-from contstim.adaptive.verdicts import Stopping
+from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
 
 PLAN = replace(NINE_TRIALS, trials=21)

@@ -6,7 +6,7 @@ import pytest
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Choosing
 from contstim.adaptive.preregister import plan_departures, plan_paragraphs
-from contstim.adaptive.verdicts import Stopping
+from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
 
 PLAN = """\

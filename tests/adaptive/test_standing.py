@@ -9,7 +9,7 @@ from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of
 from contstim.adaptive.posterior import Link, ModelPosterior, Nodes
 from contstim.adaptive.standing import pool_scores, replay, study_standing
-from contstim.adaptive.verdicts import Stopping
+from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
 
 LINK = Link(slopes=(0.6, 1.5))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from contstim.adaptive.sequences import mean_sequence
-from contstim.adaptive.verdicts import Stopping, ends_at, person_means, verdicts
+from contstim.adaptive.stopping import Stopping
+from contstim.adaptive.verdicts import person_means, verdicts
 from contstim.errors import InputError
-from contstim.sampling import CellDesign
 
 RNG = np.random.default_rng(11)
 
@@ -154,25 +154,6 @@ def test_p_values_of_looks_are_below_the_level_where_models_are_apart(chances):
     assert min(seen) < 0.05 < max(seen)
 
 
-def test_a_study_that_goes_by_two_models_ends_where_their_verdict_says():
-    stopping = Stopping(rule="looks", looks=(10, 20, 30), participants=30)
-    ends = []
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        person, scores = answers((0.62, 0.5), 30, 6, rng)
-        first = next(v for v in verdicts(person, scores, ["a", "b"], stopping) if v.stops)
-        item, difference = np.arange(len(person)), scores[:, 0] - scores[:, 1]
-        means = [
-            CellDesign(person[person < look], item[person < look]).mean(difference[person < look])
-            for look in stopping.looks
-        ]
-        number, apart = ends_at(means, stopping, 2)
-        assert stopping.looks[number] == first.n_participants
-        assert apart == (first.kind == "best")
-        ends.append((number, apart))
-    assert len(set(ends)) > 3
-
-
 def test_a_pair_that_all_see_is_no_news_from_each_of_them():
     rng = np.random.default_rng(6)
     person, item = np.repeat(np.arange(30), 8), np.tile(np.arange(8), 30)
@@ -197,18 +178,3 @@ def test_models_that_are_alike_are_given_up_and_asymptotic_ends_decide_sooner():
         for rule in ("exact", "asymptotic")
     )
     assert 9 <= asymptotic < exact / 2
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"rule": "looks"}, "stopping.rule is 'looks' with 0 looks; announce some"),
-        ({"looks": (10, 100)}, "stopping.rule is 'exact' with 2 looks; give both or neither"),
-        ({"rule": "looks", "looks": (20, 10, 100)}, "looks are 20, 10, 100 of 100 participants;"),
-        ({"rule": "looks", "looks": (10, 20)}, "give numbers that rise to stopping.participants"),
-        ({"rule": "asymptotic", "start": 3}, "start is 3"),
-    ],
-)
-def test_a_rule_that_cannot_be_followed_is_refused(given, message):
-    with pytest.raises(InputError, match=message):
-        Stopping(**given)

@@ -14,7 +14,7 @@ from adaptive_studies import make_adaptive
 from scipy.special import expit
 from talking import answer, answers_to, opening
 
-from contstim.adaptive.verdicts import Stopping
+from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
 from contstim.experiment.store import Store
 

@@ -10,7 +10,7 @@ from talking import answer, answers_to, opening
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Choosing
 from contstim.adaptive.posterior import Link
-from contstim.adaptive.verdicts import Stopping
+from contstim.adaptive.stopping import Stopping
 from contstim.experiment.adaptive import new_adaptive_study
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
