@@ -1,6 +1,6 @@
 """From scores and triplets to trials, by the commands.
 
-Tests `contstim.cli.design`.
+Tests `contstim.cli.design` and `contstim.cli.design_studies`.
 """
 
 import io
@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
-from contstim.cli.design import _needed_sentence
+from contstim.cli.design_studies import _needed_sentence
 from contstim.models.registry import load_model
 from contstim.text import pool
 
