@@ -255,8 +255,9 @@ def _against_others(pairs: pd.DataFrame, *, brief: bool = False) -> str:
         other = better.iloc[0]
         parts = [f"better than {other['other'] if brief else _distant(other)}"]
     elif len(better):
-        share = f"{len(better)} of" if len(better) < len(pairs) else "all"
-        parts = [f"better than {share} {len(pairs)} other models"]
+        every = f"all {len(pairs)}" if len(pairs) > 2 else "both"
+        share = f"{len(better)} of {len(pairs)}" if len(better) < len(pairs) else every
+        parts = [f"better than {share} other models"]
     for words in ("not tested against", "worse than", "equivalent to", "not told apart from"):
         rows = pairs[pairs["verdict"] == words]
         if rows.empty:
