@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,8 +87,8 @@ class Meter:
 
 def named(text: str) -> Strategy:
     """Return the strategy that e.g. ``bounded:budget=8`` names."""
-    name, *options = text.split(":")
-    pairs = (option.split("=") for option in options)
+    name, *options = re.split(r":(?=\w+=)", text)
+    pairs = (option.split("=", 1) for option in options)
     return strategy_called(name, **{key: json.loads(value) for key, value in pairs})
 
 

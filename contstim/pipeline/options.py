@@ -96,8 +96,9 @@ class SynthesisOptions(StageOptions):
 
     strategy: Annotated[str, one_of(STRATEGIES)] | None = option(
         None,
-        "how words are chosen (default: beam, whole sentences from the left, where all models are "
-        "n-grams; else bounded, the most promising words first within a budget)",
+        "how words are chosen (default: whole sentences from the left, by beam where all models "
+        "are n-grams, else by leftward; bounded, the most promising words first, where nothing but "
+        "its budget is given)",
     )
     of_strategy: dict[str, Any] = field(default_factory=dict)
     starts: Annotated[str, one_of(STARTS)] = option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import Field, fields
 from typing import Any
 
@@ -28,12 +29,13 @@ STRATEGIES = Registry[type[Strategy]](
 
 
 def default_strategy(problem: Problem, **given: Any) -> str:
-    """Return which strategy is used where none is named: ``beam`` for n-grams, else ``bounded``.
+    """Return which strategy is used where none is named: ``beam`` for n-grams alone."""
+    return "beam" if problem.at_once else default_for_networks(given)
 
-    `given` are options, such as ``width``, of which some are of one of the two alone.
-    """
-    beam = problem.at_once or given.keys() - options_of("bounded").keys()
-    return "beam" if beam else "bounded"
+
+def default_for_networks(given: Collection[str]) -> str:
+    """Return ``leftward``, or ``bounded`` if options are given that it has, such as ``budget``."""
+    return "bounded" if given and {*given} <= options_of("bounded").keys() else "leftward"
 
 
 def options_of(strategy: str) -> dict[str, Field[Any]]:
@@ -129,10 +131,11 @@ def synthesize(
         The words that may be used; the bundled one if not given.
     strategy
         One of `STRATEGIES` by name: ``beam`` (whole sentences from the left, for models of
-        n-grams, then as ``bounded``), ``bounded`` (the words of greatest promise first, within a
-        budget of exact scores), ``exhaustive`` (always the best word), ``paper`` (Golan et al.
-        2023, section 4.7), ``first-improvement``; or a strategy itself, with its options or of your
-        own. By default that of `default_strategy`, which the result names.
+        n-grams, then as ``bounded``), ``leftward`` (whole sentences from the left, for networks),
+        ``bounded`` (the words of greatest promise first, within a budget of exact scores),
+        ``exhaustive`` (always the best word), ``paper`` (Golan et al. 2023, section 4.7),
+        ``first-improvement``; or a strategy itself, with its options or of your own. By default
+        that of `default_strategy`, which the result names.
     seed, attempt
         The same seed, attempt, sentence, models and vocabulary give the same result; another
         attempt visits the positions in another order.
@@ -187,7 +190,7 @@ def synthesize(
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, tuple(problem.by_name.values()))
-    strategy = strategy or default_strategy(problem, **options)
+    named, strategy = strategy is not None, strategy or default_strategy(problem, **options)
     if options:
         if not isinstance(strategy, str):
             raise InputError(
@@ -199,7 +202,9 @@ def synthesize(
     language = proposal.vocabulary.language
     check_start(sentence, language)
     natural = Sentence.parse(sentence, language)
-    search = Search(problem, proposal, natural, seed, attempt, steering.starts_at_natural)
+    # Who names no strategy need not know where it starts.
+    at_natural = steering.starts_at_natural or not named
+    search = Search(problem, proposal, natural, seed, attempt, at_natural)
     bound = None
     if certificate:
         from contstim.search.ngrams.certificate import bound_of  # of no use to networks

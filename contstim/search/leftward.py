@@ -33,6 +33,9 @@ from contstim.settings import settings
 from contstim.text import Sentence, WordList
 from contstim.text.diversity import ALIKE_WORDS
 
+# Beginnings that are kept where scores to keep are known at once, and elsewhere; and how many times
+# more these are than those of one kind.
+_WIDTHS, _KINDS = (64, 256), 4
 # Words that a walk writes with, at least.
 _FEW_WORDS = 20
 # Longer beginnings that are chosen from for each that is kept.
@@ -59,10 +62,11 @@ class Leftward(LeftwardOptions, Bounded):
     that keeps the constraints is taken; with ``climb="yes"`` its words are then replaced one at a
     time, as by ``bounded``.
 
-    Of models that do not score from left to right, guides propose words: what a masked model says
-    with the words to come hidden, or another model that stands in for it. The models' own scores
-    of the beginnings as sentences say which to go on with. Where no model proposes, few words may
-    change, the loss has no weights or nothing written keeps the constraints, it is ``bounded``.
+    Where a model does not score from left to right, a `guide` proposes words: another model that
+    stands in for it, or itself, which then says what it thinks of a word with those to come hidden
+    if it is a masked one. The models' own scores of the beginnings as sentences say which to go on
+    with. Where there is no guide for such a model, few words may change, the loss has no weights or
+    nothing written keeps the constraints, it is ``bounded``.
     """
 
     starts_at_natural: ClassVar[bool] = False
@@ -87,7 +91,7 @@ class Leftward(LeftwardOptions, Bounded):
             for number in range(_AGAIN * self.walks):
                 if written and number >= self.walks:
                     break
-                sentences, log_probs = walk.with_part(self.part, rng).written(self.width)
+                sentences, log_probs = walk.with_part(self.part, rng).written(walk.width)
                 for sentence in sentences[:_VERIFIED]:
                     if search.take(sentence):
                         written = True
@@ -123,11 +127,11 @@ class Walk:
         The positions that have words of their own, none of which are left out.
     repeatable
         The words that may stand in a sentence twice.
-    alike
-        As `Leftward.most_alike`.
+    width, alike
+        As `Leftward.width` and `Leftward.most_alike`.
     judges
-        By the numbers of the models that only guide, those that score what is written so far, with
-        the mark, as a sentence.
+        By the numbers of the models that a guide stands in for, these models, which score what is
+        written so far, with the mark, as a sentence.
     part
         Of first and of later words, which are written with; None: all.
     reserve
@@ -142,6 +146,7 @@ class Walk:
     masks: Sequence[BoolArray]
     listed: frozenset[int]
     repeatable: frozenset[str]
+    width: int
     alike: int
     judges: Mapping[int, SentenceModel] = field(default_factory=dict)
     part: tuple[BoolArray, BoolArray] | None = None
@@ -159,13 +164,14 @@ class Walk:
         special = {p: words for p, words in special.items() if p in listed or p not in at}
         stand_in, proposal = None, search.proposal.whole
         if how.guide is not None:
-            stand_in = loaded(how.guide)
+            stand_in = problem.by_name.get(how.guide) or loaded(how.guide)
             proposal = known_to(proposal, stand_in)
         lists = proposal.lists(special)
         every = _begun(problem, lists, stand_in)
         if not every:
             return None
         weights, models = tilts(problem), problem.by_name
+        width = how.width or _WIDTHS[any(not models[name].at_once for name in search.minimum)]
         return cls(
             natural,
             np.array([search.minimum.get(name, -np.inf) for name in every]),
@@ -175,7 +181,8 @@ class Walk:
             [_mask(lists[min(p, 1)], {**at, **special}[p]) for p in range(len(natural))],
             frozenset(special),
             frozenset(proposal.vocabulary.repeatable),
-            how.most_alike,
+            width,
+            how.most_alike or max(1, width // _KINDS),
             {m: models[name] for m, (name, p) in enumerate(every.items()) if p.judged},
         )
 
@@ -378,13 +385,15 @@ def _mask(words: WordList, some: Sequence[str]) -> BoolArray:
 def _begun(
     problem: Problem, lists: tuple[WordList, WordList], stand_in: SentenceModel | None
 ) -> dict[str, _Prepared]:
-    """Return, by the name of each model, what is asked on the way."""
+    """Return, by the name of each model, what is asked on the way; nothing where one has none."""
     every: dict[str, _Prepared] = {}
     for name, model in problem.by_name.items():
-        exact = _prepared(model, lists, judged=False)
-        by = exact or _prepared(stand_in or model, lists, judged=True)
-        if by is not None:
-            every[name] = by
+        by = _prepared(model, lists, judged=False)
+        if by is None and stand_in is not None:
+            by = _prepared(stand_in, lists, judged=True)
+        if by is None:
+            return {}
+        every[name] = by
     return every
 
 

@@ -186,20 +186,32 @@ class LeftwardOptions(BoundedOptions):
     walks
         Walks for each sentence.
     width
-        Beginnings that are kept at each place.
+        Beginnings that are kept at each place. None: 64; 256 where scores are to be kept that are
+        not known at once, for which sentences are harder to find and `bounded` costs more.
     most_alike
-        How many of these may end in one word, and how many may begin with the same three.
+        How many of these may end in one word, and how many may begin with the same three. None: a
+        quarter of them.
     part
         Of the words, what each walk writes with.
     climb
         ``yes`` or ``no``: whether the words of what is written are then replaced one at a time.
     guide
         The spec of a model that proposes in place of those that do not score from left to right.
+        None: with such models it is `bounded`.
     """
 
     walks: Count = option(2, "walks for each sentence that is written", "N")
-    width: Count = option(64, "beginnings of sentences that are kept at each place", "N")
-    most_alike: Count = option(16, "beginnings that may end, or begin, with the same words", "N")
+    width: Count | None = option(
+        None,
+        "beginnings of sentences that are kept at each place (default: 64, or 256 where a "
+        "network's score is to be kept)",
+        "N",
+    )
+    most_alike: Count | None = option(
+        None,
+        "beginnings that may end, or begin, with the same words (default: a quarter of all)",
+        "N",
+    )
     part: Annotated[float, Field(gt=0, le=1)] = option(
         0.75, "part of the words that each walk writes with", "SHARE"
     )
@@ -207,7 +219,10 @@ class LeftwardOptions(BoundedOptions):
         "no", "whether words are then replaced one at a time, as by bounded: no or yes", "YES"
     )
     guide: str | None = option(
-        None, "a model that proposes where one does not score from left to right", "SPEC"
+        None,
+        "a model that proposes where one does not score from left to right, such as that model "
+        "itself if it is masked (default: none, and it is bounded there)",
+        "SPEC",
     )
 
 

@@ -135,7 +135,8 @@ def test_a_search_stops_at_its_inputs_and_says_so(
     words = tmp_path / "words.txt"
     words.write_text("\n".join(["The", "A", "He", "the", "of", "and", "old", "house"]) + "\n")
     models = ["--reject", "contstim:rnn", "--accept", "contstim:trigram"]
-    command = ["synthesize", *models, "--vocabulary", str(words), sentence]
+    by = ["--strategy", "bounded"]
+    command = ["synthesize", *models, *by, "--vocabulary", str(words), sentence]
     rows = []
     for more in ([], ["--inputs", "1"]):
         assert main([*command, *more]) == 0

@@ -120,6 +120,20 @@ def test_the_same_seed_writes_the_same(models: tuple[SentenceModel, SentenceMode
     assert written(3) != written(4)
 
 
+def test_more_beginnings_are_kept_where_the_score_to_keep_is_not_known_at_once(
+    models: tuple[SentenceModel, SentenceModel],
+) -> None:
+    bigram = load_model("contstim:bigram")
+    vocabulary = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran"])
+    proposal, natural = WordReplacement(vocabulary, (bigram,)), Sentence.parse("The cat sat.")
+    problem = Problem.pair(bigram, load_model("contstim:trigram"))
+    easy = Walk.of(Search(problem, proposal, natural, 0), Leftward())
+    assert easy is not None
+    hard = _walk(Problem.pair(*models), NATURAL[0])
+    assert [(walk.width, walk.alike) for walk in (easy, hard)] == [(64, 16), (256, 64)]
+    assert _walk(Problem.pair(*models), NATURAL[0], width=3).alike == 1
+
+
 def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_with(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
@@ -194,13 +208,14 @@ def test_guides_propose_and_scores_decide(models: tuple[SentenceModel, SentenceM
         assert every[0] == every[int(reject.argmin())]
 
 
-@pytest.mark.parametrize("edits", [Edits(), Edits(2)])
+@pytest.mark.parametrize(("n_tables", "edits"), [(2, Edits()), (1, Edits()), (0, Edits(2))])
 def test_where_nothing_can_be_written_it_is_the_climb_alone(
-    models: tuple[SentenceModel, SentenceModel], edits: Edits
+    models: tuple[SentenceModel, SentenceModel], n_tables: int, edits: Edits
 ) -> None:
     tables = TableModel([*FIRST, *LATER], 1), TableModel([*FIRST, *LATER], 2)
     # Tables propose nothing; and where few words may change, nothing is written anew.
-    problem = replace(Problem.pair(*(models if edits.most else tables)), edits=edits)
+    pair = (*models[n_tables:], *tables[:n_tables])
+    problem = replace(Problem.pair(*pair), edits=edits)
     for natural in NATURAL:
         both = [
             synthesize(natural, problem=problem, vocabulary=VOCABULARY, strategy=strategy)

@@ -388,7 +388,7 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accept", "name"), [("contstim:trigram", "beam"), ("contstim:gpt", "bounded")]
+    ("accept", "name"), [("contstim:trigram", "beam"), ("contstim:rnn", "leftward")]
 )
 def test_the_default_is_chosen_by_the_models_and_named(accept: str, name: str) -> None:
     models = [load_model("contstim:bigram"), load_model(accept)]
@@ -408,7 +408,7 @@ def test_options_of_the_strategy_are_named_in_the_call() -> None:
     assert by_name.steps == itself.steps
     assert by_name.n_scores == itself.n_scores
     assert by_name.strategy == itself.strategy == "Bounded(budget=2, first=4, inputs=None)"
-    by_default = asked(budget=2)  # which is bounded, for models whose scores are not known at once
+    by_default = asked(budget=2)  # which is bounded for networks, since that has a budget
     assert by_default.n_scores == itself.n_scores
     for given, message in (
         ({"bugdet": 2}, "unknown option of a strategy 'bugdet'; did you mean 'budget'?"),

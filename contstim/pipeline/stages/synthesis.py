@@ -12,6 +12,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
+from contstim.search import default_for_networks
 from contstim.search.results import Triplet, written_and_natural
 from contstim.tables import csv_text
 from contstim.text.diversity import diversity
@@ -19,8 +20,6 @@ from contstim.text.diversity import diversity
 #: What the notes of a table hold besides the settings that made it.
 FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "pool", "keeping")
 
-# Recorded where a study names no strategy.
-_BY_MODELS = "beam where all models are n-grams, else bounded"
 # Options that are noted where they are not as usual.
 _NOTED = (
     *("reference", "loss", "margin", "floors"),
@@ -52,7 +51,7 @@ class SynthesisStage(Stage):
         }
         of_target = "".join(f"; {name} {', '.join(v)}" for name, v in named.items() if v)
         starts = "as many as there are" if options.per_pair is None else f"{options.per_pair} each"
-        strategy = options.strategy or "beam where all models are n-grams, else bounded"
+        strategy = _strategy_of(options)
         given = ", ".join(f"{name} {value}" for name, value in options.of_strategy.items())
         limits = {
             "scores that models keep": ", ".join(options.floors),
@@ -159,7 +158,7 @@ class SynthesisStage(Stage):
                 for goal in self.of(run).starts
             ],
             **noted,
-            "strategy": {"name": options.strategy or _BY_MODELS, **options.of_strategy},
+            "strategy": {"name": _strategy_of(options), **options.of_strategy},
             "seed": plan.study.seed,
             "starts": options.starts,
             "per_pair": options.per_pair,
@@ -186,6 +185,12 @@ class SynthesisStage(Stage):
         columns = list(values[0]) if values else Triplet.columns()
         text = csv_text(columns, (row.values() for row in values))
         return text, {**self.settings(run), **figures}
+
+
+def _strategy_of(options: SynthesisOptions) -> str:
+    """Return the strategy, or by what it is chosen where none is named."""
+    other = default_for_networks(options.of_strategy)
+    return options.strategy or f"beam where all models are n-grams, else {other}"
 
 
 SYNTHESIS = SynthesisStage()
