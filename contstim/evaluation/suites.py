@@ -11,15 +11,26 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from contstim.arrays import BoolArray, FloatArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import json_value
 from contstim.models.learnt import PARTS, matthews_correlation, read_cola
 from contstim.tables import read_table
+from contstim.text.language import tidy
 
 #: A function from S sentences to S scores, such as the `score` method of a model.
 Scorer = Callable[[list[str]], ArrayLike]
+
+# The columns of pairs in tables of suites: the good sentence and the bad one.
+_PAIRS = (
+    ("sentence_good", "sentence_bad"),
+    ("good_sentence", "bad_sentence"),
+    ("sen", "wrong_sen"),
+)
+# What names a paradigm, and what a class of them, in the order in which they are looked for.
+_PARADIGM = ("paradigm", "UID", "phenomenon")
+_TERM = ("linguistics_term", "linguistic_phenomenon", "phenomenon")
 
 # A file of an archive that swells to more is none of a suite's; BLiMP's have a third of a MiB.
 _MOST_BYTES = 1 << 24
@@ -69,12 +80,17 @@ def read_blimp(
     most: int | None = None,
     seed: int | None = None,
 ) -> pd.DataFrame:
-    """Read the minimal pairs of BLiMP.
+    """Read the minimal pairs of BLiMP, or of suites made like it, in their own columns.
+
+    Read are ``.jsonl`` files of BLiMP and ZhoBLiMP, one a paradigm, and tables (``.csv``, ``.tsv``)
+    of TurBLiMP (``good_sentence, bad_sentence, phenomenon``), BLiMP-NL (``sentence_good,
+    sentence_bad``, and paradigm and phenomenon as far as they are there) and MultiBLiMP (``sen,
+    wrong_sen, phenomenon``, in a folder for each language, which is their ``field``).
 
     Parameters
     ----------
     source
-        The zip file or a folder of ``UID.jsonl`` files.
+        The zip file of ``UID.jsonl`` files, a folder of files, or one table.
     paradigms
         The UIDs wanted; empty for all.
     most
@@ -95,7 +111,8 @@ def read_blimp(
 
     Source
     ------
-    Warstadt et al. (2020), doi 10.1162/tacl_a_00321.
+    Warstadt et al. (2020), doi 10.1162/tacl_a_00321; Jumelet et al. (2025), arXiv 2504.02768;
+    Suijkerbuijk et al. (2025), doi 10.1162/coli_a_00559; Basar et al. (2025), arXiv 2506.13487.
 
     Examples
     --------
@@ -107,17 +124,14 @@ def read_blimp(
     >>> read_blimp(".")["sentence_bad"].tolist()
     ['The dogs runs.']
     """
-    rows = []
+    rows = list[tuple[str, ...]]()
+    for uid, group in _table_pairs(Path(source)):
+        if not paradigms or uid in paradigms:
+            rows += [group[i] for i in _drawn(len(group), uid, most, seed)]
     for uid, lines in _blimp_files(Path(source)):
         if paradigms and uid not in paradigms:
             continue
-        numbers = np.arange(len(lines))
-        if most is not None and most < len(lines):
-            if seed is not None:
-                rng = np.random.default_rng([seed, *uid.encode()])
-                numbers = rng.permutation(len(lines))
-            numbers = np.sort(numbers[:most])
-        for i in numbers:
+        for i in _drawn(len(lines), uid, most, seed):
             try:
                 entry = json_value(lines[i])
                 pair = (entry["sentence_good"], entry["sentence_bad"])
@@ -125,10 +139,10 @@ def read_blimp(
                 raise InputError(f"line {i + 1} of {uid}.jsonl is not a BLiMP pair") from error
             if not all(isinstance(sentence, str) for sentence in pair):
                 raise InputError(f"line {i + 1} of {uid}.jsonl is not a BLiMP pair")
-            kind = (entry.get(key) or "" for key in ("field", "linguistics_term"))
-            rows.append((uid, *kind, *pair))
+            term = next((str(entry[key]) for key in _TERM if entry.get(key)), "")
+            rows.append((uid, str(entry.get("field") or ""), term, *pair))
     if not rows:
-        raise InputError(f"{str(source)!r} holds none of the BLiMP paradigms asked for")
+        raise InputError(f"{str(source)!r} holds none of the paradigms asked for")
     return pd.DataFrame(rows, columns=["uid", "field", "term", "sentence_good", "sentence_bad"])
 
 
@@ -168,7 +182,51 @@ def blimp_accuracy(pairs: pd.DataFrame, scorer: Scorer) -> pd.DataFrame:
     return by_paradigm.agg(figures).reset_index()
 
 
+def _drawn(n: int, uid: str, most: int | None, seed: int | None) -> IntArray:
+    """Return which pairs of a paradigm are taken, in order."""
+    numbers = np.arange(n)
+    if most is None or most >= n:
+        return numbers
+    if seed is not None:
+        numbers = np.random.default_rng([seed, *uid.encode()]).permutation(n)
+    return np.sort(numbers[:most])
+
+
+def _table_pairs(source: Path) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Yield the paradigms of tables, each with the rows of `read_blimp`."""
+    endings = (".csv", ".tsv")
+    tables = [source] if source.suffix in endings else []
+    if source.is_dir():
+        tables = sorted(path for ending in endings for path in source.rglob(f"*{ending}"))
+    for path in tables:
+        table = read_table(path, cells="text")
+        columns = [pair for pair in _PAIRS if {*pair} <= {*table.columns}]
+        if not columns:
+            raise InputError(
+                f"{path} has no columns of pairs; it needs "
+                f"{' or '.join(', '.join(pair) for pair in _PAIRS)}"
+            )
+        if (empty := table[list(columns[0])].isna().any(axis=1)).any():
+            raise InputError(f"row {int(empty.argmax()) + 1} of {path} lacks a sentence; fill it")
+        # The files of MultiBLiMP are all called alike, in folders by language.
+        alike = path.stem in ("data", "train", "test")
+        field = path.parent.name if alike and path != source else ""
+        cells = table.fillna("").to_dict("records")
+        paradigm = next((c for c in _PARADIGM if c in table and (alike or c != "phenomenon")), None)
+        term = next((c for c in _TERM if c in table), None)
+        groups: dict[str, list[tuple[str, ...]]] = {}
+        for row in cells:
+            uid = str(row[paradigm]) if paradigm else path.stem
+            uid = f"{field} {uid}" if field else uid
+            pair = (tidy(str(row[column])) for column in columns[0])
+            kind = str(row[term]) if term else ""
+            groups.setdefault(uid, []).append((uid, field, kind, *pair))
+        yield from groups.items()
+
+
 def _blimp_files(source: Path) -> Iterator[tuple[str, list[str]]]:
+    if source.suffix in (".csv", ".tsv"):
+        return
     if source.is_dir():
         for path in sorted(source.glob("*.jsonl")):
             yield path.stem, path.read_text(encoding="utf-8").splitlines()

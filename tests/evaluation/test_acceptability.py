@@ -22,6 +22,7 @@ from contstim.evaluation.suites import (
     matthews_correlation,
     overlap_table,
     pearson,
+    read_blimp,
     run_blimp,
     run_cola,
     z_scores,
@@ -161,7 +162,7 @@ def test_blimp_runner(tmp_path, zipped):
     assert run_blimp(source, length, most=1)["accuracy"].tolist() == [1]
     row = run_blimp(source, lambda texts: [-np.inf if len(t) > 1 else 0.0 for t in texts]).iloc[0]
     assert (row["accuracy"], row["n_tied"]) == (0, 2)
-    with pytest.raises(InputError, match="none of the BLiMP paradigms"):
+    with pytest.raises(InputError, match="none of the paradigms"):
         run_blimp(source, length, paradigms=["two"])
     with pytest.raises(InputError, match="no number for 'aaa'"):
         run_blimp(source, lambda texts: [np.nan] * len(texts))
@@ -408,3 +409,65 @@ def test_overlaps_of_six_pairs_worked_out_on_paper(
     assert row["reduced"] == pytest.approx(reduced)
     assert row["overlap"] == pytest.approx(overlap)
     assert row["n_reduced"] == 6 - len(MET[baseline][1 if delta == 0.5 else 2])
+
+
+def rows_of(source, **options):
+    return read_blimp(source, **options).to_numpy().tolist()
+
+
+def test_suites_of_other_languages_in_their_own_columns(tmp_path):
+    turkish = tmp_path / "tur" / "binding.csv"
+    turkish.parent.mkdir()
+    turkish.write_text(
+        "good_sentence,bad_sentence,good_cue,phenomenon\nKendimi gördüm.,Beni gördüm.,kendimi,b\n",
+        "utf-8",
+    )
+    assert rows_of(turkish.parent) == [["binding", "", "b", "Kendimi gördüm.", "Beni gördüm."]]
+    assert rows_of(turkish) == rows_of(turkish.parent)
+    semicolons = turkish.read_text("utf-8").replace(",", ";")
+    turkish.write_text(semicolons, "utf-8")
+    assert rows_of(turkish)[0][0] == "binding"
+
+    many = tmp_path / "many"
+    for language, rows in {"deu": "Er geht.\tEr gehst.\tSV-P\nSie sind.\tSie ist.\tSV-#\n"}.items():
+        (many / language).mkdir(parents=True)
+        table = f"sen\twrong_sen\tphenomenon\n{rows}"
+        (many / language / "data.tsv").write_text(table, "utf-8")
+    assert rows_of(many) == [
+        ["deu SV-P", "deu", "SV-P", "Er geht.", "Er gehst."],
+        ["deu SV-#", "deu", "SV-#", "Sie sind.", "Sie ist."],
+    ]
+    assert rows_of(many, paradigms=["deu SV-#"])[0][3] == "Sie sind."
+
+    dutch = tmp_path / "nl.csv"
+    dutch.write_text(
+        "linguistic_phenomenon,paradigm,sentence_good,sentence_bad\n"
+        "anaphor,number,Zij wassen zich.,Zij wast zich.\n"
+        "anaphor,number,Wij wassen ons.,Wij wassen zich.\n"
+        "auxiliaries,order,Hij is gegaan.,Hij gegaan is.\n",
+        "utf-8",
+    )
+    assert [row[:3] for row in rows_of(dutch, most=1)] == [
+        ["number", "", "anaphor"],
+        ["order", "", "auxiliaries"],
+    ]
+    chinese = tmp_path / "zh"
+    chinese.mkdir()
+    pair = {"sentence_good": "他喜欢猫。", "sentence_bad": "他猫喜欢。", "phenomenon": "order"}
+    (chinese / "ba_a.jsonl").write_text(json.dumps(pair | {"UID": "ba_a"}), "utf-8")
+    assert rows_of(chinese) == [["ba_a", "", "order", "他喜欢猫。", "他猫喜欢。"]]
+    table = run_blimp(dutch, lambda texts: [-len(text) for text in texts])
+    assert table[["uid", "accuracy", "n_pairs"]].to_numpy().tolist() == [
+        ["number", 0.5, 2],
+        ["order", 0.0, 1],
+    ]
+
+
+def test_tables_that_hold_no_pairs(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("good,bad\na,b\n", "utf-8")
+    with pytest.raises(InputError, match=r"other\.csv has no columns of pairs; it needs sentence"):
+        read_blimp(path)
+    path.write_text("sen,wrong_sen\na b,\n", "utf-8")
+    with pytest.raises(InputError, match=r"row 1 of .*other\.csv lacks a sentence"):
+        read_blimp(path)
