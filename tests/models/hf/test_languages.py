@@ -1,0 +1,124 @@
+"""Checkpoints under the words of languages that do not stand between spaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+import transformers
+from tiny_transformers import save_network
+
+from contstim import load_model, synthesize
+from contstim.errors import InputError
+from contstim.search.candidates import WordReplacement
+from contstim.search.problem import Problem
+from contstim.text import Sentence
+from contstim.text.language import Language
+from contstim.text.languages import LANGUAGES
+from contstim.text.vocabulary import Vocabulary, WordRules
+
+WORDS = ("猫", "狗", "上海", "北京", "去", "看见", "今天", "喜欢", "上", "海水")
+TEXT = ["猫去上海。", "今天狗看见猫。", "狗喜欢北京。", "猫喜欢海水。", "今天狗去北京。"]
+
+
+def longest(text: str) -> list[str]:
+    """Cut a text from the left into the longest of a few words; other characters stand alone."""
+    words = []
+    while text:
+        word = next((w for w in sorted(WORDS, key=len)[::-1] if text.startswith(w)), text[0])
+        words.append(word)
+        text = text[len(word) :]
+    return words
+
+
+@pytest.fixture
+def unspaced(monkeypatch: pytest.MonkeyPatch) -> Language:
+    language = Language(code="xx", name="Unspaced", segment=longest, cased=False)
+    monkeypatch.setitem(LANGUAGES._things, "xx", language)
+    return language
+
+
+def save(folder: Path, core: tokenizers.Tokenizer) -> str:
+    """Write a tiny checkpoint with a tokenizer of its own; return its spec."""
+    special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, **special)
+    tokenizer.save_pretrained(folder)
+    sizes = {"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 1}
+    config = transformers.GPT2Config(n_positions=64, n_embd=16, n_layer=1, n_head=2, **sizes)
+    save_network(transformers.GPT2LMHeadModel(config), folder)
+    return f"hf:{folder}"
+
+
+def by_characters(folder: Path) -> str:
+    """Make a model whose every token is a character."""
+    letters = sorted({c for text in TEXT for c in text} | {c for word in WORDS for c in word})
+    vocabulary = ["<s>", "</s>", "<unk>", "<pad>", *letters]
+    core = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({t: i for i, t in enumerate(vocabulary)}, unk_token="<unk>")
+    )
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("."), behavior="isolated")
+    return save(folder, core)
+
+
+def merged(folder: Path) -> str:
+    """Make a model with a token that holds two words."""
+    core = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+    trainer = tokenizers.trainers.BpeTrainer(
+        special_tokens=["<s>", "</s>", "<unk>", "<pad>"], min_frequency=1, vocab_size=80
+    )
+    core.train_from_iterator(TEXT * 20, trainer)
+    return save(folder, core)
+
+
+def test_tokens_belong_to_words_that_no_space_parts(unspaced: Language, tmp_path: Path) -> None:
+    spec = by_characters(tmp_path / "c")
+    model = load_model(f"{spec}?language=xx")
+    model.check_language(unspaced, TEXT)
+    plain = load_model(spec)
+    np.testing.assert_allclose(model.score(TEXT), plain.score(TEXT), atol=1e-5)
+    words = model.score_words(TEXT)
+    assert [len(values) for values in words] == [len(unspaced.split(text)) for text in TEXT]
+    np.testing.assert_allclose([v.sum() for v in words], model.score(TEXT), atol=1e-5)
+    assert "language=xx" in model.spec
+    with pytest.raises(InputError) as error:
+        plain.check_language(unspaced, TEXT)
+    assert str(error.value).endswith(
+        "cuts sentences into words of English, and these are Unspaced; write its spec with "
+        "language=xx"
+    )
+
+
+def test_a_tokenizer_that_cannot_be_aligned_is_refused_by_name(
+    unspaced: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = merged(tmp_path / "m")
+    model = load_model(f"{spec}?language=xx")
+    good = load_model(f"{by_characters(tmp_path / 'c')}?language=xx")
+    asked: list[object] = []
+    monkeypatch.setattr(type(good), "score", lambda self, texts: asked.append(texts))
+    words = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
+    with pytest.raises(
+        InputError, match=r"token '.+' spans two words of '今天狗去北京。'; .*language=xx"
+    ):
+        synthesize(TEXT[-1], reject=good, accept=model, vocabulary=words)
+    assert not asked
+
+
+def test_candidates_are_scored_in_whole_sentences(unspaced: Language, tmp_path: Path) -> None:
+    spec = by_characters(tmp_path / "c")
+    model = load_model(f"{spec}?language=xx")
+    words = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
+    proposal = WordReplacement(words, (model,))
+    sentence = Sentence.parse(TEXT[0], unspaced)
+    listed = proposal.words(sentence, 1)
+    table = model.replacements(sentence, 1, listed)
+    expected = model.score([str(sentence.replace(1, word)) for word in listed])
+    np.testing.assert_allclose(table.score(np.arange(len(listed))), expected, atol=1e-5)
+    other = load_model(f"{spec}?language=xx&reduction=mean")
+    problem = Problem.pair(model, other)
+    result = synthesize(TEXT[1], problem=problem, vocabulary=words, strategy="bounded")
+    written = Sentence.parse(result.sentence, unspaced)
+    assert written.reads_back
+    assert written.after[-1] == "。"
