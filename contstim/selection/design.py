@@ -334,8 +334,9 @@ def _shuffled(
     parsed = Sentence.parse(sentence, language)
     for _ in range(10):
         words = tuple(parsed.words[i] for i in rng.permutation(len(parsed)))
-        text = str(parsed.with_words(words))
-        if text not in taken:
+        shuffled = parsed.with_words(words)
+        text = str(shuffled)
+        if text not in taken and (language.plain or shuffled.reads_back):
             return text
     return None
 
