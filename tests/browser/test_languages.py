@@ -1,6 +1,6 @@
 """Sentences of other languages on the page: direction, and where their lines break.
 
-Sentences of `contstim.text.languages` in the page's own texts; on a narrow screen, so that lines
+With the page's own texts in that language; on a narrow screen, so that lines
 have to break. SCREENSHOTS says where pictures are kept.
 """
 
