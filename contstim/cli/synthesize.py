@@ -118,8 +118,8 @@ def _add_strategy_options(parser: CommandParser) -> None:
             text = field.metadata["help"]
             if field.default is not None and "(default" not in text:
                 text += f" (default: {field.default})"
-            by_text.setdefault(text, []).append(f"'{owner}'")
-        texts = [f"of the strategy {' or '.join(names)}: {text}" for text, names in by_text.items()]
+            by_text.setdefault(text, []).append(owner)
+        texts = [f"{text} (--strategy {', '.join(names)})" for text, names in by_text.items()]
         usage = f"--{option.replace('_', '-')} {field.metadata['metavar']}"
         parser.add(usage, "; ".join(texts), reader(settings_of(owners[0]), option))
 

@@ -98,6 +98,8 @@ def test_columns_are_found_by_their_cells_and_that_is_said() -> None:
         "participant=THEIRS.",
         "'Zahl' was taken for response by its cells; if that is wrong: --column response=THEIRS.",
     ]
+    numbered = unnamed().rename(columns={"A": "S1", "B": "S2"})
+    assert ratings(read_choices(numbered[["S2", "Zahl", "S1", "K"]])) == truth()
     t = study()
     text = t["one"].where(t["code"] < 4, t["two"])
     chosen = read_choices(unnamed().drop(columns="Zahl").assign(Gewählt=text))

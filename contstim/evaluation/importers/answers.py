@@ -59,7 +59,7 @@ def left_is_first(data: pd.DataFrame, name: str) -> pd.Series | None:
             bad = first.isna()
             what = "true or false" if _is_turned(name) else "left or right, or 1 or 2"
             raise InputError(
-                f"{name} {data.loc[bad, 'side'].iloc[0]!r} is not a side "
+                f"{name} {data.loc[bad, 'side'].tolist()[0]!r} is not a side "
                 f"({name_rows(bad)}); it must be {what}"
             )
         return first.astype(bool)

@@ -197,6 +197,8 @@ def _pairs_of_texts(data: pd.DataFrame, taken: Mapping[str, str]) -> list[list[s
     texts = [column for column in _left_over(data, taken) if _holds_sentences(data[column])]
     if len(texts) == 3:
         texts = [c for c in texts if not _repeats(data, c, [o for o in texts if o != c])]
+    if len({name[:-1] for name in texts}) == 1:  # numbered, wherever they stand
+        texts = sorted(texts)
     return [texts] if len(texts) == 2 else []
 
 
