@@ -22,7 +22,7 @@ from contstim.publishing.privacy import Privacy
 from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
-# Of fewer people with an answer it is not said how many they were.
+# Where an answer is of fewer people, counts are not given.
 _FEW = 5
 _OF_TABLES = {
     "choice": Column("what was chosen, as the experiment has it"),
@@ -168,7 +168,7 @@ def _tables_left_out(collected: Collected, privacy: Privacy) -> None:
 
 
 def _people(study: Study, collected: Collected) -> Iterable[str]:
-    """Yield sentences on who took part; no number is of fewer than five people but of outcomes."""
+    """Yield sentences on who took part; of what they said of themselves, no count of few people."""
     sessions = collected.sessions
     whole = sessions[sessions["participant"].isin(collected.whole)]
     yield (
@@ -179,7 +179,8 @@ def _people(study: Study, collected: Collected) -> Iterable[str]:
     yield "Outcomes: " + ", ".join(f"{name} {n}" for name, n in sorted(outcomes.items())) + "."
     months = sorted({str(moment)[:7] for moment in whole["started_at"].dropna()})
     if months:
-        yield f"Collected from {months[0]} to {months[-1]}."
+        span = months[0] if len(months) == 1 else f"{months[0]} to {months[-1]}"
+        yield f"Months of the data: {span}."
     yield f"It took them {whole['minutes'].median():.0f} minutes on the median."
     shown = whole["catch_shown"].sum()
     if shown:
@@ -191,13 +192,14 @@ def _people(study: Study, collected: Collected) -> Iterable[str]:
     responses = collected.responses[collected.responses["participant"].isin(collected.whole)]
     for question in study.questions:
         answers = responses.loc[responses["question"] == question.name]
-        if question.kind == "choice" and len(answers):
-            counts = answers.drop_duplicates("participant", keep="last")["response"].value_counts()
-            parts = [
-                f"{option}: {n if (n := int(counts.get(option, 0))) >= _FEW or not n else 'few'}"
-                for option in question.options
-            ]
-            yield f"{question.prompt} {'; '.join(parts)} (few: 1 to {_FEW - 1})."
+        if question.kind != "choice" or answers.empty:
+            continue
+        counts = answers.drop_duplicates("participant", keep="last")["response"].value_counts()
+        if counts.min() < _FEW:  # of the others and the sum it would follow how many they are
+            yield f"{question.prompt} (counts are not given: an answer is of fewer than {_FEW})"
+        else:
+            given = (f"{option}: {counts.get(option, 0)}" for option in question.options)
+            yield f"{question.prompt} {'; '.join(given)}."
 
 
 def _texts_of(study: Study) -> dict[str, str]:

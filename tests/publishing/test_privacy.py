@@ -11,7 +11,7 @@ import pytest
 from adaptive_studies import make_adaptive, take_part
 from folders import ABOUT, PEOPLE, make_choices, make_scores, texts_of, write_all
 from studies import RECRUITER, add, make_trials
-from talking import event, opening, play
+from talking import answers_to, event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError
@@ -19,6 +19,7 @@ from contstim.experiment.new import new_study
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 from contstim.publishing.folder import check_folder, read_published
+from contstim.publishing.material import study_material
 from contstim.publishing.privacy import Privacy, without_identifiers
 
 PLANTED = "5f3e9a1c77b2c4d0aa91"
@@ -117,8 +118,8 @@ def test_longer_identifiers_are_replaced_before_their_parts() -> None:
         privacy.check({"a.txt": b"nothing", "b.txt": b"an ab1234"})
 
 
-def asked(folder: Path) -> Study:
-    make_trials(participants=4).to_csv(folder / "trials.csv", index=False)
+def asked(folder: Path, participants: int = 4) -> Study:
+    make_trials(participants=participants).to_csv(folder / "trials.csv", index=False)
     study = new_study(folder / "study", folder / "trials.csv")
     return add(study, RECRUITER + QUESTIONS)
 
@@ -158,6 +159,29 @@ def test_a_study_leaves_recruiter_texts_and_times_behind(tmp_path: Path) -> None
     assert "recruiter" not in shown
     assert shown["questions"][1]["options"] == ["yes", "no"]
     assert "Write to (removed)." in (out / "materials" / "consent.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("no", "line"),
+    [
+        (5, "- Is English your first language? yes: 6; no: 5."),
+        (4, "- Is English your first language? (counts are not given: an answer is of fewer than "
+            "5)"),
+    ],
+)  # fmt: skip
+def test_counts_of_few_people_are_not_given(no: int, line: str, tmp_path: Path) -> None:
+    study = asked(tmp_path, participants=6)
+    with Store(study) as store:
+        for number in range(6 + no):
+            token, bundle, _ = store.open(opening(study, f"{PLANTED}{number:x}")).result()
+            said = {"native": "yes" if number < 6 else "no"}
+            detail = json.dumps({"responses": said, "rt_ms": 5})
+            store.add_events(token, [event("responses", detail=detail)]).result()
+            store.add_answers(token, answers_to(bundle["trials"])).result()
+            store.finish(token).result()
+    material = study_material(study.folder)
+    assert line in [f"- {sentence}" for sentence in material.people]
+    assert PLANTED not in "".join([*material.people, *material.files.values()])
 
 
 def test_nothing_is_published_before_somebody_is_through(
