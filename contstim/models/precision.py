@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtr, betaincinv
 
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
@@ -37,6 +37,13 @@ class Flips:
     upper
         Upper bound of the rate among such pairs, with 95 % confidence (Clopper & Pearson 1934); NaN
         without pairs.
+
+    Examples
+    --------
+    >>> apart, there = np.array([-3.0, 0.5, 2.0]), np.array([-2.0, -0.1, 2.5])
+    >>> comparison = PrecisionComparison("float32", "4 bits", there - apart, apart, there)
+    >>> comparison.flips(1.0).pairs, comparison.flips(1.0).flipped
+    (2, 0)
     """
 
     margin: float
@@ -59,6 +66,13 @@ class PrecisionComparison:
     reference_pairs, pairs
         Score of the first sentence of a pair less that of the second, under either, shape (P,),
         nats.
+
+    Examples
+    --------
+    >>> apart, there = np.array([-3.0, 0.5, 2.0]), np.array([-2.0, -0.1, 2.5])
+    >>> comparison = PrecisionComparison("float32", "4 bits", there - apart, apart, there)
+    >>> comparison.flipped, comparison.margin()[0]
+    (array([False,  True, False]), 1.0)
     """
 
     reference: str
@@ -73,7 +87,7 @@ class PrecisionComparison:
         return np.abs(self.pairs - self.reference_pairs)
 
     @property
-    def flipped(self) -> np.ndarray:
+    def flipped(self) -> BoolArray:
         """Which pairs have another winner, or none where the reference has one, shape (P,)."""
         return np.asarray(np.sign(self.pairs) != np.sign(self.reference_pairs))
 

@@ -204,7 +204,7 @@ class EngineModel(SentenceModel):
                 f"a token of {self.spec} spans the prefix {self.engine.prefix!r} and {text!r}; "
                 "give another prefix"
             )
-        word_at = np.cumsum([0, *(character == " " for character in text)])
+        word_at = np.cumsum([0, *(character.isspace() for character in text)])
         units, values, word_of = [], [], []
         for token, start, log_prob in zip(
             echo.tokens, starts.tolist(), echo.log_probs, strict=True
@@ -212,8 +212,8 @@ class EngineModel(SentenceModel):
             if start < 0:
                 continue
             # A token that begins with white space is of the word after it.
-            word = int(word_at[start + (text[start : start + 1] == " ")])
-            if " " in token.strip(" "):
+            word = int(word_at[start + text[start : start + 1].isspace()])
+            if len(token.split()) > 1:
                 raise InputError(
                     f"token {token!r} spans two words of {text!r}; {self.spec} cannot be scored "
                     "word by word"

@@ -5,6 +5,7 @@ Tests `contstim.models.engines.model` and `contstim.models.engines.answers`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from tiny_transformers import SENTENCES
 from contstim.errors import BudgetError, InputError
 from contstim.models.cache import model_identity
 from contstim.models.check import check_model
+from contstim.models.engines import Echo
 from contstim.models.engines import answers as answers_module
 from contstim.models.engines.answers import Answers
+from contstim.models.engines.model import EngineModel
 from contstim.models.registry import load_model
 
 # None of them is one that engines are tried on, whose answers are there.
@@ -67,6 +70,18 @@ def test_what_and_how_is_asked_is_no_part_of_a_score(
     )
     assert model.spec == plain.spec
     assert model_identity(model) == model_identity(plain)
+
+
+def test_words_end_where_no_line_may(fake: Fake) -> None:
+    model = load_model(fake.spec)
+    assert isinstance(model, EngineModel)
+    text, tokens = "Dog\u00a0! A cat.", ["<s>", "Dog", "\u00a0", "!", " A", " cat", "."]
+    values = [None, -1.0, -2.0, -4.0, -8.0, -16.0, -32.0]
+    model.findings = dataclasses.replace(model.findings, opening=("<s>",))
+    echo = Echo.spelled(text, tokens, values, [None] * 7)
+    assert echo is not None
+    model._answers.add([text], [echo])
+    np.testing.assert_array_equal(model.score_words([text])[0], [-1, -6, -8, -48])
 
 
 class _Killed(BaseException):
