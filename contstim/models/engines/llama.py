@@ -23,9 +23,10 @@ class LlamaFile(ServingEngine):
     llama.cpp is asked for the logits of every token, and log-probabilities are taken of them here,
     in float64: what its own server and `llama_cpp` say of a text is not what it computes.
 
-    What stands before the first word is the ``prefix``: by default (``auto``) the BOS token where
-    the file says that texts begin with it, else nothing; ``bos``, ``eos``, ``none``, or a token of
-    the vocabulary. A sentence holds no special tokens, whatever it looks like.
+    What stands before the first word is the ``prefix``, as of ``hf:``: by default (``auto``) the
+    BOS token if there is one, once, whatever the file says of adding it; ``bos``, ``eos``,
+    ``none``, or a token of the vocabulary. A sentence holds no special tokens, whatever it looks
+    like.
 
     Texts that begin alike are computed from where they part, in alphabetical order; how far that
     moves values is part of the model's `resolution`.
@@ -94,8 +95,7 @@ class LlamaFile(ServingEngine):
         self._trims = not (
             library.llama_model_is_recurrent(model) or library.llama_model_is_hybrid(model)
         )
-        begins = library.llama_vocab_get_add_bos(library.llama_model_get_vocab(model))
-        self._opening = self._ids_before(spec, "bos" if begins else "none")
+        self._opening = self._ids_before(spec)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -172,13 +172,12 @@ class LlamaFile(ServingEngine):
         written: bytes = self._llama.detokenize(ids, special=True)
         return written
 
-    def _ids_before(self, spec: ModelSpec, auto: str) -> list[int]:
-        """Return the ids of what stands before the first word; `auto` is what the file says."""
-        given, llama = spec.get("prefix", "auto"), self._llama
-        asked = auto if given == "auto" else given
-        if asked == "none":
+    def _ids_before(self, spec: ModelSpec) -> list[int]:
+        """Return the ids of what stands before the first word."""
+        asked, llama = spec.get("prefix", "auto"), self._llama
+        if asked == "none" or (asked == "auto" and llama.token_bos() < 0):
             return []
-        named = {"bos": llama.token_bos, "eos": llama.token_eos}
+        named = {"auto": llama.token_bos, "bos": llama.token_bos, "eos": llama.token_eos}
         ids = [named[asked]()] if asked in named else self._of_prefix(asked)
         if len(ids) == 1 and ids[0] >= 0:
             return ids
