@@ -143,8 +143,7 @@ class EvaluationOptions:
     by: Annotated[Several[str], BeforeValidator(_listed)] = option(
         (),
         "a column with conditions of participants, such as native, or file for several files, or "
-        "with a factor of pairs: analyses by it, and how models differ otherwise in one condition "
-        "than in the other",
+        "with a factor of pairs: analyses by it, and how differences of models depend on it",
         "COLUMN",
     )
     headline: str | None = option(

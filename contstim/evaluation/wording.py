@@ -212,7 +212,7 @@ def _analyses(evaluation: Evaluation) -> str:
 
 
 def condition_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:
-    """Say between which conditions two models differ otherwise."""
+    """Say for which conditions the difference between two models is another."""
     table, by = evaluation.conditions, " or ".join(evaluation.provenance.options.by)
     rows = table[(table["analysis"] == analysis) & (table["measure"] == measure)]
     rows = rows[(rows["model_2"] != "") & rows["q"].notna()]
@@ -222,22 +222,22 @@ def condition_sentences(evaluation: Evaluation, analysis: str, measure: str) -> 
     if shown.empty:
         first = rows.iloc[int(rows["difference"].abs().argmax())]
         return [
-            f"That two models differ otherwise in one condition ({by}) than in another is not "
-            f"shown; the largest such difference: {_between(first)}."
+            f"No difference between two models is shown to depend on {by}; the one that depends "
+            f"most on it: {_between(first)}."
         ]
     first = shown.iloc[int(shown["p"].argmin())]
     by = first["by"]
     more = f", and {len(shown) - 1} more like it" if len(shown) > 1 else ""
-    return [f"Models differ otherwise by {by}: {_between(first)}{more} (see conditions.csv)."]
+    return [f"How models differ depends on {by}: {_between(first)}{more} (see conditions.csv)."]
 
 
 def _between(row: pd.Series) -> str:
     """Say by how much the lead of one model over another differs between conditions."""
     return (
         f"{row['model_1']} less {row['model_2']} is {abs(row['difference']):.3f} "
-        f"{'more' if row['difference'] > 0 else 'less'} in {row['level_1']} than in "
-        f"{row['level_2']} (difference {row['difference']:.3f}, 95 % interval {row['ci_low']:.3f} "
-        f"to {row['ci_high']:.3f}, q = {row['q']:.2g})"
+        f"{'higher' if row['difference'] > 0 else 'lower'} for {row['by']} {row['level_1']} than "
+        f"for {row['by']} {row['level_2']} (difference {row['difference']:.3f}, 95 % interval "
+        f"{row['ci_low']:.3f} to {row['ci_high']:.3f}, q = {row['q']:.2g})"
     )
 
 

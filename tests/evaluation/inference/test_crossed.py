@@ -179,7 +179,9 @@ def test_conditions_of_participants_are_analysed_and_compared(by_native):
     assert (copies["p"] == 1).all()
     better = table[(table["model_1"] == "good") & (table["model_2"] == "")]
     assert (better["difference"] > 0).all()
-    assert "native" in answer_sentences(result)[-1]
+    last = answer_sentences(result)[-1]
+    assert "depend" in last.split(":")[0]
+    assert "for native yes than for native no (difference " in last
     # Which condition comes first changes nothing but signs.
     turned = evaluate(choices[::-1], scores, by="native", analyses=ALL).conditions
     np.testing.assert_allclose(turned["difference"], -table["difference"], atol=1e-12)
