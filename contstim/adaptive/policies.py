@@ -137,6 +137,21 @@ class View:
         Of the models by now, shape (M,).
     curves
         P(answer) of this participant under each model along the grid, shape (M, C, G).
+
+    Examples
+    --------
+    >>> from contstim.adaptive.posterior import ModelPosterior
+    >>> posterior = ModelPosterior(Link(), n_models=2)
+    >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5]])
+    >>> view = View(
+    ...     places_of(preferences, posterior.nodes),
+    ...     preferences,
+    ...     np.array([True, True]),
+    ...     posterior.weights,
+    ...     posterior.curves("p1"),
+    ... )
+    >>> POLICIES["information"].values(view).round(2)
+    array([0.  , 0.13])
     """
 
     places: IntArray
@@ -431,6 +446,22 @@ def choose_block(
     independent given the model (Krause and Guestrin 2005); the participant's slope and leaning,
     which the block's answers share, are held at what is known before it, so that it is a heuristic
     here. Of the answers that a block may get, the 128 likeliest are followed.
+
+    Examples
+    --------
+    >>> from contstim.adaptive.posterior import ModelPosterior
+    >>> posterior = ModelPosterior(Link(), n_models=2)
+    >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5], [-2.0, 1.0]])
+    >>> view = View(
+    ...     places_of(preferences, posterior.nodes),
+    ...     preferences,
+    ...     np.array([True, True, True]),
+    ...     posterior.weights,
+    ...     posterior.curves("p1"),
+    ... )
+    >>> pairs, propensities = choose_block(Choosing(block=2), view, np.random.default_rng(1))
+    >>> sorted(pairs)
+    [1, 2]
     """
     policy, available = choosing.by, view.available.copy()
     view = replace(view, available=available)

@@ -67,6 +67,25 @@ def run_syntaxgym(path: str | Path, scorer: WordScorer) -> pd.DataFrame:
     Source
     ------
     Hu et al. (2020), doi 10.18653/v1/2020.acl-main.158.
+
+    Examples
+    --------
+    >>> import json
+    >>> from contstim import load_model
+    >>> def regions(*texts):
+    ...     return [{"region_number": n, "content": text} for n, text in enumerate(texts, start=1)]
+    >>> conditions = [
+    ...     {"condition_name": "plain", "regions": regions("The dog", "was asleep.")},
+    ...     {"condition_name": "odd", "regions": regions("The dog", "asleep was.")},
+    ... ]
+    >>> suite = {
+    ...     "items": [{"item_number": 1, "conditions": conditions}],
+    ...     "predictions": [{"type": "formula", "formula": "(2;%plain%) < (2;%odd%)"}],
+    ... }
+    >>> _ = Path("dogs.json").write_text(json.dumps(suite))
+    >>> run_syntaxgym("dogs.json", load_model("contstim:trigram").score_words)
+      suite  item  prediction  correct
+    0  dogs     1           0     True
     """
     place = Path(path)
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]

@@ -64,7 +64,19 @@ _Value = TypeVar("_Value", bound=Callable[..., pd.Series])
 def triplet_objective(
     name: str, *, larger_is_better: bool, adds_nats: bool = False, ties: bool = False
 ) -> Callable[[_Value], _Value]:
-    """Add a function to `OBJECTIVES`, for this process; see `TripletObjective`."""
+    """Add a function to `OBJECTIVES`, for this process; see `TripletObjective`.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> @triplet_objective("least-fall", larger_is_better=True)
+    ... def least_fall(triplets):
+    ...     falls = triplets["natural_lp_2"] - triplets["synthetic_1_lp_2"]
+    ...     return np.minimum(falls, triplets["natural_lp_1"] - triplets["synthetic_2_lp_1"])
+    >>> len(select_triplets(datasets.written_triplets(), 5, "least-fall"))
+    10
+    >>> del OBJECTIVES["least-fall"]  # for this example alone
+    """
 
     def register(value: _Value) -> _Value:
         OBJECTIVES[name] = TripletObjective(
