@@ -1,4 +1,4 @@
-"""The default strategy for networks: constrained expected improvement within a budget.
+"""For networks: constrained expected improvement within a budget, one word at a time.
 
 Gardner et al. (2014): of the candidates not scored yet that one comes next whose expected
 improvement times its probability of feasibility is greatest.
