@@ -148,6 +148,12 @@ class Language:
     offensive
         Where a documented list of offensive words can be had; ``bundled`` for that which comes
         with contstim; empty where none is known.
+
+    Examples
+    --------
+    >>> italian = Language(code="it", name="Italian", elided="(?:l|un|dell)'")
+    >>> italian.split("L'amico dell'uomo.")
+    ["L'", 'amico', "dell'", 'uomo.']
     """
 
     code: str
