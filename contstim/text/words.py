@@ -283,7 +283,9 @@ def offensive_source(language: Language) -> str:
     """
     if language.offensive == "bundled":
         return "comes with contstim"
-    return language.offensive or "none is known for this language"
+    if not language.offensive:
+        return "none is known for this language"
+    return f"a list of them is {language.offensive}"
 
 
 def tags_of(names: Iterable[str]) -> frozenset[str]:

@@ -52,6 +52,8 @@ def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
     assert {"Hund", "sah", "die", "Katze", "zurück"} <= set(made.elsewhere)
     assert "Der" not in made.elsewhere  # seen first only
     assert capsys.readouterr().err == (
+        "offensive words of German are not left out: a list of them is LDNOOBW (npm "
+        "naughty-words, CC BY 4.0)\n"
         f"3 words may open a sentence, {len(made.elsewhere)} stand elsewhere\n"
     )
     out = ["--vocabulary", "words.csv", "--minimum-drop", "0", "--out", "triplets.csv"]
@@ -64,15 +66,20 @@ def test_a_vocabulary_of_wordfreq_holds_what_the_models_know(
     pair: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    make = ["vocabulary", "--language", "de", "--size", "400", "--model", pair[1]]
+    make = ["vocabulary", "--language", "nl", "--size", "400", "--model", pair[1]]
     assert main(make) == 0
     printed, said = capsys.readouterr()
     words = [line.split(",")[0] for line in printed.splitlines()[1:]]
     assert "die" in words
-    assert "und" not in words
+    assert "en" not in words
     assert "words left out that ngram:2.arpa does not know\n" in said
     assert main(["vocabulary", "--language", "klingon"]) == 2
     assert "unknown wordfreq language 'klingon'" in capsys.readouterr().err
+    assert main(["vocabulary", "--language", "de"]) == 2
+    assert capsys.readouterr().err == (
+        "contstim: wordfreq lists the words of German in lower case, nouns too; make the "
+        "vocabulary from a text, which has their capitals\n"
+    )
 
 
 def test_who_would_have_english_catch_trials_in_a_german_study_is_told(

@@ -293,7 +293,7 @@ def test_sentences_of_another_language(tmp_path: Path) -> None:
     assert "agreement: le homme (elision)" in flags[0]
     assert "mark: no space before ?" in flags[1]
     page = appendix(pd.DataFrame({"sentence_1": texts}), [])
-    assert "offensive words of French: none looked for; LDNOOBW" in page
+    assert "offensive words of French: none looked for; a list of them is LDNOOBW" in page
     hebrew = pd.DataFrame({"sentence_1": ["הכלב ישן ליד הדלת."]})
     assert Review(hebrew, tmp_path / "h.csv", "AB").content()["direction"] == "rtl"
     assert "none is known for this language" in appendix(hebrew, [])

@@ -19,6 +19,8 @@ from contstim.selection import (
     check_design,
     design_trials,
 )
+from contstim.text import Sentence
+from contstim.text.languages import language_called
 
 POOL = [f"Pool sentence number {i} is here." for i in range(400)]
 
@@ -386,3 +388,20 @@ def test_selection_imports_without_torch():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_catch_trials_shuffle_the_words_of_the_language():
+    french = language_called("fr")
+    pool = [
+        f"L'homme qu'on attend {verb} l'eau dans la maison le {day}\u202f!"
+        for verb in ("voit", "boit", "aime")
+        for day in ("matin", "soir")
+    ]
+    trials = design_trials(pool=pool, layout=Layout(1, 1, catch=3))
+    for natural, shuffled in trials[["sentence_1", "sentence_2"]].to_numpy().tolist():
+        before, after = (Sentence.parse(text, french) for text in (natural, shuffled))
+        assert natural in pool
+        assert natural != shuffled
+        assert sorted(before.words) == sorted(after.words)
+        assert before.after == after.after
+        assert shuffled.endswith("\u202f!")
