@@ -242,6 +242,11 @@ register_family(
     "contstim.models.scored:ScoredSentences.kind_of",
 )
 register_family(
+    "ensemble",
+    "several models together: a table with the columns model and scale",
+    "contstim.models.ensemble:EnsembleModel",
+)
+register_family(
     "student",
     "network that imitates a model's sentence score in one pass, from `contstim models distill`",
     "contstim.models.learnt.student:StudentModel",

@@ -1,0 +1,76 @@
+"""Ensembles against what their members say, and in a search against one of these."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim import Vocabulary, check_model, load_model, pool, synthesize
+from contstim.errors import InputError, SpecError
+from contstim.models.ensemble import EnsembleModel
+from contstim.models.registry import score_kind
+from contstim.search.targets import standard_deviations
+
+MEMBERS = ["contstim:bigram", "contstim:trigram", "contstim:trigram?reduction=mean"]
+SENTENCES = ["The dog slept.", "Every child in the village knew that song.", "We saw it here."]
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    models = [load_model(member) for member in MEMBERS]
+    scales = standard_deviations(models, pool())
+    path = tmp_path / "three.csv"
+    pd.DataFrame({"model": MEMBERS, "scale": scales}).to_csv(path, index=False)
+    return f"ensemble:{path}"
+
+
+def test_the_mean_of_the_members(spec: str) -> None:
+    model = load_model(spec)
+    assert isinstance(model, EnsembleModel)
+    table = pd.read_csv(model.spec.removeprefix("ensemble:"))
+    scores = [load_model(m).score(SENTENCES) / s for m, s in table.itertuples(index=False)]
+    np.testing.assert_allclose(model.score(SENTENCES), np.mean(scores, axis=0), rtol=1e-12)
+    check_model(model, SENTENCES, words=["dog", "child", "here"])
+    assert load_model(model.spec).event == model.event
+    assert model.event.members.count("trigram") == 2
+    assert score_kind(spec) == model.kind
+    with pytest.raises(InputError, match="words have no shares"):
+        model.parts(SENTENCES)
+    with pytest.raises(SpecError, match="reduction=mean"):
+        load_model(f"{spec}?reduction=mean")
+
+
+def test_an_ensemble_against_a_member(spec: str) -> None:
+    ensemble, member = load_model(spec), load_model(MEMBERS[0])
+    words = Vocabulary.from_words(
+        ["The", "A", "dog", "cat", "sat", "ran", "away", "here", "child", "song"]
+    )
+    result = synthesize("The cat sat here.", reject=ensemble, accept=member, vocabulary=words)
+    assert result.loss < 0
+    before, after = member.score(["The cat sat here.", result.sentence])
+    assert after >= before
+    before, after = ensemble.score(["The cat sat here.", result.sentence])
+    assert after - before == pytest.approx(result.loss)
+
+
+def test_lists_that_make_no_ensemble(tmp_path: Path) -> None:
+    def refused(models: list[str], scales: list[float]) -> str:
+        path = tmp_path / "list.csv"
+        pd.DataFrame({"model": models, "scale": scales}).to_csv(path, index=False)
+        with pytest.raises(SpecError) as error:
+            load_model(f"ensemble:{path}")
+        return str(error.value).replace(str(path), "list.csv")
+
+    assert refused(MEMBERS[:1], [1.0]) == (
+        "'ensemble:list.csv' lists 1 model; list two or more, a row each"
+    )
+    assert refused(MEMBERS[:2], [1.0, 0.0]) == (
+        "the scale of 'contstim:trigram' in 'ensemble:list.csv' is 0; give the standard deviation "
+        "of its scores of natural sentences"
+    )
+    assert "the lower score is the better" in refused(
+        [MEMBERS[0], "contstim:trigram?reduction=ppl"], [1.0, 1.0]
+    )
