@@ -733,13 +733,13 @@ def contrast_of(
 
     Few items tell an interaction apart, and those that do are large: the larger the estimate is by
     chance, the larger is its standard error too. So tests err too seldom where there is nothing
-    (2.6 to 3.1 % with 10 and 10 people on the same 20 pairs), and where there is an interaction
+    (in about 3 % with 10 and 10 people on the same 20 pairs), and where there is an interaction
     deviations are skewed, and intervals too short on one side. Interval and p-value are therefore
     those of `SkewedMean`, by a quarter of the skewness that the deviations have: K / variance^1.5,
     kept within -1 and 1, with K the third cumulant of the mean, the sum of cubes by participant and
     by item less that by block. As estimated from so few items skewness goes with the estimate, and
-    with all of it tests erred in up to 11 %; a quarter is what brings all designs of
-    `experiments/calibration/by.py` to between 4 and 6.2 % (4,000 and 6,000 studies each).
+    with all of it tests err in up to 11 %; a quarter is what brings all designs of
+    `experiments/calibration/by.py` to between 3.5 and 6.5 % (its option `--trusted` tries others).
 
     With `"these sentences"` it is Welch's test across people, or Student's of differences within
     them.

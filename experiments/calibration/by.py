@@ -23,6 +23,7 @@ from run import NAMES
 from scipy.stats import norm
 from study import GAIN, ITEMS, LEANING, LIMITS, TASTE
 
+from contstim import sampling
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
@@ -180,8 +181,15 @@ def main() -> int:
     parser.add_argument("--people", type=int, nargs="+", help="only rows with so many in the first")
     parser.add_argument("--items", type=float, nargs="+", default=ITEMS[1:4:2])
     parser.add_argument("--pairs", action="store_true", help="conditions of pairs")
+    parser.add_argument(
+        "--trusted",
+        type=float,
+        default=sampling.TRUSTED_SKEWNESS,
+        help="how much of the skewness that is estimated is allowed for (%(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    sampling.TRUSTED_SKEWNESS = arguments.trusted
     print(
         "| measure | people | pairs | pairs of both | effects of pairs | interaction, none there | "
         "difference, none there | interval | interaction found | by the oracle |"
