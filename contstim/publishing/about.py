@@ -189,6 +189,12 @@ def read_about(path: Path) -> About:
     InputError
         Naming the key, what it holds and what it should; also if places of the template are
         still to be filled in.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> read_about(Path("about.toml")).licence  # doctest: +SKIP
+    'CC-BY-4.0'
     """
     table = read_toml(path, "write a first one with `contstim publish STUDY --template FILE`")
     for key, text in _texts(table):

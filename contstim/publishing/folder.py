@@ -269,6 +269,11 @@ def check_folder(folder: str | Path) -> list[str]:
     ------
     InputError
         If there is no such folder.
+
+    Examples
+    --------
+    >>> check_folder("published")  # doctest: +SKIP
+    ['README.md is not as SHA256SUMS has it; it was changed']
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -76,7 +76,14 @@ class Material:
 
 
 def table_material(human: HumanData) -> Material:
-    """Return what a table of choices has to publish."""
+    """Return what a table of choices has to publish.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> table_material(read_choices(datasets.simulated_choices())).people
+    ('30 participants are in the table of choices.',)
+    """
     n = human.choices["participant"].nunique()
     people = [f"{n} participants are in the table of choices."]
     if left_out := len({*human.excluded["participant"]} - {*human.choices["participant"]}):
@@ -103,6 +110,11 @@ def study_material(folder: str | Path, data: Path | None = None) -> Material:
         If nobody has answered every trial.
     InputError
         If the study or its data cannot be read, or it does not ask about pairs of sentences.
+
+    Examples
+    --------
+    >>> study_material("my-study").people[0]  # doctest: +SKIP
+    '34 people began, 30 answered every trial, and their choices are published.'
     """
     study = read_study(folder)
     if not study.presentation.pair:

@@ -49,6 +49,13 @@ class SourcedTexts:
         As stated; the one without a file last.
     listed
         The source of each sentence that a file lists.
+
+    Examples
+    --------
+    >>> from contstim.publishing import read_about
+    >>> about = read_about(Path("about.toml"))  # doctest: +SKIP
+    >>> SourcedTexts.read(about, Path()).withheld("He slept well.")  # doctest: +SKIP
+    False
     """
 
     sources: tuple[TextSource, ...]

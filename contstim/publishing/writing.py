@@ -105,6 +105,14 @@ def publish(
         an identifier of a participant or a sentence that must not be published.
     OutputError
         If something is at the folder's place, or it cannot be written.
+
+    Examples
+    --------
+    >>> from contstim.publishing import read_about, study_material
+    >>> about = read_about(Path("about.toml"))  # doctest: +SKIP
+    >>> texts = SourcedTexts.read(about, Path())  # doctest: +SKIP
+    >>> material = study_material("my-study")  # doctest: +SKIP
+    >>> publish(material, about, texts, "published", date="2026-11-25")  # doctest: +SKIP
     """
     folder = Path(folder)
     check_new_folder(folder)
@@ -200,6 +208,12 @@ def add_scores(
         If a model is there already, has no source or lacks a sentence.
     OutputError
         If the folder cannot be written to.
+
+    Examples
+    --------
+    >>> source = ModelSource(name="gpt", source="contstim 0.1.0", licence="MIT")
+    >>> scores = pd.read_csv("scores.csv")  # doctest: +SKIP
+    >>> add_scores("published", scores, [source], "2026-11-25")  # doctest: +SKIP
     """
     folder = Path(folder)
     record, human = read_folder_record(folder), read_published(folder, texts)
