@@ -65,6 +65,10 @@ COMMANDS = {
         "hf:bert",
         "--data cola --restarts 1 --epochs 6 --layers 1 --batch 4 --learning-rate 0.01 --out new",
     ),
+    "models precision": (
+        "ngram:2.arpa?unknown=unk ngram:3.arpa?unknown=unk",
+        "--pairs pairs.csv --out new.csv",
+    ),
     "score": ("sentences.txt", f"{MODELS} --out new.csv"),
     "sentences pool": ("", ""),
     "sentences sample": ("sentences.txt", "--length 2-6 --n 2 --out new.txt"),
@@ -114,6 +118,9 @@ COMMANDS = {
     "preregister": ("adaptive.toml", ""),
     "run": ("small.toml", "--stage score --out new"),
     "evaluate": ("choices.csv", "--scores study_scores.csv --bootstrap 5 --out new"),
+    "datasets list": ("", ""),
+    "datasets fetch": ("golan2023", "--from folder"),
+    "benchmark": ("golan2023", "--from folder --cost"),
     "publish": ("choices.csv", "--scores study_scores.csv --template new.toml"),
     "report": ("results", "--figure new.svg"),
 }
@@ -463,8 +470,9 @@ class Child:
             (status == 1 and self.run.command in STATUS_1) or (self.stopped and status == 130)
         ):
             found.append(f"status {status}: {last}")
-        # The page's own files come from a registry and need not be there.
-        if self.run.what == PLAIN and status not in (0, 130) and "page lacks" not in last:
+        # The page's own files and published data come from elsewhere and need not be there.
+        lacks = "page lacks" in last or "has no file with the content" in last
+        if self.run.what == PLAIN and status not in (0, 130) and not lacks:
             found.append(f"does not work: {last}")
         warned = [line for line in lines if "Warning: " in line and ".py:" in line]
         found += [f"warns: {warned[0].partition('Warning: ')[2]}"] if warned else []

@@ -201,6 +201,8 @@ def _table_pairs(source: Path) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     for path in tables:
         table = read_table(path, cells="text")
         columns = [pair for pair in _PAIRS if {*pair} <= {*table.columns}]
+        if not columns and path != source:
+            continue  # a folder may hold other tables
         if not columns:
             raise InputError(
                 f"{path} has no columns of pairs; it needs "

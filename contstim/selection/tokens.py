@@ -48,7 +48,7 @@ def with_token_counts(
     >>> import contstim
     >>> pairs = contstim.datasets.written_triplets().head(1)
     >>> with_token_counts(pairs, "contstim:gpt").filter(like="tokens").iloc[0].tolist()
-    [14, 14, 14]
+    [10, 13, 16]
     """
     columns = [column for column in _SENTENCES if column in stimuli]
     ends = {column: end for column, end in _ENDS.items() if column in stimuli}
