@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import platformdirs
 from filelock import SoftFileLease, Timeout
 
 from contstim.errors import InputError, OutputError
@@ -80,6 +79,8 @@ def cache_folder() -> Path:
     """
     if place := os.environ.get("CONTSTIM_CACHE"):
         return Path(place)
+    import platformdirs  # the lean server of an experiment lacks it
+
     return platformdirs.user_cache_path("contstim", appauthor=False)
 
 

@@ -20,7 +20,7 @@ from contstim.cli import main
 from contstim.experiment.collected import read_collected
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import PILOT_FILE
-from contstim.experiment.study import LANGUAGES, Study, read_study
+from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route
@@ -182,7 +182,7 @@ def test_a_pilot_keeps_its_data_apart(page: Page, make_study: Callable[..., Stud
     assert sessions["outcome"].tolist() == ["complete"]
 
 
-@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+@pytest.mark.parametrize("language", sorted({*PAGE_LANGUAGES} - {"en"}))
 def test_the_page_speaks_other_languages(
     language: str, context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
@@ -194,7 +194,7 @@ def test_the_page_speaks_other_languages(
     player.leave("consent")
     player.screen("instructions")
     assert page.get_attribute("html", "lang") == language
-    assert page.get_attribute("html", "dir") == LANGUAGES[language]
+    assert page.get_attribute("html", "dir") == PAGE_LANGUAGES[language]
     assert page.inner_text("h1") == study.texts["instructions_title"]
     look(page, f"instructions_{language}")
     player.leave("instructions")

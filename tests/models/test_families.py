@@ -100,15 +100,22 @@ def test_the_contract(specs: dict[str, str], family: str, option: str) -> None:
 
 @pytest.fixture
 def every(
-    specs: dict[str, str], tiny: Callable[[str], Path], student: Path, classifier: Path
+    specs: dict[str, str],
+    tiny: Callable[[str], Path],
+    student: Path,
+    classifier: Path,
+    tmp_path: Path,
 ) -> dict[str, list[str]]:
     """Specs of models of every registered family."""
+    ensemble = tmp_path / "two.csv"
+    ensemble.write_text(f"model,scale\n{specs['trigram']},2.0\n{specs['rnn']},3.0\n", "utf-8")
     return {
         "contstim": ["contstim:bigram"],
         "ngram": [specs["trigram"]],
         "rnn": [specs["rnn"]],
         "lstm": [specs["lstm"]],
         "hf": [f"hf:{tiny('gpt2')}", f"hf:{tiny('bert')}?metric=pll", f"hf:{tiny('roberta')}"],
+        "ensemble": [f"ensemble:{ensemble}"],
         "student": [f"student:{student}"],
         "classifier": [f"classifier:{classifier}", f"classifier:{classifier}?output=margin"],
     }

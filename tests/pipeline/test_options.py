@@ -67,7 +67,10 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
             "goes with the strategy 'paper', not",
         ),
         (GOOD + "[triplets]\n", "add [synthesis]"),
-        (GOOD + "[synthesis]\n[triplets]\nper_pair = 5\n", "not a multiple of 10 strata"),
+        (
+            GOOD + "[synthesis]\n[triplets]\nper_pair = 5\nstrata = 10\n",
+            "not a multiple of 10 strata",
+        ),
         (GOOD + "[design]\n", "add [natural], [set] or [triplets]"),
         (GOOD + "[natural]\n[design]\nlayout='golan2023'\ngroups=2\n", "design.groups"),
         (GOOD + "[natural]\n[design]\ngroups=0\n", "groups is 0"),

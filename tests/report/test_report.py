@@ -370,7 +370,8 @@ def test_the_answer_comes_first(evaluation, tmp_path):
     best = evaluation.models.iloc[:4].sort_values("value", ascending=False).iloc[0]
     assert said[0].startswith(f"{best['model']} predicts people best (accuracy {best['value']:.3f}")
     assert re.match(
-        r"At a false discovery rate of 0.05 it is better than (\d of|all) \d other models", said[1]
+        r"At a false discovery rate of 0.05 it is better than (both|(\d of|all) \d) other models",
+        said[1],
     )
     assert f"noise ceiling of {best['ceiling_lower']:.3f}" in said[2]
     page = html.unescape(evaluation.report(tmp_path).read_text(encoding="utf-8"))

@@ -81,10 +81,10 @@ def test_a_budget_ends_a_search_with_what_there_is(
     spec += f"&answers={tmp_path}"
     results = []
     while not results or results[-1].stopped:
-        results.append(_search(f"{spec}&requests=14", tiny, vocabulary))
+        results.append(_search(f"{spec}&requests=12", tiny, vocabulary))
     assert len(results) > 2
     first, *_, last = results
-    assert "requests=14 is all it may" in first.stopped
+    assert "requests=12 is all it may" in first.stopped
     assert not first.finished
     accept = load_model(f"hf:{tiny('gpt2')}?prefix=none")
     before, after = accept.score([SENTENCE, first.sentence])

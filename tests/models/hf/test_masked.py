@@ -359,7 +359,7 @@ def test_the_longest_sentence_is_what_positions_allow(tiny: Tiny) -> None:
         ("restricted=yes&unknown=unk", "restricted=yes with unknown=unk in '{}': the unknown-word token is of neither class; leave one of the two out"),  # noqa: E501 - one whole message
         ("exact=x", "exact='x' in '{}': give a whole number of at least 1"),
         ("first=spaced", "first='spaced' in '{}': its vocabulary does not mark white space; leave the option out"),  # noqa: E501 - one whole message
-        ("prefix=none", "unknown option 'prefix' in '{}'; choose one of 'batch_tokens', 'code', 'device', 'dtype', 'exact', 'first', 'metric', 'orders', 'punctuation', 'restricted', 'revision', 'rule', 'seed', 'shift', 'unknown'"),  # noqa: E501 - one whole message
+        ("prefix=none", "unknown option 'prefix' in '{}'; choose one of 'batch_tokens', 'code', 'device', 'dtype', 'exact', 'first', 'language', 'metric', 'orders', 'punctuation', 'restricted', 'revision', 'rule', 'seed', 'shift', 'unknown'"),  # noqa: E501 - one whole message
     ],
 )  # fmt: skip
 def test_bad_options_are_named(tiny: Tiny, options: str, message: str) -> None:
