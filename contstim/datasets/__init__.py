@@ -42,6 +42,7 @@ DATA_SETS: Registry[DataSet] = Registry(
         "li_adger": "contstim.datasets.li_adger:LI_ADGER",
         "lau2020": "contstim.datasets.lau2020:LAU2020",
         "events": "contstim.datasets.events:EVENTS",
+        "sprouse2013": "contstim.datasets.sprouse2013:SPROUSE2013_TASKS",
         "cola": "contstim.datasets.suites:COLA",
         "syntaxgym": "contstim.datasets.suites:SYNTAXGYM",
         "devarda2024": "contstim.datasets.devarda2024:DEVARDA2024",

@@ -197,7 +197,10 @@ def model_figure(
         # Dots do not touch, however narrow the columns.
         size = min(5.0, 72 * metro / (len(winners) + 1) * 0.6)
         _draw_metro(side, beats, winners, middles, {} if several else tints, size)
-    _legend(ax, models, names if several else [], values + metro, bool(winners), starred)
+    shown_dots = len(units) > 0
+    _legend(
+        ax, models, names if several else [], values + metro, bool(winners), starred, shown_dots
+    )
     return ax
 
 
@@ -262,7 +265,13 @@ def _draw_metro(
 
 
 def _legend(
-    ax: Axes, models: pd.DataFrame, analyses: list[str], width: float, metro: bool, starred: bool
+    ax: Axes,
+    models: pd.DataFrame,
+    analyses: list[str],
+    width: float,
+    metro: bool,
+    starred: bool,
+    dots: bool,
 ) -> None:
     dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
     unit = "group" if len(models) and models["unit"].iloc[0] == "group" else "participant"
@@ -279,7 +288,8 @@ def _legend(
         for tinted in [{**dot, "color": colour(number)}]
     ]
     if not analyses:
-        handles.append(Line2D([], [], markersize=2.6, alpha=0.6, label=f"one {unit}", **dot))
+        if dots:
+            handles.append(Line2D([], [], markersize=2.6, alpha=0.6, label=f"one {unit}", **dot))
         handles.append(Line2D([], [], markersize=6, markeredgecolor="black", label="mean", **dot))
     if models["ci_low"].notna().any():
         handles.append(Line2D([], [], color="black", linewidth=1.4, label="95 % interval"))

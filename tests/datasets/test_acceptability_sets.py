@@ -1,7 +1,7 @@
 """The readers of sets of acceptability and plausibility, on made files in their columns.
 
 Of `contstim.datasets.li_adger`, `contstim.datasets.lau2020`, `contstim.datasets.events`,
-`contstim.datasets.suites` and `contstim.datasets.devarda2024`.
+`contstim.datasets.suites`, `contstim.datasets.sprouse2013` and `contstim.datasets.devarda2024`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.datasets import DATA_SETS, FetchedData, events, lau2020, li_adger, suites
+from contstim.datasets import DATA_SETS, FetchedData, events, lau2020, li_adger, sprouse2013, suites
 from contstim.errors import InputError
 
 
@@ -99,3 +99,49 @@ def test_tables_without_a_benchmark(put, tmp_path):
     cloze = FetchedData(DATA_SETS["devarda2024"], tmp_path).table("cloze")
     assert cloze["cloze_p_smoothed"].tolist() == [0.5]
     assert len(DATA_SETS["syntaxgym"].files) == 34
+
+
+def test_sprouse2013(put, tmp_path):
+    phenomena = ["32.1.den Dikken.2c.*", "33.1.fox.5.??"]
+    items = [(f"{name}.0{i}", f"{name[:8]}.g.0{i}") for name in phenomena for i in (1, 2)]
+    rows = [["A comparison ...", None, None, None, None], [None] * 5]
+    rows.append(["Bad ID", "Bad sentence", "NOTES", "Good ID", "Good sentence"])
+    rows += [[bad, f"Bad {bad}.", None, good, f"Good {good}."] for bad, good in items]
+    book = tmp_path / sprouse2013._MATERIALS
+    book.parent.mkdir(parents=True)
+    pd.DataFrame(rows).to_excel(book, header=False, index=False)
+    comments = "#Data from Sch\u00fctze,,\n,,\n"
+    choices, ratings = [], []
+    for person in range(4):
+        for order, (bad, good) in enumerate(items):
+            item = bad.replace("den Dikken", "denDikken") if person else bad
+            chose_bad = int((person + order) % 3 == 0)
+            choices += [(person, "1.1", order, item, chose_bad)]
+            choices += [(person, "1.1", order, f"good.{item}", 1 - chose_bad)]
+            ratings += [(person, item, -0.5 - order), (person, good, 0.5 + order)]
+        choices += [(person, "1.1", 9, "99.1.nobody.1.*.01", 0)]
+    tables = {
+        sprouse2013._CHOICES: (choices, ["participant", "survey", "order", "item", "judgment"]),
+        **{
+            path: (ratings, ["participant", "item", "zscores"])
+            for path in sprouse2013._RATINGS.values()
+        },
+    }
+    for path, (values, columns) in tables.items():
+        place = tmp_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = comments + pd.DataFrame(values, columns=columns).to_csv(index=False)
+        place.write_text(text, "latin-1")
+    data = FetchedData(DATA_SETS["sprouse2013"], tmp_path)
+    human = data.benchmark("forced_choice").human.choices
+    assert len(human) == 16
+    assert human["item"].nunique() == 2
+    bad_chosen = human["rating"].lt(0) == human["sentence_1"].str.startswith("Bad")
+    assert bad_chosen.sum() == sum(1 for p in range(4) for o in range(4) if (p + o) % 3 == 0)
+    graded = data.benchmark("magnitude")
+    assert len(graded.ratings) == 32
+    assert len(graded.sentences) == 8
+    assert graded.ratings.groupby("sentence")["rating"].nunique().eq(1).all()
+    (tmp_path / sprouse2013._CHOICES).write_text("nothing")
+    with pytest.raises(InputError, match="has no line that begins with participant"):
+        data.benchmark("forced_choice")
