@@ -48,6 +48,7 @@ def test_the_script_of_the_guide_gives_data_of_the_design(
     design = pd.read_csv(trials).query("participant == 3").reset_index(drop=True)
     with page.expect_download() as download:
         for row in design.itertuples():  # sentence 1 always
+            page.wait_for_timeout(100)  # a median below 50 ms is taken for seconds
             page.get_by_role("button", name=str(row.sentence_1), exact=True).click()
     data = tmp_path / "data.json"
     download.value.save_as(data)
