@@ -209,7 +209,7 @@ def _jieba() -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its use of old interfaces
-            import jieba  # type: ignore[import-not-found]
+            import jieba
     except ImportError as error:
         raise MissingExtraError(
             "Chinese is cut into words by jieba, which is not installed; run: pip install "
