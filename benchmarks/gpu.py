@@ -124,7 +124,7 @@ def counting(network: Network) -> Iterator[Counted]:
         counted.places.append(len(rows))
         return compute(ids, rows, *more, **named)
 
-    network.logits = count  # type: ignore[method-assign]
+    network.logits = count  # type: ignore[method-assign] # taken back below
     try:
         yield counted
     finally:

@@ -14,6 +14,7 @@ from fake_engines import BOS, PROTOCOLS, Answer, Fake, Fault
 
 from contstim.errors import EngineError
 from contstim.models.engines import Echo
+from contstim.models.engines.model import EngineEvent
 from contstim.models.registry import load_model
 
 
@@ -122,8 +123,9 @@ def test_each_engine_has_its_setting(fake: Fake, protocol: str, setting: str) ->
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_begins_a_text_stands_there_once(fake: Fake, protocol: str) -> None:
     fake.reset(protocol).opening = [fake.tokenizer.eos_token_id]
-    opening = load_model(fake.spec).event.opening  # type: ignore[attr-defined]
-    assert opening == (f"<{fake.tokenizer.eos_token_id}>" if protocol == "vllm" else BOS)
+    event = load_model(fake.spec).event
+    assert isinstance(event, EngineEvent)
+    assert event.opening == (f"<{fake.tokenizer.eos_token_id}>" if protocol == "vllm" else BOS)
     fake.opening *= 2
     assert f"puts '{BOS * 2}' before the text twice" in _refusal(fake.spec)
 

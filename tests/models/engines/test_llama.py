@@ -16,6 +16,7 @@ from tiny_transformers import SENTENCES, refusal
 from contstim.errors import InputError, MissingExtraError, ModelFileError
 from contstim.models.check import check_model
 from contstim.models.engines import llama
+from contstim.models.engines.model import EngineModel
 from contstim.models.registry import load_model
 
 needs_llama = pytest.mark.skipif(
@@ -69,7 +70,9 @@ def test_texts_that_begin_alike_are_computed_from_where_they_part(
     whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"gguf:{whole}?prefix=bos")
-    network, lengths = model.engine._llama, list[int]()  # type: ignore[attr-defined]
+    assert isinstance(model, EngineModel)
+    assert isinstance(model.engine, llama.LlamaFile)
+    network, lengths = model.engine._llama, list[int]()
     evaluate = network.eval
 
     def spy(tokens: list[int]) -> None:
@@ -77,9 +80,9 @@ def test_texts_that_begin_alike_are_computed_from_where_they_part(
         evaluate(tokens)
 
     monkeypatch.setattr(network, "eval", spy)
-    echoes = model.engine.echo(ALIKE)  # type: ignore[attr-defined]
+    echoes = model.engine.echo(ALIKE)
     together = sum(lengths)
-    alone = [model.engine.echo([text])[0] for text in ALIKE]  # type: ignore[attr-defined]
+    alone = [model.engine.echo([text])[0] for text in ALIKE]
     assert together < 0.75 * (sum(lengths) - together)
     for one, other in zip(echoes, alone, strict=True):
         np.testing.assert_allclose(one.log_probs[1:], other.log_probs[1:], atol=model.resolution)

@@ -96,10 +96,10 @@ def test_kill_and_resume_repeats_no_paid_request(
     model = load_model(spec)
     fake.requests.clear()
 
-    def killed(self: Answers, texts: list[str], *_: object) -> None:
+    def killed(self: Answers, texts: list[str], echoes: list[Echo], **more: float) -> None:
         if len(fake.requests) == 3:  # it is answered, and then the power goes
             raise _Killed
-        keep(self, texts, *_)  # type: ignore[arg-type]
+        keep(self, texts, echoes, **more)
 
     keep = Answers.add
     monkeypatch.setattr(Answers, "add", killed)
