@@ -138,13 +138,12 @@ def _triplets(folder: Path, path: str) -> pd.DataFrame:
     return table.rename(columns=names)[list(TRIPLETS)]
 
 
-GOLAN2023 = DataSet(
+# The repository's data sets have all but their files in common.
+_published = partial(DataSet, citation=_CITATION, licence="MIT", terms=_TERMS, source=_SOURCE)
+
+GOLAN2023 = _published(
     name="golan2023",
     title="choices between controversial synthetic sentences, second experiment (2022)",
-    citation=_CITATION,
-    licence="MIT",
-    terms=_TERMS,
-    source=_SOURCE,
     files=github_files(
         _REPOSITORY,
         _COMMIT,
@@ -159,26 +158,18 @@ GOLAN2023 = DataSet(
 )
 
 #: Its file is known by the commit's digest alone: what it holds was not tried here.
-GOLAN2023_EXP1 = DataSet(
+GOLAN2023_EXP1 = _published(
     name="golan2023-exp1",
     title="choices between controversial sentences, first experiment (2021)",
-    citation=_CITATION,
-    licence="MIT",
-    terms=_TERMS,
-    source=_SOURCE,
     files=github_files(
         _REPOSITORY, _COMMIT, {_EXP1: ("git:44e5e44a395eedbc82bec49b663f7b7918e4a987", None)}
     ),
     benchmarks={"exp1": _exp1},
 )
 
-GOLAN2023_STIMULI = DataSet(
+GOLAN2023_STIMULI = _published(
     name="golan2023-stimuli",
     title="natural sentences' scores under nine models, and the sentences made and chosen",
-    citation=_CITATION,
-    licence="MIT",
-    terms=_TERMS,
-    source=_SOURCE,
     files=github_files(
         _REPOSITORY,
         _COMMIT,
