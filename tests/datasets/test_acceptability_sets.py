@@ -64,6 +64,11 @@ def test_lau2020(put, tmp_path):
     assert bench.name == "lau2020/real"
     assert len(bench.ratings) == 40
     assert bench.ratings.query("sentence == 'sentence 1.'")["rating"].tolist() == [2, 3, 4, 1, 2]
+    assert data.benchmark("real").figures.empty
+    alone = data.benchmark("none").judge().results
+    assert alone[["model", "value", "note"]].to_numpy().tolist() == [
+        ["bert_uncased_penlp", 0.70, "as published, no interval"]
+    ]
     put(lau2020._PLACE.format("none"), table.assign(**{"full-ratings": "1,x"}))
     with pytest.raises(InputError, match="has a rating that is not a number"):
         data.benchmark("none")
