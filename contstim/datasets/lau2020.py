@@ -25,7 +25,7 @@ _TITLES = {
 }
 #: The best correlation of a model that sees the sentence alone, with ratings of it alone: BERT,
 #: uncased, by PenLP. People are said to reach .75 (one of them, with the mean of the others) and
-#: .92 (the means of halves of them); drawn from these files in the same ways they are .750 and .921.
+#: .92 (the means of halves of them); drawn in these ways from these files they are .750 and .921.
 _BEST_ALONE = {"bert_uncased_penlp": 0.70}
 
 
@@ -44,9 +44,7 @@ def _ratings(folder: Path, context: str) -> Benchmark:
     figures = no_figures()
     if context == "none":
         place = "Lau et al. (2020), of models without context"
-        rows = [
-            ("all", "correlation", name, "value", r, place) for name, r in _BEST_ALONE.items()
-        ]
+        rows = [("all", "correlation", name, "value", r, place) for name, r in _BEST_ALONE.items()]
         figures = pd.DataFrame(rows, columns=list(FIGURE_COLUMNS))
     return RatingBenchmark(
         name=f"lau2020/{context}",

@@ -33,6 +33,8 @@ RESULTS = (
 FIGURE_COLUMNS = ("analysis", "measure", "model", "quantity", "value", "place")
 #: What `source` says of a model that was scored now.
 HERE = "scored here"
+#: What `note` says of a figure whose scores were not published with it.
+AS_PUBLISHED = "as published, no interval"
 
 
 def no_figures() -> pd.DataFrame:
@@ -157,7 +159,8 @@ class Benchmark(ABC):
         """
         keys = ["analysis", "measure", "model"]
         quantities = list(self.figures["quantity"].unique())
-        ours = results.loc[results["source"] != HERE, [*keys, *quantities]]
+        scored = results["source"].ne(HERE) & results["note"].ne(AS_PUBLISHED)
+        ours = results.loc[scored, [*keys, *quantities]]
         long = ours.melt(keys, var_name="quantity", value_name="here")
         both = self.figures.merge(long, on=[*keys, "quantity"], how="left")
         return both.assign(difference=both["here"] - both["value"])
@@ -168,7 +171,7 @@ class Benchmark(ABC):
         computed = pd.MultiIndex.from_frame(results[keys])
         alone = self.figures[self.figures["quantity"] == "value"]
         alone = alone[~pd.MultiIndex.from_frame(alone[keys]).isin(computed)]
-        alone = alone.rename(columns={"place": "source"}).assign(note="as published, no interval")
+        alone = alone.rename(columns={"place": "source"}).assign(note=AS_PUBLISHED)
         filled = [part for part in (results, alone) if len(part)]
         if not filled:
             raise InputError(f"{self.name} comes without models; name one, --model SPEC")
