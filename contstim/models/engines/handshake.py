@@ -11,15 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from contstim.arrays import FloatArray
 from contstim.errors import EngineError
 from contstim.models.engines import Echo, ServingEngine
 
-# Two that begin alike and differ in a word, and one more.
-_TEXTS = ("The dog saw a cat.", "The dog saw a house in it.", "Nobody knew why she left so early.")
-# Nats by which a value may differ with what else is asked; more, and the engine is refused.
+# Two that begin alike and differ in a word, and one as long as sentences are at most, as a rule:
+# differences of tokens add up.
+_TEXTS = (
+    "The dog saw a cat.",
+    "The dog saw a house in it.",
+    "The old man saw the dog, a cat saw the old man, the dog saw the cat, and the cat ran fast as "
+    "the woman saw.",
+)
+# Nats by which a token's value may differ with what else is asked; more, and the engine is refused.
 _MOST_DIFFERENT = 0.5
-# Nats of arithmetic.
-_CLOSE = 1e-3
+#: Nats of arithmetic.
+CLOSE = 1e-3
 # Less than any log-probability that a model computes, nats.
 _CUT = -1e3
 
@@ -33,7 +40,8 @@ class Findings:
     opening
         The tokens that it puts before every text by itself.
     resolution
-        The largest difference between two of its values of one thing, nats.
+        By how much two of its scores of one text may differ: the largest sum over the tokens of a
+        text of the differences between two of its values, nats.
     echoes
         What it says of the texts of `trial_texts`.
     """
@@ -61,7 +69,7 @@ def shake_hands(
         What it said of them when it was first tried, if answers of then are to stand beside new
         ones; one request tells then whether it still says so.
     resolution
-        The largest difference that was found then, nats.
+        What was found then, nats.
 
     Raises
     ------
@@ -80,26 +88,26 @@ def shake_hands(
         )
     _check_places(engine, alone[0], alone[1])
     if earlier:
-        since = _largest(engine, zip(alone, earlier, strict=True))
-        if since > max(resolution, _MOST_DIFFERENT):
+        since = _differences(engine, zip(alone, earlier, strict=True))
+        if (most := _of_tokens(since)) > _MOST_DIFFERENT:
             raise EngineError(
-                f"values of {engine.name} differ by {since:.2g} nats from those that it gave when "
+                f"values of {engine.name} differ by {most:.2g} nats from those that it gave when "
                 "the answers that are kept began: it is another model, or computes otherwise; give "
                 "another folder for answers="
             )
-        return Findings(_opening(alone[0]), max(since, resolution), tuple(alone))
+        return Findings(_opening(alone[0]), max(_of_texts(since), resolution), tuple(alone))
     again = [
         *zip(alone, engine.echo(texts), strict=True),
         *zip(alone[::-1], engine.echo(texts[::-1]), strict=True),
         *zip(alone, (engine.echo([text])[0] for text in texts), strict=True),
     ]
-    largest = _largest(engine, again)
-    if largest > _MOST_DIFFERENT:
+    differences = _differences(engine, again)
+    if (most := _of_tokens(differences)) > _MOST_DIFFERENT:
         raise EngineError(
-            f"values of {engine.name} differ by {largest:.2g} nats with what else is asked and "
+            f"values of {engine.name} differ by {most:.2g} nats with what else is asked and "
             f"in which order; have it compute every text afresh ({engine.fresh})"
         )
-    return Findings(_opening(alone[0]), max(largest, _CLOSE), tuple(alone))
+    return Findings(_opening(alone[0]), max(_of_texts(differences), CLOSE), tuple(alone))
 
 
 def _opening(echo: Echo) -> tuple[str, ...]:
@@ -121,14 +129,14 @@ def _check_numbers(engine: ServingEngine, text: str, echo: Echo) -> None:
             f"{text!r}: it computes NaN, or values of the most probable tokens alone; have it "
             "compute in float32 or bfloat16, and give all"
         )
-    if (values > _CLOSE).any():
+    if (values > CLOSE).any():
         place = int(np.argmax(values)) + 1
         raise EngineError(
             f"{engine.name} gives {echo.log_probs[place]:g} for {echo.tokens[place]!r} in "
             f"{text!r}, which is above 0 and no log-probability"
         )
     listed = ~np.isnan(echo.mass[1:])
-    if (echo.mass[1:][listed] > 1 + _CLOSE).any():
+    if (echo.mass[1:][listed] > 1 + CLOSE).any():
         raise EngineError(
             f"the probabilities that {engine.name} lists for one place sum to "
             f"{np.nanmax(echo.mass[1:]):.3g}; they are not normalised"
@@ -161,7 +169,7 @@ def _check_places(engine: ServingEngine, first: Echo, second: Echo) -> None:
             "tokens after it: values stand a place too early, or the model looks ahead; use an "
             "engine without that fault (llama-cpp-python has it)"
         )
-    more = first.log_probs > first.best + _CLOSE
+    more = first.log_probs > first.best + CLOSE
     if more.any():
         place = int(np.argmax(more))
         raise EngineError(
@@ -171,14 +179,21 @@ def _check_places(engine: ServingEngine, first: Echo, second: Echo) -> None:
         )
 
 
-def _largest(engine: ServingEngine, pairs: Iterable[tuple[Echo, Echo]]) -> float:
-    """Return the largest difference between two echoes of one text, nats."""
-    return max(_difference(engine, first, second) for first, second in pairs)
+def _differences(engine: ServingEngine, pairs: Iterable[tuple[Echo, Echo]]) -> list[FloatArray]:
+    """Return by how much the values of every token differ, an array a pair of echoes, nats."""
+    differences = []
+    for first, second in pairs:
+        if first.tokens != second.tokens:
+            raise EngineError(
+                f"{engine.name} cuts one text into other tokens the second time; it cannot be used"
+            )
+        differences.append(np.nan_to_num(np.abs(first.log_probs - second.log_probs)))
+    return differences
 
 
-def _difference(engine: ServingEngine, first: Echo, second: Echo) -> float:
-    if first.tokens != second.tokens:
-        raise EngineError(
-            f"{engine.name} cuts one text into other tokens the second time; it cannot be used"
-        )
-    return float(np.nanmax(np.abs(first.log_probs - second.log_probs)))
+def _of_tokens(differences: Sequence[FloatArray]) -> float:
+    return float(max(of_text.max() for of_text in differences))
+
+
+def _of_texts(differences: Sequence[FloatArray]) -> float:
+    return float(max(of_text.sum() for of_text in differences))

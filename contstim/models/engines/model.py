@@ -15,7 +15,7 @@ from contstim.models import ModelSpec
 from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
 from contstim.models.engines import Echo, ServingEngine
 from contstim.models.engines.answers import Answers
-from contstim.models.engines.handshake import Findings, shake_hands, trial_texts
+from contstim.models.engines.handshake import CLOSE, Findings, shake_hands, trial_texts
 from contstim.plugins import imported
 from contstim.progress import note, track
 from contstim.text.language import tidy
@@ -67,7 +67,7 @@ class EngineModel(SentenceModel):
     others, the event says ``start none``, and the first word's entry of `score_words` is NaN.
 
     Before the first number is used the engine is tried (`shake_hands`), and the largest difference
-    between two of its values of one thing is the model's `resolution`. Texts are asked about
+    between two of its scores of one text is the model's `resolution`. Texts are asked about
     ``batch`` at a time, those that begin alike together, and each once: answers are kept, with
     ``answers=FOLDER`` on the disk.
 
@@ -131,7 +131,7 @@ class EngineModel(SentenceModel):
 
     @property
     def resolution(self) -> float:
-        """The largest difference that was found between two values of one thing, nats."""
+        """By how much two scores of one text were found to differ at most, nats."""
         return self.findings.resolution
 
     def knows(self, words: Sequence[str]) -> BoolArray:
@@ -230,7 +230,7 @@ class EngineModel(SentenceModel):
                 f"{text!r} has one word, and {self.spec} has nothing to predict it from; give a "
                 "prefix"
             )
-        if not (log_probs <= self.findings.resolution).all():
+        if not (log_probs <= CLOSE).all():
             raise InputError(
                 f"{self.spec} gives no log-probability for a token of {text!r}; leave it out"
             )

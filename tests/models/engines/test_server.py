@@ -166,7 +166,7 @@ def test_a_key_is_in_no_message_and_no_file(
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.parametrize(("option", "answered"), [("requests=14", 2), ("tokens=215", 1)])
+@pytest.mark.parametrize(("option", "answered"), [("requests=14", 2), ("tokens=231", 1)])
 def test_a_budget_is_kept(fake: Fake, option: str, answered: int) -> None:
     model = _model(f"{fake.spec}&batch=1&{option}")
     assert len(fake.requests) == 12
