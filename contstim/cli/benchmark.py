@@ -26,7 +26,7 @@ from contstim.cli.parsing import CommandParser, output_folder
 from contstim.datasets import fetch
 from contstim.errors import InputError
 from contstim.evaluation.benchmarks import Benchmark
-from contstim.evaluation.benchmarks.running import Scoring, run_benchmarks
+from contstim.evaluation.benchmarks.running import run_benchmarks, scorings
 from contstim.evaluation.benchmarks.writing import (
     check_results_folder,
     headline_sentences,
@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     for model in models:
         tell_model(model)
     with resumable():
-        for model in models:
-            tell(Scoring(model, benchmarks, cache).cost())
+        for scoring in scorings(models, benchmarks, cache):
+            tell(scoring.cost())
         if args.cost:
             tell("the same command without --cost goes on from these scores")
             return 0

@@ -2,18 +2,81 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from contstim.datasets.dataset import DataSet, github_files
 from contstim.models.learnt import read_cola
+from contstim.tables import read_table
+
+if TYPE_CHECKING:
+    from contstim.evaluation.benchmarks import Benchmark
 
 _COLA, _COLA_COMMIT = "alexwarstadt/acceptability", "d1ba9fb86fc11362d8ecadad8405b9b83943bc7b"
 _RAW = "acceptability_corpus/raw/{}.tsv"
+_PARTS = ("in_domain_train", "in_domain_valid", "out_of_domain_valid")
 _GYM, _GYM_COMMIT = "cpllab/syntactic-generalization", "43f1f86b746254406dafc89bd17b9d4976607ef6"
 _SUITE = "test_suites/json/{}.json"
+_ANSWERS = "data/raw/sg_results/syntaxgym_results_{}.csv"
+# The publication's models: each file's, and what they are called here.
+_MODELS = {
+    "gpt-2-pretrained_": "GPT-2",
+    "gpt-2-xl-pretrained_": "GPT-2-XL",
+    "transformer-xl_": "Transformer-XL",
+    "grnn_": "GRNN",
+    "jrnn_": "JRNN",
+    "gpt-2_bllip-lg-gptbpe": "GPT-2, BLLIP-LG",
+    "vanilla_bllip-lg": "LSTM, BLLIP-LG",
+}
+_RESULTS = {
+    "gpt-2-pretrained_": (
+        "sha256:2abc9cd1d16712ffef7e1a4b635b3fec1ea509d9df0d090ac351b72d26433a42",
+        34_582,
+    ),
+    "gpt-2-xl-pretrained_": (
+        "sha256:4a6057cb89ce64e4425a3ada7a1975180d7d272f8c57907177419b5af611c041",
+        37_063,
+    ),
+    "transformer-xl_": (
+        "sha256:39f7065be9e2d152b74189c1c4b4cc705f41f60e2b728aebf49f572b981a8e96",
+        33_101,
+    ),
+    "grnn_": ("sha256:c2aa594a9c10be635be3c828fb486d71591d76995143052a6bce2ae86dac4902", 24_698),
+    "jrnn_": ("sha256:bbfa979a0f51c3709d92421b0a7094d3910f308af540b23992b52c1351562a8e", 24_643),
+    "gpt-2_bllip-lg-gptbpe": (
+        "sha256:ffa4b9ba95cb38a49ddc0aed517b760513301455c4a40b49344af0e8caf8b742",
+        45_556,
+    ),
+    "vanilla_bllip-lg": (
+        "sha256:37acec671139b1af5f59190c3560ce4abdee409c667b12abf3d0993418ef8675",
+        109_792,
+    ),
+}
+# What suites are of, by what their names begin with.
+_CIRCUITS = {
+    "npi": "Licensing",
+    "reflexive": "Licensing",
+    "fgd": "Long-Distance Dependencies",
+    "cleft": "Long-Distance Dependencies",
+    "number": "Agreement",
+    "npz": "Garden-Path Effects",
+    "mvrr": "Garden-Path Effects",
+    "subordination": "Gross Syntactic State",
+    "center": "Center Embedding",
+}
+# What the notebook prints of the GPT-2 that was trained on BLLIP-LG.
+_FIGURES = {
+    "Agreement": 0.701754,
+    "Center Embedding": 0.910714,
+    "Garden-Path Effects": 0.855159,
+    "Gross Syntactic State": 0.967391,
+    "Licensing": 0.586842,
+}
 _SUITES = {
     "center_embed": (
         "sha256:cc8b60e34eff4ec723a295d0378af07cceaf9bdccddd5a9508a1284e40d3390c",
@@ -139,7 +202,20 @@ _SUITES = {
 }
 
 
-def _cola(folder: Path, part: str) -> pd.DataFrame:
+def _cola(folder: Path) -> Benchmark:
+    from contstim.evaluation.benchmarks.labels import LabelBenchmark
+
+    train, *parts = (read_cola(folder / _RAW.format(part)) for part in _PARTS)
+    return LabelBenchmark(
+        name="cola/dev",
+        title="1,043 sentences labelled by linguists, half of them from books of their own",
+        source="Warstadt et al. (2019)",
+        train=train,
+        parts=dict(zip(("in domain", "out of domain"), parts, strict=True)),
+    )
+
+
+def _part(folder: Path, part: str) -> pd.DataFrame:
     data = read_cola(folder / _RAW.format(part))
     return pd.DataFrame({"sentence": list(data.sentences), "label": list(data.labels)})
 
@@ -172,12 +248,45 @@ COLA = DataSet(
             ),
         },
     ),
-    tables={
-        part: partial(_cola, part=part)
-        for part in ("in_domain_train", "in_domain_valid", "out_of_domain_valid")
-    },
-    missing="The labels of its test sets were never published. Judge a model with `run_cola`.",
+    benchmarks={"dev": _cola},
+    tables={part: partial(_part, part=part) for part in _PARTS},
+    missing="The labels of its test sets were never published.",
 )
+
+
+def _circuit(suite: str) -> str | None:
+    """Return what a suite is of, None of those that the publication's analyses leave out."""
+    left_out = suite.startswith(("fgd-embed", "nn-nv"))
+    return None if left_out else _CIRCUITS[re.split("[-_]", suite)[0]]
+
+
+def _published(folder: Path, suites: Collection[str]) -> pd.DataFrame:
+    """Return the accuracies of published models by suite, the mean of those trained alike."""
+    columns = {}
+    for name, model in _MODELS.items():
+        answers = read_table(folder / _ANSWERS.format(name), ["suite", "correct"], cells="guessed")
+        columns[model] = answers.groupby("suite")["correct"].mean()
+    return pd.DataFrame(columns).loc[list(suites)]
+
+
+def _gym(folder: Path) -> Benchmark:
+    from contstim.evaluation.benchmarks.words import SuiteBenchmark
+    from contstim.evaluation.syntaxgym import read_suites
+
+    circuits = {name: kind for name in _SUITES if (kind := _circuit(name)) is not None}
+    figures = pd.DataFrame({"analysis": list(_FIGURES), "value": list(_FIGURES.values())})
+    what = {"measure": "accuracy", "model": "GPT-2, BLLIP-LG", "quantity": "value"}
+    place = "Hu et al. (2020), notebooks/main.ipynb"
+    return SuiteBenchmark(
+        name="syntaxgym/suites",
+        title="31 suites of predictions about the surprisal of regions, of six circuits",
+        source="Hu et al. (2020)",
+        suites=tuple(read_suites(folder / _SUITE.format(name))[0] for name in circuits),
+        circuits=circuits,
+        accuracies=_published(folder, circuits),
+        figures=figures.assign(**what, place=place),
+    )
+
 
 SYNTAXGYM = DataSet(
     name="syntaxgym",
@@ -191,7 +300,13 @@ SYNTAXGYM = DataSet(
     terms="Whoever passes the files on keeps the notice and the licence's text with them.",
     source=f"https://github.com/{_GYM}/tree/{_GYM_COMMIT}",
     files=github_files(
-        _GYM, _GYM_COMMIT, {_SUITE.format(name): facts for name, facts in _SUITES.items()}
+        _GYM,
+        _GYM_COMMIT,
+        {_SUITE.format(name): facts for name, facts in _SUITES.items()}
+        | {_ANSWERS.format(name): facts for name, facts in _RESULTS.items()},
     ),
-    missing="Judge a model with `run_syntaxgym` of the folder test_suites/json.",
+    benchmarks={"suites": _gym},
+    missing=(
+        "Its publication leaves three of the suites out of its analyses, and so does the benchmark."
+    ),
 )

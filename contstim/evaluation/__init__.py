@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
     from contstim.evaluation.planning import power
     from contstim.evaluation.simulate import Simulation, simulate_choices
-    from contstim.evaluation.suites import LIAdger, blimp_accuracy, read_blimp, run_blimp, run_cola
+    from contstim.evaluation.suites import LIAdger, blimp_accuracy, read_blimp, run_blimp
     from contstim.evaluation.syntaxgym import run_syntaxgym
     from contstim.text.features import sentence_features
 
@@ -47,7 +47,7 @@ _NAMES = {
     "evaluation.mixed": ("BradleyTerry", "fit_bradley_terry"),
     "evaluation.planning": ("power",),
     "evaluation.simulate": ("Simulation", "simulate_choices"),
-    "evaluation.suites": ("LIAdger", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"),
+    "evaluation.suites": ("LIAdger", "blimp_accuracy", "read_blimp", "run_blimp"),
     "evaluation.syntaxgym": ("run_syntaxgym",),
     "text.features": ("sentence_features",),
 }
@@ -82,7 +82,6 @@ __all__ = [
     "read_mapped",
     "rescale",
     "run_blimp",
-    "run_cola",
     "run_syntaxgym",
     "score_table",
     "sentence_features",

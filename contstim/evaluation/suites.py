@@ -1,4 +1,4 @@
-"""Acceptability of minimal pairs: criteria, and runners of suites (BLiMP, LI-Adger, CoLA)."""
+"""Acceptability of minimal pairs: criteria, and runners of suites (BLiMP, LI-Adger)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import json_value
-from contstim.models.learnt import PARTS, matthews_correlation, read_cola
 from contstim.tables import read_table
 from contstim.text.language import tidy
 
@@ -246,69 +245,6 @@ def _blimp_files(source: Path) -> Iterator[tuple[str, list[str]]]:
                     yield Path(name).stem, archive.read(name).decode("utf-8").splitlines()
     except (FileNotFoundError, zipfile.BadZipFile) as error:
         raise InputError(f"{str(source)!r} is neither a folder nor a zip file") from error
-
-
-def run_cola(folder: str | Path, scorer: Scorer) -> pd.DataFrame:
-    """Return Matthews' correlation of a thresholded score with CoLA's labels, on both dev sets.
-
-    The threshold is the one with the best correlation on ``in_domain_train.tsv``, the least such
-    if several are; a sentence above it counts as acceptable. `auc`, the share of
-    (acceptable, unacceptable) sentences in the right order, needs no threshold.
-
-    Source
-    ------
-    Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290; scores with a threshold as in Lau
-    et al. (2020) for models that were not trained on the labels.
-
-    Examples
-    --------
-    >>> from contstim import load_model
-    >>> rows = pd.DataFrame([("x", 1, "", "The dog slept."), ("x", 0, "*", "Dog the slept.")])
-    >>> for name in PARTS:
-    ...     rows.to_csv(f"{name}.tsv", sep=chr(9), header=False, index=False)
-    >>> run_cola(".", load_model("contstim:trigram").score)[["part", "mcc", "auc"]]
-                    part  mcc  auc
-    0    in_domain_train  1.0  1.0
-    1      in_domain_dev  1.0  1.0
-    2  out_of_domain_dev  1.0  1.0
-    """
-    parts = [read_cola(Path(folder) / f"{name}.tsv") for name in PARTS]
-    scores = [_scored(scorer, part.sentences) for part in parts]
-    threshold = _best_threshold(parts[0].labels, scores[0])
-    rows = []
-    for name, part, values in zip(PARTS, parts, scores, strict=True):
-        mcc = matthews_correlation(part.labels, values > threshold)
-        rows.append((name, mcc, _auc(part.labels, values), threshold, len(part)))
-    return pd.DataFrame(rows, columns=["part", "mcc", "auc", "threshold", "n_sentences"])
-
-
-def _best_threshold(labels: ArrayLike, scores: FloatArray) -> float:
-    truth = np.asarray(labels) > 0
-    order = np.argsort(scores, kind="stable")
-    ranked, ordered = truth[order], scores[order]
-    n, n_true = len(truth), int(truth.sum())
-    above = n - np.arange(1, n + 1)  # cut after each score, all up to it rejected
-    true_above = n_true - np.cumsum(ranked)
-    spread = np.sqrt(above * (n - above) * float(n_true) * float(n - n_true))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mcc = (n * true_above - above * n_true) / spread
-    # Equal scores cannot be cut apart, and a cut above all rejects everything.
-    mcc[np.append(ordered[1:] == ordered[:-1], True)] = -np.inf
-    mcc[np.isnan(mcc)] = -np.inf
-    best = int(np.argmax(mcc))
-    if best + 1 == n:
-        return float(ordered[-1])
-    return float((ordered[best] + ordered[best + 1]) / 2)
-
-
-def _auc(labels: ArrayLike, scores: FloatArray) -> float:
-    from scipy.stats import mannwhitneyu
-
-    truth = np.asarray(labels) > 0
-    if truth.all() or not truth.any():
-        return float("nan")
-    good, bad = scores[truth], scores[~truth]
-    return float(mannwhitneyu(good, bad).statistic / (len(good) * len(bad)))
 
 
 def z_scores(values: ArrayLike) -> FloatArray:

@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,60 @@ _COMPARING = 2
 _TOKEN = re.compile(r"\s*(?:\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)|(\d+(?:\.\d+)?)|([][()<>=&|+-]))")
 
 
+@dataclass(frozen=True)
+class Suite:
+    """A suite: conditions of items, in regions, and predictions about the regions' surprisals.
+
+    Attributes
+    ----------
+    name
+        Its file's.
+    formulas
+        The predictions.
+    cases
+        Of each item's condition its number, its name, and number and words of each region.
+    """
+
+    name: str
+    formulas: tuple[str, ...]
+    cases: tuple[_Case, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentence of each case: all regions' words, joined by single spaces."""
+        return [
+            " ".join(word for _, words in regions for word in words) for *_, regions in self.cases
+        ]
+
+    def correct(self, scorer: WordScorer) -> pd.DataFrame:
+        """Return for each item and prediction whether a model meets it, as `run_syntaxgym`."""
+        rows = []
+        for item, conditions in self._surprisals(scorer).items():
+            for number, formula in enumerate(self.formulas):
+                try:
+                    rows.append((self.name, item, number, evaluate_formula(formula, conditions)))
+                except InputError as error:
+                    raise InputError(f"suite {self.name!r}, item {item}: {error}") from None
+        return pd.DataFrame(rows, columns=["suite", "item", "prediction", "correct"])
+
+    def _surprisals(self, scorer: WordScorer) -> dict[int, dict[str, dict[int, float]]]:
+        sentences = self.sentences
+        surprisals: dict[int, dict[str, dict[int, float]]] = {}
+        for case, sentence, values in zip(self.cases, sentences, scorer(sentences), strict=True):
+            item, condition, regions = case
+            owners = [number for number, words in regions for _ in words]
+            if len(values) != len(owners):
+                raise InputError(
+                    f"the scorer gave {len(values)} values for the {len(owners)} words of "
+                    f"{sentence!r} in suite {self.name!r}"
+                )
+            total = dict.fromkeys((number for number, _ in regions), 0.0)
+            for region, value in zip(owners, values, strict=True):
+                total[region] -= float(value) / np.log(2)
+            surprisals.setdefault(item, {})[condition] = total
+        return surprisals
+
+
 def run_syntaxgym(path: str | Path, scorer: WordScorer) -> pd.DataFrame:
     """Return for each suite, item and prediction whether the model meets it.
 
@@ -62,7 +117,7 @@ def run_syntaxgym(path: str | Path, scorer: WordScorer) -> pd.DataFrame:
     ------
     InputError
         If a file is not a suite, a formula cannot be read, or the scorer gives a
-        sentence another number of values than it has words.
+        sentence another number of values than it has words, or no number where a formula asks.
 
     Source
     ------
@@ -87,22 +142,32 @@ def run_syntaxgym(path: str | Path, scorer: WordScorer) -> pd.DataFrame:
       suite  item  prediction  correct
     0  dogs     1           0     True
     """
+    tables = [suite.correct(scorer) for suite in read_suites(path)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def read_suites(path: str | Path) -> list[Suite]:
+    """Read a suite's JSON file, or a folder of them.
+
+    Raises
+    ------
+    InputError
+        If a file is not a suite, or there is none.
+    """
     place = Path(path)
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]
     if not files:
         raise InputError(f"the folder {str(place)!r} holds no suite (.json)")
-    rows = []
+    suites = []
     for file in files:
         suite = _read(file)
         formulas = [
             _entry(prediction, "formula", str, f"prediction {number} of {str(file)!r}")
             for number, prediction in enumerate(suite["predictions"], start=1)
         ]
-        regions = _region_surprisals(_cases(suite["items"], str(file)), scorer, file.stem)
-        for item, conditions in regions.items():
-            for number, formula in enumerate(formulas):
-                rows.append((file.stem, item, number, evaluate_formula(formula, conditions)))
-    return pd.DataFrame(rows, columns=["suite", "item", "prediction", "correct"])
+        cases = _cases(suite["items"], str(file))
+        suites.append(Suite(file.stem, tuple(formulas), tuple(cases)))
+    return suites
 
 
 def _read(file: Path) -> dict[str, list[object]]:
@@ -144,26 +209,6 @@ def _cases(items: list[object], file: str) -> list[_Case]:
             ]
             cases.append((_entry(item, "item_number", int, where), name, regions))
     return cases
-
-
-def _region_surprisals(
-    cases: list[_Case], scorer: WordScorer, name: str
-) -> dict[int, dict[str, dict[int, float]]]:
-    sentences = [" ".join(word for _, words in regions for word in words) for *_, regions in cases]
-    surprisals: dict[int, dict[str, dict[int, float]]] = {}
-    for case, sentence, values in zip(cases, sentences, scorer(sentences), strict=True):
-        item, condition, regions = case
-        owners = [number for number, words in regions for _ in words]
-        if len(values) != len(owners):
-            raise InputError(
-                f"the scorer gave {len(values)} values for the {len(owners)} words of {sentence!r} "
-                f"in suite {name!r}"
-            )
-        total = dict.fromkeys((number for number, _ in regions), 0.0)
-        for region, value in zip(owners, values, strict=True):
-            total[region] -= float(value) / np.log(2)
-        surprisals.setdefault(item, {})[condition] = total
-    return surprisals
 
 
 def evaluate_formula(formula: str, conditions: dict[str, dict[int, float]]) -> bool:
@@ -257,4 +302,10 @@ class _Parser:
                 f"the formula {self._formula!r} names region {region} of condition "
                 f"{condition!r}, which the item lacks"
             )
-        return sum(regions.values()) if region == "*" else regions[int(region)]
+        value = sum(regions.values()) if region == "*" else regions[int(region)]
+        if np.isnan(value):
+            raise InputError(
+                f"the formula {self._formula!r} asks for the surprisal of region {region} of "
+                f"condition {condition!r}, of which the model says nothing"
+            )
+        return value

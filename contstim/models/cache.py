@@ -10,13 +10,16 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from contstim import __version__
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.files import digest_of, json_value, write_whole
 from contstim.models.base import SentenceModel, Totals, package_names
@@ -24,6 +27,8 @@ from contstim.models.base import SentenceModel, Totals, package_names
 _PACKAGES = ("numpy", "scipy")
 #: The keys of a file, for the fields of `Totals` and `CachedScore` in their order.
 _KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
+# Scores of words are kept apart from those of sentences, as another model's would be.
+_BY_WORD, _WORD_KEYS = {"by": "word"}, ("words",)
 
 
 class CachedScore(NamedTuple):
@@ -89,6 +94,7 @@ class ScoreCache:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self._scores: dict[str, dict[str, CachedScore]] = {}
+        self._words: dict[str, dict[str, FloatArray]] = {}
         self._seen: set[Path] = set()
 
     def read(self, identity: Mapping[str, Any]) -> Mapping[str, CachedScore]:
@@ -101,22 +107,30 @@ class ScoreCache:
         """
         key = digest_of(identity)
         scores = self._scores.setdefault(key, {})
+        for sentence, row in self._new_rows(key, _KEYS):
+            scores.setdefault(sentence, CachedScore(*row))
+        return scores
+
+    def read_words(self, identity: Mapping[str, Any]) -> Mapping[str, FloatArray]:
+        """Return the kept log-probabilities of words, (W,) by sentence; raises as `read`."""
+        key = digest_of({**identity, **_BY_WORD})
+        words = self._words.setdefault(key, {})
+        for sentence, (values,) in self._new_rows(key, _WORD_KEYS):
+            words.setdefault(sentence, np.array(values, dtype=np.float64))
+        return words
+
+    def _new_rows(self, key: str, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Yield sentence and row of each file that was not read yet."""
         for path in sorted((self.folder / key).glob("*.json")):
             if path in self._seen:
                 continue
             try:
                 record = json_value(path.read_text("utf-8"))
-                rows = zip(*(record[name] for name in _KEYS), strict=True)
-                score_of = {
-                    sentence: CachedScore(*row)
-                    for sentence, row in zip(record["sentences"], rows, strict=True)
-                }
+                rows = list(zip(*(record[name] for name in columns), strict=True))
+                yield from zip(record["sentences"], rows, strict=True)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise InputError(f"{path} is not a file of scores ({error}); remove it") from None
-            for sentence, score in score_of.items():
-                scores.setdefault(sentence, score)
             self._seen.add(path)
-        return scores
 
     def add(self, identity: Mapping[str, Any], sentences: Sequence[str], totals: Totals) -> None:
         """Keep the scores of S sentences; they are on the disk when this returns.
@@ -126,14 +140,25 @@ class ScoreCache:
         OutputError
             If the folder cannot be written to.
         """
-        if not sentences:
-            return
-        record = {**identity, "sentences": list(sentences)}
         columns = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
-        record |= {key: column.tolist() for key, column in zip(_KEYS, columns, strict=True)}
-        name = digest_of(list(sentences)) + ".json"
-        text = json.dumps(record, ensure_ascii=False, indent=0) + "\n"
-        write_whole(self.folder / digest_of(identity) / name, text)
+        lists = {key: column.tolist() for key, column in zip(_KEYS, columns, strict=True)}
+        self._write(identity, sentences, lists)
+
+    def add_words(
+        self, identity: Mapping[str, Any], sentences: Sequence[str], words: Sequence[FloatArray]
+    ) -> None:
+        """Keep the log-probabilities of the words of S sentences, each (W,); raises as `add`."""
+        lists = {_WORD_KEYS[0]: [values.tolist() for values in words]}
+        self._write({**identity, **_BY_WORD}, sentences, lists)
+
+    def _write(
+        self, identity: Mapping[str, Any], sentences: Sequence[str], lists: Mapping[str, object]
+    ) -> None:
+        if sentences:
+            name = digest_of(list(sentences)) + ".json"
+            record = {**identity, "sentences": list(sentences), **lists}
+            text = json.dumps(record, ensure_ascii=False, indent=0) + "\n"
+            write_whole(self.folder / digest_of(identity) / name, text)
 
     def totals(self, model: SentenceModel, sentences: Sequence[str]) -> Totals:
         """Score S sentences, those that are not kept yet in one batch, and keep them.

@@ -38,7 +38,7 @@ def test_cost_then_results(capsys):
     assert main([*words, "--out", "out"]) == 0
     shown = capsys.readouterr()
     assert "all 72 sentences have scores" in shown.err
-    assert "On made/choices old predicts people best" in shown.out
+    assert "On made/choices old does best" in shown.out
     results = pd.read_csv("out/results.csv").query("analysis == 'all' and measure == 'accuracy'")
     sources = dict(zip(results["model"], results["source"], strict=True))
     assert sources == {"old": "Nobody (2026)", "contstim:bigram?unknown=unk": "scored here"}

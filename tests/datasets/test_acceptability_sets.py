@@ -6,11 +6,22 @@ Of `contstim.datasets.li_adger`, `contstim.datasets.lau2020`, `contstim.datasets
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.datasets import DATA_SETS, FetchedData, events, lau2020, li_adger, sprouse2013, suites
+from contstim.datasets import (
+    DATA_SETS,
+    FetchedData,
+    devarda2024,
+    events,
+    lau2020,
+    li_adger,
+    sprouse2013,
+    suites,
+)
 from contstim.errors import InputError
 
 
@@ -96,14 +107,65 @@ def test_events_without_the_workers_identifiers(put, tmp_path):
         FetchedData(DATA_SETS["events"], tmp_path).benchmark("EventsRev")
 
 
-def test_tables_without_a_benchmark(put, tmp_path):
-    put(suites._RAW.format("in_domain_valid"), "gj04\t1\t\tThe dog slept.\ngj04\t0\t*\tThe the.\n")
-    table = FetchedData(DATA_SETS["cola"], tmp_path).table("in_domain_valid")
-    assert table.to_numpy().tolist() == [["The dog slept.", 1], ["The the.", 0]]
-    put("ratings_and_cloze.csv", "sentence,word,sent_id,cloze_p_smoothed\nHe,ate,1,0.5\n")
-    cloze = FetchedData(DATA_SETS["devarda2024"], tmp_path).table("cloze")
-    assert cloze["cloze_p_smoothed"].tolist() == [0.5]
-    assert len(DATA_SETS["syntaxgym"].files) == 34
+def test_cola(put, tmp_path):
+    rows = "gj04\t1\t\tThe dog slept.\ngj04\t0\t*\tThe the.\n"
+    for part in suites._PARTS:
+        put(suites._RAW.format(part), rows.replace(".", f" {part}."))
+    data = FetchedData(DATA_SETS["cola"], tmp_path)
+    table = data.table("in_domain_valid")
+    assert table["label"].tolist() == [1, 0]
+    bench = data.benchmark()
+    assert bench.train.sentences[0] == "The dog slept in_domain_train."
+    assert {name: part.sentences[1] for name, part in bench.parts.items()} == {
+        "in domain": "The the in_domain_valid.",
+        "out of domain": "The the out_of_domain_valid.",
+    }
+
+
+def test_syntaxgym(put, tmp_path):
+    regions = [{"region_number": 1, "content": "The dog"}]
+    suite = {
+        "items": [{"item_number": 1, "conditions": [{"condition_name": "c", "regions": regions}]}],
+        "predictions": [{"formula": "(1;%c%) > 0"}],
+    }
+    for name in suites._SUITES:
+        put(suites._SUITE.format(name), json.dumps(suite))
+    for name in suites._RESULTS:
+        answers = pd.DataFrame({"suite": [*suites._SUITES] * 2, "item": 0, "correct": True})
+        answers.loc[answers["suite"].str.startswith("npi") & (answers.index < 34), "correct"] = (
+            False
+        )
+        put(suites._ANSWERS.format(name), answers)
+    bench = FetchedData(DATA_SETS["syntaxgym"], tmp_path).benchmark()
+    assert len(bench.suites) == 31
+    rows = bench.judge().results.set_index(["analysis", "model"])["value"]
+    assert rows["Licensing", "GPT-2"] == pytest.approx((6 + 4 * 0.5) / 10)
+    assert rows["all", "JRNN"] == pytest.approx((27 + 4 * 0.5) / 31)
+    assert bench.compared(bench.judge().results)["here"].notna().all()
+
+
+def test_devarda2024(put, tmp_path):
+    words = ["the", "None", "bars,", "Tom's", "slept"]
+    table = pd.DataFrame(
+        {"sentence": f"Then {' '.join(words)} again.", "word": words, "context_length": range(1, 6)}
+    )
+    rng = np.random.default_rng(0)
+    for column in ("rating_mean", "cloze_s", *devarda2024._MODELS):
+        table[column] = rng.normal(size=5)
+    put(devarda2024._WORDS, table)
+    data = FetchedData(DATA_SETS["devarda2024"], tmp_path)
+    assert data.table("words")["word"].tolist() == words
+    bench = data.benchmark()
+    assert bench.words["word"].tolist() == ["the", "None", "slept"]
+    assert bench.words["position"].tolist() == [1, 2, 5]
+    results = bench.judge().results
+    row = results.query("measure == 'cloze' and model == 'GPT-2, 124M'").iloc[0]
+    kept = table.iloc[[0, 1, 4]]
+    assert row["value"] == pytest.approx(np.corrcoef(kept["cloze_s"], kept["s_GPT2"])[0, 1])
+    assert len(bench.compared(results)) == 24
+    put(devarda2024._WORDS, table.assign(cloze_s="high"))
+    with pytest.raises(InputError, match="has a cloze_s that is not a number"):
+        data.benchmark()
 
 
 def test_sprouse2013(put, tmp_path):

@@ -19,12 +19,10 @@ from contstim.evaluation.suites import (
     acceptability_delta_criterion,
     blimp_criterion,
     criteria_table,
-    matthews_correlation,
     overlap_table,
     pearson,
     read_blimp,
     run_blimp,
-    run_cola,
     z_scores,
 )
 from contstim.evaluation.syntaxgym import evaluate_formula, run_syntaxgym
@@ -68,16 +66,6 @@ def test_z_scores_and_correlations_are_scipys():
         z_scores([2, 2, 2])
     with pytest.raises(InputError, match="that vary"):
         pearson([1, 1], [1, 2])
-
-
-def test_matthews_by_its_formula():
-    labels, guesses = [1, 1, 1, 0, 0, 1], [1, 1, 0, 0, 1, 1]
-    tp, tn, fp, fn = 3, 1, 1, 1
-    expected = (tp * tn - fp * fn) / np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    assert matthews_correlation(labels, guesses) == pytest.approx(expected)
-    assert matthews_correlation(labels, [1] * 6) == 0
-    with pytest.raises(InputError, match="do not match"):
-        matthews_correlation([1, 0], [1])
 
 
 def test_tables_by_hand():
@@ -179,29 +167,6 @@ def test_blimp_files_that_are_none(tmp_path):
         run_blimp(tmp_path / "none.zip", len)
 
 
-def test_cola_runner(tmp_path):
-    rng = np.random.default_rng(0)
-    score = {}
-    for name, n in (("in_domain_train", 80), ("in_domain_dev", 30), ("out_of_domain_dev", 20)):
-        lines = []
-        for i in range(n):
-            label = int(rng.random() < 0.6)
-            text = f'Sentence "{name} {i}'
-            score[text] = np.round(label + rng.normal(), 1)
-            lines.append(f"s\t{label}\t{'' if label else '*'}\t{text}")
-        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    table = run_cola(tmp_path, lambda texts: [score[t] for t in texts]).set_index("part")
-    train = pd.read_csv(tmp_path / "in_domain_train.tsv", sep="\t", header=None, quoting=3)
-    values = np.array([score[t] for t in train[3]])
-    cuts = np.unique(values)[:-1]
-    best = max(matthews_correlation(train[1], values > cut) for cut in cuts)
-    assert table.loc["in_domain_train", "mcc"] == pytest.approx(best)
-    assert (table["threshold"] == table["threshold"].iloc[0]).all()
-    good, bad = values[train[1] == 1], values[train[1] == 0]
-    auc = ((good[:, None] > bad) + 0.5 * (good[:, None] == bad)).mean()
-    assert table.loc["in_domain_train", "auc"] == pytest.approx(auc)
-
-
 CONDITIONS = {"a": {1: 3.0, 2: 5.0}, "b": {1: 4.0, 2: 2.0}}
 
 
@@ -285,6 +250,28 @@ def test_syntaxgym_runner(tmp_path):
         run_syntaxgym(tmp_path / "t.json", scorer)
     with pytest.raises(InputError, match="there is no file"):
         run_syntaxgym(tmp_path / "u.json", scorer)
+
+
+def test_a_region_of_which_a_model_says_nothing_is_no_wrong_answer(tmp_path):
+    words = {"a": "The dog", "b": "Dogs"}
+    conditions = [
+        {"condition_name": name, "regions": [{"region_number": 1, "content": content}]}
+        for name, content in words.items()
+    ]
+    suite = {
+        "items": [{"item_number": 7, "conditions": conditions}],
+        "predictions": [{"formula": "(1;%a%) > (1;%b%)"}],
+    }
+    (tmp_path / "s.json").write_text(json.dumps(suite))
+    with pytest.raises(InputError) as caught:
+        run_syntaxgym(
+            tmp_path / "s.json",
+            lambda texts: [np.array([np.nan, -1.0])[: t.count(" ") + 1] for t in texts],
+        )
+    assert str(caught.value) == (
+        "suite 's', item 7: the formula '(1;%a%) > (1;%b%)' asks for the surprisal of region 1 of "
+        "condition 'a', of which the model says nothing"
+    )
 
 
 def test_parts_of_a_syntaxgym_region_that_is_named_twice_count_together(tmp_path):

@@ -1,8 +1,10 @@
 """Benchmarks: sentences that people judged, with the models that were tried on them before.
 
-A benchmark knows which sentences a model has to score and how it is judged by them: by people's
-choices (`choices`), by which sentence of a pair is acceptable (`pairs`). Every one gives the same
-table, `RESULTS`, so that models can be compared across benchmarks.
+A benchmark knows which sentences a model has to score and how it is judged by them, its criterion:
+people's choices (`choices`), which sentence of a pair is acceptable (`pairs`), ratings (`ratings`,
+`deltas`), labels (`labels`), predictions about the surprisal of regions (`suites`), or how well
+people foresee a word (`words`). Every one gives the same table, `RESULTS`, so that models can be
+compared across benchmarks.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-import numpy as np
 import pandas as pd
 
-from contstim.arrays import FloatArray
 from contstim.display import displayed
 from contstim.errors import InputError
+from contstim.evaluation.benchmarks.estimates import with_shares
 from contstim.evaluation.result import Evaluation
-from contstim.sampling import FEWEST, SampledMean
+from contstim.evaluation.scores import rising_table
 
 #: Columns of a benchmark's results, one row per analysis, measure and model. `share` is how far the
 #: model is on the way from chance to the lower noise ceiling; `source` says who scored it, or where
@@ -35,6 +37,12 @@ FIGURE_COLUMNS = ("analysis", "measure", "model", "quantity", "value", "place")
 HERE = "scored here"
 #: What `note` says of a figure whose scores were not published with it.
 AS_PUBLISHED = "as published, no interval"
+# The columns that a criterion may fill, besides those of `RESULTS`.
+_FILLED = (
+    *("analysis", "measure", "model", "value", "ci_low", "ci_high", "chance"),
+    *("ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
+    *("gap_ci_low", "gap_ci_high", "n_participants", "n_items", "source"),
+)
 
 
 def no_figures() -> pd.DataFrame:
@@ -80,6 +88,8 @@ class Benchmark(ABC):
         (2023)``.
     headline
         Analysis and measure by which models are compared across benchmarks.
+    by
+        What has to have a score: a ``sentence``, or each ``word`` of it, as in `contstim score`.
     figures
         What the publication says, in the columns of `FIGURE_COLUMNS`; the results of models whose
         scores were published must give it, and of the others it is all there is.
@@ -97,6 +107,7 @@ class Benchmark(ABC):
     source: str
     headline: tuple[str, str]
     figures: pd.DataFrame = field(default_factory=no_figures)
+    by: ClassVar[str] = "sentence"
 
     @property
     @abstractmethod
@@ -179,95 +190,53 @@ class Benchmark(ABC):
         return table.assign(benchmark=self.name, note=["" if n != n else n for n in table["note"]])
 
 
-def mean_over_items(
-    values: FloatArray, chance: float, top: float = 1.0
-) -> tuple[float, float, float]:
-    """Return the mean over items that are a sample, and the ends of its 95 % interval.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScoredBenchmark(Benchmark):
+    """A benchmark whose criterion looks at the scores of one model at a time.
 
-    Parameters
-    ----------
-    values
-        Of n items; missing ones do not count. Fewer than three give no interval.
-    chance, top
-        What guessing gives, and the highest value: the interval is Student's on Fisher's scale.
+    A criterion says what it makes of scores (`of_scores`), what it has of that from published
+    models (`published`), and how good that is (`rows`).
     """
-    there = values[~np.isnan(values)]
-    n = len(there)
-    if not n:
-        return np.nan, np.nan, np.nan
-    low = high = np.nan
-    if n >= FEWEST:
-        mean = SampledMean(float(there.mean()), float(there.std(ddof=1) / np.sqrt(n)), n - 1)
-        low, high = mean.bounded_interval(chance, top=top)
-    return float(there.mean()), low, high
 
+    @property
+    def published(self) -> Mapping[str, pd.Series]:
+        """Of published models, by name, what `rows` takes."""
+        return {}
 
-def ceiling_share(
-    gap: tuple[float, float, float], ceiling: tuple[float, float, float], chance: float
-) -> tuple[float, float, float]:
-    """Return which share of the way from chance to the noise ceiling a model goes.
+    def of_scores(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+        """Return of each model in a table of scores what `rows` takes: by sentence, its score."""
+        wide = rising_table(scores, self.sentences)
+        return {str(model): wide[model] for model in wide}
 
-    Parameters
-    ----------
-    gap
-        The model's value minus the ceiling, with the ends of its 95 % interval, which may be
-        missing.
-    ceiling
-        The ceiling, likewise.
-    chance
-        What guessing gives.
+    @abstractmethod
+    def rows(self, values: pd.Series) -> Iterable[Mapping[str, object]]:
+        """Return how good a model is: rows with columns of `RESULTS`.
 
-    Returns
-    -------
-    tuple
-        The share and the ends of its interval, missing where that has no end: where the ceiling's
-        interval reaches chance. Both intervals are combined as of independent estimates.
+        `analysis`, `measure`, `value` and its interval, `n_items`; with a noise ceiling also
+        `chance`, `ceiling_lower`, `ceiling_lower_ci_low` and `ceiling_lower_ci_high`, `gap_ci_low`
+        and `gap_ci_high`.
+        """
 
-    Source
-    ------
-    Donner and Zou (2012), doi 10.1177/0962280210383082 (MOVER, for a ratio): the ends are the
-    shares at which the interval of gap - (share - 1) (ceiling - chance) just reaches 0. With normal
-    intervals it is Fieller's interval.
-    """
-    (g, g_low, g_high), (c, c_low, c_high) = gap, (end - chance for end in ceiling)
-    if not c > 0:
-        return np.nan, np.nan, np.nan
-    if np.isnan([g_low, g_high, c_low, c_high]).any() or c_low <= 0:
-        return 1 + g / c, np.nan, np.nan
+    def details(self, by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:
+        """Return further tables by their names."""
+        return {}
 
-    def end(reach: float, if_more: float, if_less: float, side: int) -> float:
-        for c_reach, sign in ((if_more, 1), (if_less, -1)):
-            square = c**2 - c_reach**2
-            root = (g * c) ** 2 - square * (g**2 - reach**2)
-            ratio = (g * c + side * np.sqrt(root)) / square if square > 0 <= root else np.nan
-            if ratio * sign >= 0:
-                break
-        return float(1 + ratio)
+    @property
+    def published_models(self) -> list[str]:  # noqa: D102 - as Benchmark
+        return list(dict.fromkeys([*self.published, *super().published_models]))
 
-    low = end(g - g_low, c_high - c, c - c_low, -1)
-    high = end(g_high - g, c - c_low, c_high - c, 1)
-    return float(1 + g / c), low, high
-
-
-def with_shares(results: pd.DataFrame, chances: Mapping[str, float]) -> pd.DataFrame:
-    """Return results with the shares of the ceiling.
-
-    Parameters
-    ----------
-    results
-        With `value` and `ceiling_lower`, `gap_ci_low` and `gap_ci_high`, `ceiling_lower_ci_low` and
-        `ceiling_lower_ci_high`.
-    chances
-        What guessing gives, by measure.
-    """
-    columns = ["value", "gap_ci_low", "gap_ci_high"]
-    columns += ["ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"]
-    shares = []
-    for measure, row in zip(
-        results["measure"], results[columns].to_numpy(dtype=float), strict=True
-    ):
-        value, low, high, ceiling, *ends = row.tolist()
-        chance = chances[measure]
-        shares.append(ceiling_share((value - ceiling, low, high), (ceiling, *ends), chance))
-    names = ("share", "share_low", "share_high")
-    return results.assign(**dict(zip(names, np.array(shares).reshape(-1, 3).T, strict=True)))
+    def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
+        by_model = dict.fromkeys(self.published, self.source)
+        values = dict(self.published)
+        if scores is not None:
+            new = self.of_scores(scores)
+            self.refuse_names(new)
+            by_model |= dict.fromkeys(new, HERE)
+            values |= new
+        rows = [
+            {**row, "model": model, "source": source}
+            for model, source in by_model.items()
+            for row in self.rows(values[model])
+        ]
+        table = pd.DataFrame(rows).reindex(columns=list(_FILLED))
+        return Judgement(self._finished(with_shares(table)), self.details(values))

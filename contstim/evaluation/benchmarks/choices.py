@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.evaluation.benchmarks import HERE, Benchmark, Judgement, with_shares
+from contstim.evaluation.benchmarks import HERE, Benchmark, Judgement
+from contstim.evaluation.benchmarks.estimates import with_shares
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
@@ -72,9 +73,8 @@ class ChoiceBenchmark(Benchmark):
         result = evaluate(self.human, source, **self.options)
         table = result.models.rename(columns={"n_trials": "n_items"})
         table = table.reindex(columns=[*table, *(c for c in CEILING_INTERVALS if c not in table)])
-        table = with_shares(
-            table, {name: MEASURES[name].chance for name in table["measure"].unique()}
-        )
+        chance = {name: MEASURES[name].chance for name in table["measure"].unique()}
+        table = with_shares(table.assign(chance=table["measure"].map(chance)))
         whence = dict.fromkeys(self.published_models, self.source) | dict(self.sources)
         table["source"] = table["model"].map(whence).fillna(HERE)
         return Judgement(self._finished(table), evaluation=result, notes=result.provenance.notes)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from contstim.arrays import FloatArray
-from contstim.evaluation.benchmarks import HERE, Benchmark, Judgement
-from contstim.evaluation.scores import rising_table
-from contstim.evaluation.suites import (
-    LIAdger,
-    acceptability_delta_criterion,
-    blimp_criterion,
-    z_scores,
-)
-from contstim.sampling import FEWEST, SampledMean
+from contstim.arrays import IntArray
+from contstim.evaluation.benchmarks import ScoredBenchmark
+from contstim.evaluation.benchmarks.estimates import clustered_correlation, clustered_share
+from contstim.evaluation.suites import LIAdger, acceptability_delta_criterion, blimp_criterion
 
 _LABELS = {
     "sentence_correlation": "correlation with people's judgements of sentences",
@@ -28,7 +22,7 @@ _DELTAS = (0.5, 1.0, 5.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DeltaBenchmark(Benchmark):
+class DeltaBenchmark(ScoredBenchmark):
     """Sentences with mean judgements, in pairs of an acceptable and an unacceptable one.
 
     Measures are those of `LIAdger.evaluate`. There is no noise ceiling where single judgements were
@@ -43,9 +37,8 @@ class DeltaBenchmark(Benchmark):
 
     Notes
     -----
-    Intervals sample phenomena: sentences whose ids differ in their last number alone are of one.
-    They are Student's, linearised, with the variance of sums by phenomenon; of correlations on
-    Fisher's scale.
+    Intervals sample phenomena, see `clustered_correlation`: sentences whose ids differ in their
+    last number alone are of one.
 
     Examples
     --------
@@ -72,44 +65,26 @@ class DeltaBenchmark(Benchmark):
         return [str(sentence) for sentence in pd.unique(self.data.sentences["sentence"])]
 
     @property
-    def published_models(self) -> list[str]:  # noqa: D102
-        return list(dict.fromkeys([*self.scores, *super().published_models]))
+    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102
+        return self.scores
 
     def label(self, measure: str) -> str:  # noqa: D102
         delta = measure.removeprefix("adc_")
         return _LABELS.get(measure, f"Acceptability Delta Criterion, delta {delta}")
 
-    def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
-        by_model = dict(self.scores)
-        if scores is not None:
-            wide = rising_table(scores, self.sentences)
-            self.refuse_names(map(str, wide))
-            for model in wide:
-                values = wide[model].loc[self.data.sentences["sentence"].tolist()].to_numpy()
-                by_model[str(model)] = pd.Series(values, index=self.data.sentences["id"])
-        rows = []
-        for model, score in by_model.items():
-            source = self.source if model in self.scores else HERE
-            for measure, n, numbers in self._measures(score):
-                rows.append(("all", measure, model, *numbers, n, source))
-        columns = [
-            "analysis",
-            "measure",
-            "model",
-            "value",
-            "ci_low",
-            "ci_high",
-            "n_items",
-            "source",
-        ]
-        return Judgement(self._finished(pd.DataFrame(rows, columns=columns)))
+    def of_scores(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+        """Return the scores by the sentences' ids."""
+        sentences = self.data.sentences
+        return {
+            model: pd.Series(of_sentence.loc[sentences["sentence"]].to_numpy(), sentences["id"])
+            for model, of_sentence in super().of_scores(scores).items()
+        }
 
-    def _measures(self, score: pd.Series) -> list[tuple[str, int, tuple[float, float, float]]]:
-        """Return of a model each measure, on how many sentences or pairs, with its interval."""
+    def rows(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         sentences = self.data.sentences.set_index("id")
-        both = pd.concat([sentences["judgement"], score.rename("score")], axis=1, join="inner")
+        both = pd.concat([sentences["judgement"], values.rename("score")], axis=1, join="inner")
         both = both.dropna()
-        people, model = self.data.human_deltas(), self.data.model_deltas(score)
+        people, model = self.data.human_deltas(), self.data.model_deltas(values)
         there = ~np.isnan(people) & ~np.isnan(model)
         people, model = people[there], model[there]
         of_pair = _phenomena(self.data.pairs.loc[there, "gramm_id"])
@@ -118,44 +93,18 @@ class DeltaBenchmark(Benchmark):
             f"adc_{delta:g}": acceptability_delta_criterion(people, model, delta)
             for delta in _DELTAS
         }
-        return [
-            (
-                "sentence_correlation",
-                len(both),
-                _correlation(judged, scored, _phenomena(both.index)),
-            ),
-            ("pair_correlation", len(model), _correlation(people, model, of_pair)),
-            *(
-                (name, len(model), _share(right.astype(float), of_pair))
-                for name, right in met.items()
-            ),
-        ]
+        estimates = {
+            "sentence_correlation": clustered_correlation(judged, scored, _phenomena(both.index)),
+            "pair_correlation": clustered_correlation(people, model, of_pair),
+            **{name: clustered_share(right, of_pair) for name, right in met.items()},
+        }
+        for measure, (value, low, high) in estimates.items():
+            n = len(both) if measure == "sentence_correlation" else len(model)
+            numbers = {"value": value, "ci_low": low, "ci_high": high, "n_items": n}
+            yield {"analysis": "all", "measure": measure, **numbers}
 
 
-def _phenomena(ids: pd.Index | pd.Series) -> FloatArray:
+def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
     """Return a code for each id: those that differ in their last number alone have one."""
     stems = pd.Index(ids).astype(str).str.replace(r"\.\d+$", "", regex=True)
     return np.asarray(pd.factorize(stems)[0])
-
-
-def _clustered(influence: FloatArray, cluster: FloatArray) -> tuple[float, int]:
-    """Return the standard error of a mean from each value's deviation, and degrees of freedom."""
-    sums = np.bincount(cluster, influence)
-    n = len(sums)
-    if n < FEWEST:
-        return np.nan, 1
-    return float(np.sqrt(n / (n - 1) * (sums**2).sum()) / len(influence)), n - 1
-
-
-def _share(right: FloatArray, cluster: FloatArray) -> tuple[float, float, float]:
-    value = float(right.mean())
-    stderr, df = _clustered(right - value, cluster)
-    return value, *SampledMean(value, stderr, df).bounded_interval(0.5)
-
-
-def _correlation(x: FloatArray, y: FloatArray, cluster: FloatArray) -> tuple[float, float, float]:
-    first, second = z_scores(x), z_scores(y)
-    value = float((first * second).mean())
-    # The influence of a pair of values on a correlation (Hampel et al. 1986).
-    stderr, df = _clustered(first * second - value / 2 * (first**2 + second**2), cluster)
-    return value, *SampledMean(value, stderr, df).bounded_interval(0.0)

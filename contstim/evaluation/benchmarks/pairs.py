@@ -1,44 +1,86 @@
-"""Benchmarks of minimal pairs: which of two sentences is acceptable is known."""
+"""Benchmarks of paradigms, each with a share of right items; minimal pairs are such."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
 
-from contstim.evaluation.benchmarks import (
-    HERE,
-    Benchmark,
-    Judgement,
-    mean_over_items,
-    with_shares,
-)
-from contstim.evaluation.scores import rising_table
+from contstim.evaluation.benchmarks import ScoredBenchmark
+from contstim.evaluation.benchmarks.estimates import mean_over_items
 
 _CHANCE = 0.5
-_COLUMNS = (
-    *("analysis", "measure", "model", "value", "ci_low", "ci_high"),
-    *("ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
-    *("gap_ci_low", "gap_ci_high", "n_items", "source"),
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PairBenchmark(Benchmark):
-    """Pairs of an acceptable and an unacceptable sentence, several of each paradigm.
+class ParadigmBenchmark(ScoredBenchmark):
+    """Items of which a model is right or wrong, several of each paradigm.
 
-    A pair is right if the acceptable sentence has the strictly higher score. A model's value is
-    the mean over paradigms of its share of right pairs, and paradigms are the sample.
+    A model's value is the mean over paradigms of its share of right items, and paradigms are the
+    sample.
 
     Attributes
     ----------
-    pairs
-        A row per pair: `paradigm`, `kind` (what paradigms are of, each an analysis of its own),
-        `sentence_good`, `sentence_bad`.
     accuracies
         Of published models, shape (paradigms, M): index the paradigm.
     people
         Share of people's choices that are right, by paradigm: the noise ceiling.
+    """
+
+    accuracies: pd.DataFrame = field(default_factory=pd.DataFrame)
+    people: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
+    headline: tuple[str, str] = ("all", "accuracy")
+
+    @property
+    @abstractmethod
+    def kinds(self) -> pd.Series:
+        """What each paradigm is of, an analysis of its own: index the paradigm."""
+
+    @property
+    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as ScoredBenchmark
+        return {str(model): self.accuracies[model] for model in self.accuracies}
+
+    def rows(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
+        kinds = self.kinds
+        right = values.reindex(kinds.index).to_numpy(dtype=float)
+        ceiling = self.people.reindex(kinds.index).to_numpy(dtype=float)
+        for analysis in ("all", *kinds.unique()):
+            within = (kinds == analysis).to_numpy() | (analysis == "all")
+            estimates = {
+                "value": mean_over_items(right[within], _CHANCE),
+                "ceiling_lower": mean_over_items(ceiling[within], _CHANCE),
+                "gap": mean_over_items((right - ceiling)[within], 0.0),
+            }
+            numbers: dict[str, object] = {}
+            for name, estimate in estimates.items():
+                prefix = "" if name == "value" else f"{name}_"
+                columns = (name, f"{prefix}ci_low", f"{prefix}ci_high")
+                numbers |= dict(zip(columns, estimate, strict=True))
+            n_items = int(within.sum())
+            numbers |= {"analysis": analysis, "measure": "accuracy", "n_items": n_items}
+            yield numbers | {"chance": _CHANCE}
+
+    def details(self, by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
+        kinds = self.kinds
+        table = pd.DataFrame({m: values.reindex(kinds.index) for m, values in by_model.items()})
+        if len(self.people):
+            table["people"] = self.people.reindex(kinds.index)
+        table["kind"] = kinds
+        return {"paradigms": table.rename_axis("paradigm").reset_index()}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairBenchmark(ParadigmBenchmark):
+    """Pairs of an acceptable and an unacceptable sentence, several of each paradigm.
+
+    A pair is right if the acceptable sentence has the strictly higher score.
+
+    Attributes
+    ----------
+    pairs
+        A row per pair: `paradigm`, `kind`, `sentence_good`, `sentence_bad`.
 
     Examples
     --------
@@ -62,50 +104,23 @@ class PairBenchmark(Benchmark):
     """
 
     pairs: pd.DataFrame
-    accuracies: pd.DataFrame = field(default_factory=pd.DataFrame)
-    people: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
-    headline: tuple[str, str] = ("all", "accuracy")
+
+    @property
+    def kinds(self) -> pd.Series:  # noqa: D102 - as ParadigmBenchmark
+        return self.pairs.drop_duplicates("paradigm").set_index("paradigm")["kind"]
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         both = pd.concat([self.pairs["sentence_good"], self.pairs["sentence_bad"]])
         return [str(sentence) for sentence in pd.unique(both)]
 
-    @property
-    def published_models(self) -> list[str]:  # noqa: D102
-        scored = [str(model) for model in self.accuracies]
-        return list(dict.fromkeys([*scored, *super().published_models]))
-
-    def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
-        paradigms = self.pairs.drop_duplicates("paradigm").set_index("paradigm")["kind"]
-        by_model = {str(m): self.accuracies[m].reindex(paradigms.index) for m in self.accuracies}
-        if scores is not None:
-            wide = rising_table(scores, self.sentences)
-            self.refuse_names(map(str, wide))
-            for model in wide:
-                by_model[str(model)] = self._accuracy(wide[model]).reindex(paradigms.index)
-        ceiling = self.people.reindex(paradigms.index).to_numpy(dtype=float)
-        rows = []
-        for analysis in ("all", *paradigms.unique()):
-            within = (paradigms == analysis).to_numpy() | (analysis == "all")
-            people = mean_over_items(ceiling[within], _CHANCE)
-            for model, accuracy in by_model.items():
-                values = accuracy.to_numpy(dtype=float)[within]
-                mean = mean_over_items(values, _CHANCE)
-                gap = mean_over_items(values - ceiling[within], 0.0)
-                numbers = (*mean, *people, *gap[1:], int(within.sum()))
-                source = self.source if model in self.accuracies else HERE
-                rows.append((analysis, "accuracy", model, *numbers, source))
-        results = with_shares(pd.DataFrame(rows, columns=list(_COLUMNS)), {"accuracy": _CHANCE})
-        detail = pd.DataFrame(by_model).assign(people=ceiling, kind=paradigms)
-        return Judgement(
-            self._finished(results), {"paradigms": detail.rename_axis("paradigm").reset_index()}
-        )
-
-    def _accuracy(self, score: pd.Series) -> pd.Series:
-        """Return a model's share of right pairs by paradigm, from its scores by sentence."""
-        good, bad = (
-            score.loc[self.pairs[column].tolist()].to_numpy()
-            for column in ("sentence_good", "sentence_bad")
-        )
-        return pd.Series(good > bad, self.pairs["paradigm"]).groupby(level=0).mean()
+    def of_scores(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+        """Return each model's share of right pairs by paradigm."""
+        right = {}
+        for model, of_sentence in super().of_scores(scores).items():
+            good, bad = (
+                of_sentence.loc[self.pairs[column].tolist()].to_numpy()
+                for column in ("sentence_good", "sentence_bad")
+            )
+            right[model] = pd.Series(good > bad, self.pairs["paradigm"]).groupby(level=0).mean()
+        return right

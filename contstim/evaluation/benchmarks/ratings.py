@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,19 +11,18 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.evaluation.benchmarks import HERE, Benchmark, Judgement, with_shares
-from contstim.evaluation.scores import rising_table
+from contstim.evaluation.benchmarks import ScoredBenchmark
 from contstim.sampling import FEWEST, SampledMean
 
-_COLUMNS = (
-    *("analysis", "measure", "model", "value", "ci_low", "ci_high"),
-    *("ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
-    *("gap_ci_low", "gap_ci_high", "n_participants", "n_items", "source"),
+# What `_Answers.numbers` gives, in its order.
+_NUMBERS = (
+    *("value", "ci_low", "ci_high", "ceiling_lower", "ceiling_lower_ci_low"),
+    *("ceiling_lower_ci_high", "gap_ci_low", "gap_ci_high"),
 )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RatingBenchmark(Benchmark):
+class RatingBenchmark(ScoredBenchmark):
     """Single ratings of sentences, with the scores of the models that were published with them.
 
     The value is Pearson's correlation over sentences of a model's score with the mean rating. The
@@ -65,33 +65,32 @@ class RatingBenchmark(Benchmark):
         return [str(sentence) for sentence in pd.unique(self.ratings["sentence"])]
 
     @property
-    def published_models(self) -> list[str]:  # noqa: D102
-        scored = [str(model) for model in self.scores]
-        return list(dict.fromkeys([*scored, *super().published_models]))
+    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102
+        wide = self.scores.reindex(self.sentences)
+        return {str(model): wide[model] for model in wide}
 
     def label(self, measure: str) -> str:  # noqa: D102
         return "correlation with people's mean ratings"
 
-    def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
-        sentences = self.sentences
-        wide = self.scores.reindex(sentences)
-        if scores is not None:
-            new = rising_table(scores, sentences)
-            self.refuse_names(map(str, new))
-            wide = pd.concat([wide, new.set_axis(wide.index)], axis=1)
-        answers = _Answers.of(self.ratings, sentences)
-        rows = []
-        for model in wide:
-            score = wide[model].to_numpy(dtype=float)
-            numbers = answers.numbers(score)
-            source = self.source if model in self.scores else HERE
-            counts = answers.n_participants, int(np.isfinite(score).sum())
-            rows.append(("all", "correlation", str(model), *numbers, *counts, source))
-        results = with_shares(pd.DataFrame(rows, columns=list(_COLUMNS)), {"correlation": 0.0})
-        means = pd.DataFrame(
-            {"sentence": sentences, "mean_rating": answers.mean, "n_ratings": answers.n}
-        )
-        return Judgement(self._finished(results), {"sentences": means})
+    @cached_property
+    def _answers(self) -> _Answers:
+        return _Answers.of(self.ratings, self.sentences)
+
+    def rows(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
+        score = values.to_numpy(dtype=float)
+        yield {
+            "analysis": "all",
+            "measure": "correlation",
+            "chance": 0.0,
+            **dict(zip(_NUMBERS, self._answers.numbers(score), strict=True)),
+            "n_participants": self._answers.n_participants,
+            "n_items": int(np.isfinite(score).sum()),
+        }
+
+    def details(self, by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
+        answers = self._answers
+        means = {"sentence": self.sentences, "mean_rating": answers.mean, "n_ratings": answers.n}
+        return {"sentences": pd.DataFrame(means)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.benchmarks import RESULTS, Benchmark, Judgement
 from contstim.models.base import SentenceModel, Totals
@@ -38,7 +39,7 @@ class ScoringCost:
     n_sentences, n_left
         How many different sentences there are, and how many of them have no score yet.
     n_tokens
-        About how many scored units the latter have; None if all have scores.
+        About how many scored units, `units`, the latter have; None if all have scores.
     seconds
         About how long that takes on this machine; None likewise.
     """
@@ -48,6 +49,7 @@ class ScoringCost:
     n_left: int
     n_tokens: float | None = None
     seconds: float | None = None
+    units: str = "tokens"
 
     def __str__(self) -> str:
         if self.n_tokens is None or self.seconds is None:
@@ -57,7 +59,7 @@ class ScoringCost:
         length = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.1f} minutes"
         return (
             f"{self.model}: {left}{self.n_sentences:,} sentences to score, about "
-            f"{self.n_tokens:,.0f} tokens, about {length}"
+            f"{self.n_tokens:,.0f} {self.units}, about {length}"
         )
 
 
@@ -69,16 +71,19 @@ class Scoring:
     model
         The model.
     benchmarks
-        What is to be run.
+        What is to be run; those that ask for scores of sentences.
     cache
         Where scores are kept.
     """
+
+    by, units = "sentence", "tokens"
 
     def __init__(
         self, model: SentenceModel, benchmarks: Sequence[Benchmark], cache: str | Path
     ) -> None:
         self.model = model
-        distinct = dict.fromkeys(s for benchmark in benchmarks for s in benchmark.sentences)
+        asking = [benchmark for benchmark in benchmarks if benchmark.by == self.by]
+        distinct = dict.fromkeys(s for benchmark in asking for s in benchmark.sentences)
         ordered = sorted(distinct, key=lambda sentence: (len(sentence), sentence))
         self._batches = [
             ordered[i : i + SCORED_TOGETHER] for i in range(0, len(ordered), SCORED_TOGETHER)
@@ -87,16 +92,21 @@ class Scoring:
         self._cache = Path(cache)
         self._identity = model_identity(model)
 
+    def _kept(self) -> Mapping[str, object]:
+        """Return what is kept, by sentence."""
+        return ScoreCache(self._cache).read(self._identity)
+
     def _left(self) -> list[list[str]]:
         """Return of each batch the sentences that have no score, those batches that have some."""
-        scores = ScoreCache(self._cache).read(self._identity)
+        scores = self._kept()
         left = ([s for s in batch if s not in scores] for batch in self._batches)
         return [batch for batch in left if batch]
 
-    def _score(self, batch: Sequence[str]) -> Totals:
+    def _score(self, batch: Sequence[str]) -> int:
+        """Score and keep a batch, and return how many units that were."""
         totals = self.model.totals(batch)
         ScoreCache(self._cache).add(self._identity, batch, totals)
-        return totals
+        return int(totals.n_tokens.sum())
 
     def cost(self) -> ScoringCost:
         """Return what the scores take; a few batches are scored, and kept, to see that.
@@ -115,11 +125,11 @@ class Scoring:
         self.model.totals(left[0][:1])  # what is only done once
         tried = [left[i] for i in sorted({int(share * len(left)) for share in _TRIED})]
         started = time.monotonic()
-        n_tokens = sum(int(self._score(batch).n_tokens.sum()) for batch in tried)
+        n_tokens = sum(self._score(batch) for batch in tried)
         per_batch = (time.monotonic() - started) / len(tried)
         tokens = n_left * n_tokens / sum(map(len, tried))
         return ScoringCost(
-            self.model.name, self._n_sentences, n_left, tokens, per_batch * len(left)
+            self.model.name, self._n_sentences, n_left, tokens, per_batch * len(left), self.units
         )
 
     def run(self) -> None:
@@ -145,6 +155,65 @@ class Scoring:
         kind, model = self.model.kind.columns, self.model
         columns = (list(sentences), model.name, totals.score, *counts, *kind, model.spec)
         return pd.DataFrame(dict(zip((*SCORES, *KIND, SPEC), columns, strict=True)))
+
+
+class WordScoring(Scoring):
+    """The scores of the words of the sentences, for benchmarks that ask for these.
+
+    Raises
+    ------
+    InputError
+        If the model does not say how probable a word is after the words before it.
+    """
+
+    by, units = "word", "words"
+
+    def __init__(
+        self, model: SentenceModel, benchmarks: Sequence[Benchmark], cache: str | Path
+    ) -> None:
+        super().__init__(model, benchmarks, cache)
+        event = model.event
+        additive = model.kind.splits_over_words and event.reduction == "sum"
+        if self._batches and not (additive and event.metric == "chain"):
+            name = next(benchmark.name for benchmark in benchmarks if benchmark.by == self.by)
+            raise InputError(
+                f"{name} asks how probable each word is after those before it, which "
+                f"{model.name!r} does not say; name a causal model, such as contstim:gpt"
+            )
+
+    def _kept(self) -> Mapping[str, FloatArray]:
+        return ScoreCache(self._cache).read_words(self._identity)
+
+    def _score(self, batch: Sequence[str]) -> int:
+        parts = self.model.score_words(batch)
+        ScoreCache(self._cache).add_words(self._identity, batch, parts)
+        return sum(map(len, parts))
+
+    def table(self, sentences: Sequence[str]) -> pd.DataFrame:  # noqa: D102 - as Scoring, by word
+        words = self._kept()
+        rows = [
+            (sentence, self.model.name, position, word, value)
+            for sentence in sentences
+            for position, (word, value) in enumerate(
+                zip(sentence.split(), words[sentence].tolist(), strict=True)
+            )
+        ]
+        return pd.DataFrame(rows, columns=["sentence", "model", "position", "word", "log_prob"])
+
+
+def scorings(
+    models: Sequence[SentenceModel], benchmarks: Sequence[Benchmark], cache: str | Path
+) -> list[Scoring]:
+    """Return what has to be scored under models, as far as benchmarks ask for it.
+
+    Raises
+    ------
+    InputError
+        As `WordScoring`.
+    """
+    asked = {benchmark.by for benchmark in benchmarks}
+    kinds = [kind for kind in (Scoring, WordScoring) if kind.by in asked]
+    return [kind(model, benchmarks, cache) for model in models for kind in kinds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,14 +292,14 @@ def run_benchmarks(
         raise InputError("a benchmark is named twice; name each once")
     for benchmark in benchmarks:
         benchmark.refuse_names(model.name for model in models)  # before anything is scored
-    scorings = [Scoring(model, benchmarks, cache) for model in models]
-    for scoring in scorings:
+    every = scorings(models, benchmarks, cache)
+    for scoring in every:
         scoring.run()
     scores: dict[str, pd.DataFrame | None] = {}
     judgements = {}
     for name, benchmark in by_name.items():
         sentences = benchmark.sentences
-        tables = [scoring.table(sentences) for scoring in scorings]
+        tables = [scoring.table(sentences) for scoring in every if scoring.by == benchmark.by]
         scores[name] = pd.concat(tables, ignore_index=True) if tables else None
         judgements[name] = benchmark.judge(scores[name])
     described = [describe_model(model) for model in models]

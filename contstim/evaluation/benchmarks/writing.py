@@ -205,16 +205,16 @@ def share_table(headlines: pd.DataFrame) -> pd.DataFrame:
 
 
 def headline_sentences(run: BenchmarkRun) -> list[str]:
-    """Return for each benchmark which model comes nearest to people, in a sentence."""
+    """Return for each benchmark which model does best, in a sentence."""
     sentences = []
     for name, rows in run.headlines.groupby("benchmark", sort=False):
         best = rows[rows["value"].astype(float) >= rows["value"].astype(float).max() - 1e-9]
         row = best.iloc[0]
         names = best["model"].astype(str).tolist()
         who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-        verb = "predicts" if len(names) == 1 else "predict"
+        verb = "does" if len(names) == 1 else "do"
         label = run.benchmarks[str(name)].label(str(row["measure"]))
-        text = f"On {name} {who} {verb} people best: {label} {float(row['value']):.3f}"
+        text = f"On {name} {who} {verb} best: {label} {float(row['value']):.3f}"
         if not np.isnan(float(row["share"])):
             text += f", {100 * float(row['share']):.1f} % of the way from chance to {_TOP}"
         if not np.isnan(float(row["share_low"])):

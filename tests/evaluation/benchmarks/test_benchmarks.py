@@ -18,10 +18,9 @@ from contstim.evaluation.benchmarks import (
     FIGURE_COLUMNS,
     HERE,
     RESULTS,
-    ceiling_share,
-    mean_over_items,
 )
 from contstim.evaluation.benchmarks.choices import ChoiceBenchmark
+from contstim.evaluation.benchmarks.estimates import ceiling_share, mean_over_items
 from contstim.evaluation.benchmarks.pairs import PairBenchmark
 
 

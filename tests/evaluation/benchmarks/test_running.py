@@ -119,10 +119,10 @@ def test_what_is_said_of_a_run(tmp_path):
     first, second = headline_sentences(run)
     low, high = run.headlines.loc[0, ["share_low", "share_high"]].astype(float) * 100
     assert first == (
-        "On made/pairs old predicts people best: accuracy 0.625, 31.2 % of "
+        "On made/pairs old does best: accuracy 0.625, 31.2 % of "
         f"the way from chance to the lower noise ceiling (95 % interval {low:.1f} to {high:.1f})."
     )
-    assert second.startswith("On made/again old predicts")
+    assert second.startswith("On made/again old does")
     assert published_note(run, "made/pairs") == (
         "Figures computed again from what was published with them: 1; the largest difference is 0."
     )
