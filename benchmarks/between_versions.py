@@ -72,13 +72,10 @@ CALLS = {
     "synthesis: 4 sentences, bigram against trigram, exhaustive": WRITE.format(
         reject="contstim:bigram", accept="contstim:trigram", strategy="exhaustive", n=4
     ),
-    **{
-        f"guided_search: 1 sentence, trigram against gpt, {strategy}, by the command line": [
-            *("synthesize", "--reject", "contstim:trigram", "--accept", "contstim:gpt"),
-            *("--strategy", strategy, *options, "--vocabulary", "WORDS", "--limit", "1"),
-        ]
-        for strategy, options in (("bounded", ("--budget", "5")), ("paper", ()))
-    },
+    "network: 1 sentence, trigram against gpt, bounded, by the command line": [
+        *("synthesize", "--reject", "contstim:trigram", "--accept", "contstim:gpt"),
+        *("--strategy", "bounded", "--budget", "5", "--vocabulary", "WORDS", "--limit", "1"),
+    ],
     "selection: 10 natural pairs for every two of 9 models, of 20,000 sentences": RANKS
     + "timed(lambda: contstim.select_natural_pairs(scores, 10), 3)\n",
     "evaluation: 40 people, 200 trials, 4 models, 1,000 resamples": """

@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--model-2", default="contstim:bert?metric=pll")
     parser.add_argument("--starts", type=int, default=30)
     parser.add_argument("--from", type=int, default=0, dest="first", help="first of the starts")
-    parser.add_argument("--strategies", nargs="+", default=["bounded", "paper"])
+    parser.add_argument("--strategies", nargs="+", default=["bounded", "leftward"])
     parser.add_argument("--words", type=int, help="the vocabulary's first N words only")
     parser.add_argument("--one-way", choices=["1", "2"], help="the model that rejects")
     parser.add_argument("--save", type=Path, help="folder of searches that are done")

@@ -24,9 +24,6 @@ RESULTS = HERE / "RESULTS.md"
 
 LSTM = "lstm:models/bundled/lstm.safetensors?punctuation=split&unknown=unk"
 
-GUIDED = ["--starts", "30", "--budgets", "5", "10", "20", "--strategies", "paper", "bounded"]
-GUIDED += ["--timed", "0", "--threads", "1"]
-
 #: Benchmark (its script's name comes first), its arguments, and those added with data.
 BENCHMARKS = {
     "scoring": ([], ["--text", "gutenberg/sentences.txt.gz"]),
@@ -37,12 +34,6 @@ BENCHMARKS = {
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),
     "bench_minicons": ([], []),
-    "guided_search": ([*GUIDED, "--one-way"], []),
-    "guided_search (pll)": (
-        ["--reject", "contstim:bert?metric=pll", "--words", "5000", *GUIDED],
-        [],
-    ),
-    "guided_search (time)": (["--starts", "0", "--timed", "10", "--threads", "2"], []),
     "students": (None, ["--data", "gutenberg/", "--words", "5000"]),
     "selection": ([], ["--data", "golan2023/"]),
     "experiment": ([], []),

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.base import Event, Hints, Replacements, SentenceModel
-from contstim.models.toy import TableModel
+from contstim.models.base import Hints, Replacements
 from contstim.search.candidates import Candidates, Spent
 from contstim.search.problem import Fall
 from contstim.text import Sentence, WordList
@@ -41,16 +40,6 @@ def at_once(values: Sequence[float]) -> Replacements:
     return Replacements(scores, scores, True, lambda i: scores[i])
 
 
-class _NotFromLeftToRight(TableModel):
-    @property
-    def event(self) -> Event:
-        return replace(super().event, metric="masked")
-
-
-def _models() -> dict[str, SentenceModel]:
-    return {name: _NotFromLeftToRight(["w0", "w1"], 0) for name in ("reject", "accept")}
-
-
 @dataclass
 class Planted:
     """Candidates of a rejecting and an accepting model, and a record of what a strategy did.
@@ -65,8 +54,6 @@ class Planted:
         By how much the rejecting model's score has fallen already, nats.
     holds
         Which proposals are taken.
-    models
-        Neither scores from left to right, unless given.
     """
 
     reject: Replacements
@@ -81,7 +68,6 @@ class Planted:
     round: int = 0
     spent: Spent = field(default_factory=Spent)
     seed: int = 0
-    models: dict[str, SentenceModel] = field(default_factory=_models)
     proposed: list[int] = field(default_factory=list, init=False)
     batches: list[tuple[str, list[int]]] = field(default_factory=list, init=False)
 
@@ -117,9 +103,7 @@ class Planted:
             spent=self.spent,
             present=self.present,
             round=self.round,
-            models=self.models,
             sentence=Sentence.parse("w0 w1"),
-            position=1,
             words=words,
         )
 

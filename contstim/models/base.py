@@ -230,9 +230,6 @@ class Hints:
     multiply_adds
         Multiply-additions of one such input, to compare the costs of two models; None where not
         known.
-    completion
-        Function that gives log p(candidate | all other words), shape (V,), nats, for models
-        that complete sentences; else None.
     n_tokens
         Number of tokens of each candidate, shape (V,), under models that cut words; else None.
 
@@ -245,7 +242,6 @@ class Hints:
 
     cost: float | FloatArray = 1.0
     multiply_adds: float | None = None
-    completion: Callable[[], FloatArray] | None = None
     n_tokens: IntArray | None = None
 
 

@@ -133,9 +133,8 @@ def synthesize(
         One of `STRATEGIES` by name: ``beam`` (whole sentences from the left, for models of
         n-grams, then as ``bounded``), ``leftward`` (whole sentences from the left, for networks),
         ``bounded`` (the words of greatest promise first, within a budget of exact scores),
-        ``exhaustive`` (always the best word), ``paper`` (Golan et al. 2023, section 4.7),
-        ``first-improvement``; or a strategy itself, with its options or of your own. By default
-        that of `default_strategy`, which the result names.
+        ``exhaustive`` (always the best word); or a strategy itself, with its options or of your
+        own. By default that of `default_strategy`, which the result names.
     seed, attempt
         The same seed, attempt, sentence, models and vocabulary give the same result; another
         attempt visits the positions in another order.

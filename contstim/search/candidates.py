@@ -265,8 +265,8 @@ class Candidates:
         The candidate that stands here now, if it is among them.
     round
         How often all word searches of this sentence have ended without a replacement.
-    models, sentence, position, words
-        The models themselves, and the place.
+    sentence, words
+        The sentence, and the words that may stand in it here.
     beat
         By model, the scores of the sentence whose loss a proposal's must fall below, if that is
         not `sentence`: where no further word may change, candidates stand in the sentence as it
@@ -285,9 +285,7 @@ class Candidates:
     spent: Spent
     present: int | None
     round: int
-    models: Mapping[str, SentenceModel]
     sentence: Sentence
-    position: int
     words: WordList
     beat: Mapping[str, float] | None = None
 

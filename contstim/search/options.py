@@ -66,36 +66,6 @@ class BeamOptions(BoundedOptions):
     width: Count = option(48, "beginnings of sentences that are kept at each place", metavar="N")
 
 
-@settings
-class PaperOptions:
-    """Options of `contstim.search.paper.Paper`.
-
-    Attributes
-    ----------
-    threshold, step
-        Least log-probability of a candidate given the words before it, and by how much it is
-        lowered, nats. The published values.
-    at_least
-        Fewest candidates that must pass.
-    failures
-        Exact evaluations without a lower loss that end the search.
-    candidates
-        The model that sets the threshold: ``causal``, each left-to-right model of the problem; or
-        the spec of any left-to-right model.
-    """
-
-    threshold: float = -10.0
-    step: float = 5.0
-    at_least: Count = 10
-    failures: Count = 5
-    candidates: str = option(
-        "causal",
-        "the left-to-right model by which improbable candidates are left out (default: each such "
-        "model of the two)",
-        metavar="SPEC",
-    )
-
-
 # Marks that end sentences.
 _ENDING = ".?!…。！？"
 
@@ -258,9 +228,7 @@ OWN_STRATEGIES: dict[str, tuple[str, type]] = {
     "beam": ("contstim.search.beam:Beam", BeamOptions),
     "bounded": ("contstim.search.bounded:Bounded", BoundedOptions),
     "exhaustive": ("contstim.search.exhaustive:Exhaustive", NoOptions),
-    "first-improvement": ("contstim.search.first_improvement:FirstImprovement", NoOptions),
     "fluent": ("contstim.search.fluent:Fluent", FluentOptions),
     "leftward": ("contstim.search.leftward:Leftward", LeftwardOptions),
     "infill": ("contstim.search.infill:Infill", InfillOptions),
-    "paper": ("contstim.search.paper:Paper", PaperOptions),
 }

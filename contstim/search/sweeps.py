@@ -276,9 +276,7 @@ class Search:
             spent=self.spent,
             present=place.words.index.get(sentence.words[position]),
             round=round_,
-            models=self._models,
             sentence=sentence,
-            position=position,
             words=place.words,
             beat=self.now,
         )

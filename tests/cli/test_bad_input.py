@@ -164,13 +164,13 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["synthesize", "--reject", "contstim:bigram", "x y"], "needs accept; give that"),
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
         (
-            ["synthesize", *ONE_WAY, "--strategy", "paper", "--budget", "3", "x y"],
+            ["synthesize", *ONE_WAY, "--strategy", "exhaustive", "--budget", "3", "x y"],
             "budget=3 goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not "
-            "'paper'; leave it out",
+            "'exhaustive'; leave it out",
         ),
         (
-            ["synthesize", *ONE_WAY, "--candidates", "contstim:rnn", "x y"],
-            "goes with the strategy 'paper', not 'beam'; leave it out",
+            ["synthesize", *ONE_WAY, "--writer", "contstim:rnn", "x y"],
+            "goes with the strategy 'fluent', not 'beam'; leave it out",
         ),
         (["synthesize", "--limit", "0"], "'0' is not a whole number from 1 up"),
         (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),

@@ -51,7 +51,10 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
             GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n",
             "goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not",
         ),
-        (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "inputs=3 goes with the strategy"),
+        (
+            GOOD + "[synthesis]\nstrategy = 'exhaustive'\ninputs = 3\n",
+            "inputs=3 goes with the strategy",
+        ),
         (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),
         (
             GOOD + "[synthesis]\nper_sentence = 1001\n",
@@ -63,8 +66,8 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
         ),
         (GOOD + "[natural]\naccept_from = 2.0\n", "natural.accept_from is 2.0; give at most 1"),
         (
-            GOOD + "[synthesis]\ncandidates = 'a:b'\n",
-            "goes with the strategy 'paper', not",
+            GOOD + "[synthesis]\nwriter = 'a:b'\n",
+            "goes with the strategy 'fluent', not",
         ),
         (GOOD + "[triplets]\n", "add [synthesis]"),
         (

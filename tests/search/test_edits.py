@@ -83,9 +83,7 @@ def _feasible(problem: Problem, start: str, sentences: list[str]) -> dict[str, f
 @pytest.mark.parametrize("edits", EDITS)
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("kinds", ["all", "bound", "none"])
-@pytest.mark.parametrize(
-    "strategy", ["exhaustive", "first-improvement", "bounded", "paper", "beam"]
-)
+@pytest.mark.parametrize("strategy", ["exhaustive", "bounded", "beam"])
 def test_edits_hold_and_no_allowed_move_improves(
     edits: Edits, start: str, kinds: str, strategy: str
 ) -> None:
@@ -94,7 +92,7 @@ def test_edits_hold_and_no_allowed_move_improves(
     found = synthesize(start, problem=problem, vocabulary=VOCABULARY, strategy=strategy)
     assert found.sentence in all_ or (found.sentence == start and not edits.changed)
     assert found.loss == pytest.approx(all_[found.sentence])
-    if strategy in ("exhaustive", "first-improvement"):
+    if strategy == "exhaustive":
         near = _feasible(problem, start, _neighbours(start, found.sentence, edits))
         assert min(near.values(), default=np.inf) >= found.loss - 1e-9
         if edits.most == 1:

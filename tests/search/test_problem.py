@@ -54,7 +54,7 @@ def test_three_models_by_an_objective_of_ones_own(kinds: tuple[str, ...]) -> Non
     assert found.models == (reject[0].spec, reject[1].spec, accept.spec)
 
 
-@pytest.mark.parametrize("strategy", ["bounded", "paper", "first-improvement"])
+@pytest.mark.parametrize("strategy", ["bounded", "exhaustive"])
 def test_every_strategy_solves_problems_of_three_models(strategy: str) -> None:
     accept, *reject = _models("none", "bound", "bound")
     for start in ALL[::23]:
@@ -68,7 +68,7 @@ def test_every_strategy_solves_problems_of_three_models(strategy: str) -> None:
         assert change <= 0
 
 
-@pytest.mark.parametrize("strategy", ["exhaustive", "bounded", "paper"])
+@pytest.mark.parametrize("strategy", ["exhaustive", "bounded"])
 def test_a_mean_of_falls_and_two_accepting_models(strategy: str) -> None:
     one, two, three, four = _models("bound", "none", "bound", "all")
     problem = Problem(

@@ -32,7 +32,7 @@ from contstim.search.targets import Sides, parse_floors
 
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
 STRATEGIES = [
-    *map(strategy_called, ("exhaustive", "first-improvement", "bounded", "paper", "beam")),
+    *map(strategy_called, ("exhaustive", "bounded", "beam")),
     Bounded(None),
 ]
 FLOORS = {

@@ -49,9 +49,7 @@ def spec(order: int, language: str = "&language=xx") -> str:
     return f"ngram:{order}.arpa?punctuation=split{language}"
 
 
-@pytest.mark.parametrize(
-    "strategy", ["exhaustive", "bounded", "beam", "paper", "first-improvement"]
-)
+@pytest.mark.parametrize("strategy", ["exhaustive", "bounded", "beam"])
 def test_a_word_that_runs_together_with_its_neighbour_is_refused(
     unspaced: Language, strategy: str
 ) -> None:

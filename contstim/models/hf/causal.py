@@ -502,7 +502,7 @@ class CausalModel(TransformerModel):
             estimate,
             exact=computed and len(frame.right) == 0 and not self.corrected,
             score=score,
-            hints=Hints(cost, multiply_adds, None, n_tokens),
+            hints=Hints(cost, multiply_adds, n_tokens),
         )
 
     def _begin(self, encoded: Encoded, frame: Frame, most: int) -> _Beginning:

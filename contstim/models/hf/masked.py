@@ -335,12 +335,6 @@ class MaskedModel(TransformerModel):
             guessed = float(word.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
             estimate[members] = word.others_sum + guessed + likely + seen
 
-        def completion() -> FloatArray:
-            values = np.empty(len(words), dtype=np.float64)
-            for n, (members, ids) in by_length.items():
-                values[members] = open_words[n].completion(ids)
-            return values
-
         def together(tokens: IntArray) -> FloatArray:
             return open_words[tokens.shape[1]].scores(tokens)
 
@@ -353,7 +347,6 @@ class MaskedModel(TransformerModel):
             hints=Hints(
                 cost=cost,
                 multiply_adds=float(len(encoded.ids) * body + head),
-                completion=completion,
                 n_tokens=candidates.n_tokens,
             ),
         )

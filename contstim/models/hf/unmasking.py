@@ -117,7 +117,6 @@ class UnmaskingModel(MaskedModel):
                     float
                 ),
                 multiply_adds=float(len(encoded.ids) * body + head),
-                completion=lambda: completion,
                 n_tokens=candidates.n_tokens,
             ),
         )
