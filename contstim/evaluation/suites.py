@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -304,95 +304,6 @@ def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: flo
     return np.asarray((np.sign(people) == np.sign(scores)) & (np.abs(people - scores) < delta))
 
 
-def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Return Pearson's correlation over the entries where both are known.
-
-    Raises
-    ------
-    InputError
-        If fewer than two are, or one does not vary.
-    """
-    first, second = (np.asarray(v, dtype=np.float64) for v in (x, y))
-    both = ~np.isnan(first) & ~np.isnan(second)
-    first, second = first[both], second[both]
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        raise InputError("a correlation needs at least two pairs of values that vary")
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def criteria_table(
-    human_deltas: ArrayLike,
-    model_deltas: Mapping[str, FloatArray],
-    deltas: Sequence[float] = (0.5, 1.0, 5.0),
-) -> pd.DataFrame:
-    """Return for each model the share of pairs that meet each criterion.
-
-    Columns: `model`, `pair_correlation`, `blimp`, ``adc_DELTA`` for each, `n_pairs` (the pairs
-    for which both deltas are known). The shares are of those pairs.
-    """
-    people = np.asarray(human_deltas, dtype=np.float64)
-    rows = []
-    for model, both in model_deltas.items():
-        comparable = ~np.isnan(people) & ~np.isnan(both)
-        if not comparable.any():
-            raise InputError(f"model {model!r} has no pair in common with the ratings")
-        human, scores = people[comparable], both[comparable]
-        row = {
-            "model": model,
-            "pair_correlation": pearson(human, scores),
-            "blimp": blimp_criterion(scores).mean(),
-        }
-        for delta in deltas:
-            row[f"adc_{delta:g}"] = acceptability_delta_criterion(human, scores, delta).mean()
-        rows.append(row | {"n_pairs": len(scores)})
-    return pd.DataFrame(rows)
-
-
-def overlap_table(
-    human_deltas: ArrayLike,
-    model_deltas: Mapping[str, FloatArray],
-    baseline: str,
-    deltas: Sequence[float] = (0.5, 1.0),
-) -> pd.DataFrame:
-    """Return how far each model's success is that of a baseline.
-
-    Columns: `model`, `delta`; `original`, the share of pairs that meet the Acceptability Delta
-    Criterion; `reduced`, the same after the pairs that the baseline meets are removed;
-    `overlap`, the share of all pairs that both meet; `n_pairs`, `n_reduced`. Pairs are those for
-    which people, model and baseline have a delta.
-
-    Raises
-    ------
-    InputError
-        If the baseline is not among the models, or one has no pair in common with it.
-
-    Source
-    ------
-    Vazquez Martinez (2021), Tables 2.6, 3.6 and 3.7.
-    """
-    if baseline not in model_deltas:
-        raise InputError(f"the baseline {baseline!r} is not among the models")
-    people = np.asarray(human_deltas, dtype=np.float64)
-    rows = []
-    other = model_deltas[baseline]
-    for model, of_model in model_deltas.items():
-        if model == baseline:
-            continue
-        comparable = ~np.isnan(people) & ~np.isnan(of_model) & ~np.isnan(other)
-        if not comparable.any():
-            raise InputError(f"model {model!r} has no pair in common with ratings and baseline")
-        for delta in deltas:
-            met = acceptability_delta_criterion(people[comparable], of_model[comparable], delta)
-            base = acceptability_delta_criterion(people[comparable], other[comparable], delta)
-            left = met[~base]
-            reduced = float(left.mean()) if len(left) else None
-            note = "" if len(left) else "the baseline meets every pair"
-            shares = float(met.mean()), reduced, float((met & base).mean())
-            rows.append((model, delta, *shares, int(comparable.sum()), len(left), note))
-    columns = ["model", "delta", "original", "reduced", "overlap", "n_pairs", "n_reduced", "note"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 @displayed
 @dataclass(frozen=True, eq=False)
 class LIAdger:
@@ -408,32 +319,13 @@ class LIAdger:
     Examples
     --------
     >>> sentences = pd.DataFrame({"id": ["a", "b"], "sentence": ["He ran.", "Ran he."]})
-    >>> sentences.assign(judgement=[1.2, -0.8]).to_csv("sentences_human_me.csv", index=False)
-    >>> pairs = pd.DataFrame({"gramm_id": ["a"], "ungramm_id": ["b"], "discard": [None]})
-    >>> pairs.to_csv("min_pairs.csv", index=False)
-    >>> LIAdger.read(".").human_deltas()
+    >>> pairs = pd.DataFrame({"gramm_id": ["a"], "ungramm_id": ["b"]})
+    >>> LIAdger(sentences.assign(judgement=[1.2, -0.8]), pairs).human_deltas()
     array([2.])
     """
 
     sentences: pd.DataFrame
     pairs: pd.DataFrame
-
-    @classmethod
-    def read(cls, folder: str | Path) -> LIAdger:
-        """Read ``sentences_human_me.csv`` and ``min_pairs.csv``.
-
-        Raises
-        ------
-        InputError
-            If a file or column is absent.
-        """
-        place = Path(folder)
-        columns = ("id", "sentence", "judgement")
-        sentences = read_table(place / "sentences_human_me.csv", columns, cells="guessed")
-        columns = ("gramm_id", "ungramm_id", "discard")
-        pairs = read_table(place / "min_pairs.csv", columns, cells="guessed")
-        in_use = pairs[pairs["discard"].isna()].reset_index(drop=True)
-        return cls(sentences, in_use)
 
     def human_deltas(self) -> FloatArray:
         """Return judgement of the acceptable minus the unacceptable sentence, as given, (P,)."""
@@ -449,41 +341,6 @@ class LIAdger:
         """
         return self._deltas(pd.Series(z_scores(scores), index=scores.index))
 
-    def score(self, scorer: Scorer) -> pd.Series:
-        """Return the score of every sentence by its id."""
-        values = _scored(scorer, list(self.sentences["sentence"]))
-        return pd.Series(values, index=self.sentences["id"])
-
     def _deltas(self, by_id: pd.Series) -> FloatArray:
         sides = [by_id.reindex(self.pairs[c]).to_numpy(float) for c in ("gramm_id", "ungramm_id")]
         return np.asarray(sides[0] - sides[1])
-
-    def evaluate(
-        self, scores: Mapping[str, pd.Series], deltas: Sequence[float] = (0.5, 1.0, 5.0)
-    ) -> pd.DataFrame:
-        """Return correlations with people on sentences and pairs, and the criteria.
-
-        Parameters
-        ----------
-        scores
-            From model to scores by sentence id.
-
-        Returns
-        -------
-        DataFrame
-            As `criteria_table`, with `sentence_correlation` and `n_sentences`.
-        """
-        model_deltas = {name: self.model_deltas(series) for name, series in scores.items()}
-        table = criteria_table(self.human_deltas(), model_deltas, deltas)
-        human = self.sentences.set_index("id")["judgement"]
-        both = [pd.concat([human, own], axis=1, join="inner").dropna() for own in scores.values()]
-        correlations = [pearson(*columns.to_numpy().T) for columns in both]
-        table.insert(1, "sentence_correlation", correlations)
-        return table.assign(n_sentences=[len(columns) for columns in both])
-
-    def overlap(
-        self, scores: Mapping[str, pd.Series], baseline: str, deltas: Sequence[float] = (0.5, 1.0)
-    ) -> pd.DataFrame:
-        """Return `overlap_table` of the models with `baseline`, which is one of them."""
-        model_deltas = {name: self.model_deltas(series) for name, series in scores.items()}
-        return overlap_table(self.human_deltas(), model_deltas, baseline, deltas)

@@ -8,7 +8,6 @@ from contstim.report.model_figure import (
     feature_figure,
     model_figure,
     normalisation_figure,
-    order_figure,
 )
 from contstim.report.pair_figures import (
     matrix_figure,
@@ -25,7 +24,6 @@ __all__ = [
     "matrix_figure",
     "model_figure",
     "normalisation_figure",
-    "order_figure",
     "percentile_figure",
     "power_figure",
     "recovery_figure",

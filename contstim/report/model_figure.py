@@ -1,8 +1,7 @@
-"""Figures of models: their values, units and ceilings, who beats whom, controls, orders."""
+"""Figures of models: their values, units and ceilings, who beats whom, controls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Bbox
 
 from contstim.report.style import colour, drawing_axes, legend_below, short, short_names
@@ -370,51 +368,3 @@ def feature_figure(
     ax.set_xlabel(f"{feature.replace('_', ' ')}, preferred minus rejected sentence")
     ax.set_title("filled: the model; open: people on the same pairs", fontsize=7)
     return ax
-
-
-def order_figure(
-    by_order: pd.DataFrame, by_sentence: pd.DataFrame, axes: Sequence[Axes] | None = None
-) -> list[Axes]:
-    """Draw the share of sentences whose label ever flips against orders, and the score's spread.
-
-    Left: the share of acrobatic sentences after k orders, and Matthews' correlation of each
-    network, after Vazquez Martinez (2021), Fig. 2-3. Right: for each sentence the standard
-    deviation of its signed confidence over orders against the mean; filled: acrobatic.
-
-    Parameters
-    ----------
-    by_order, by_sentence
-        As `OrderStudy` gives them.
-    axes
-        The two to draw on; new ones if not given.
-
-    Returns
-    -------
-    list of Axes
-        Those drawn on.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> orders = pd.DataFrame({"orders": [1, 2], "acrobatic": [0.0, 0.2], "mcc": [0.4, 0.5]})
-    >>> judged = pd.DataFrame({"acrobatic": [True, False], "confidence_mean": [0.1, 0.9]})
-    >>> len(order_figure(orders, judged.assign(confidence_sd=[0.3, 0.1])))
-    2
-    """
-    left, right = drawing_axes(axes, 6.6, 2.9, (1.0, 1.0))
-    left.plot(by_order["orders"], by_order["acrobatic"], color=colour(0), label="acrobatic")
-    left.plot(by_order["orders"], by_order["mcc"], color=colour(1), linewidth=0.8, label="MCC")
-    left.set_ylim(bottom=min(0.0, float(by_order["mcc"].min())))
-    left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    left.set_xlabel("training orders of one initialisation")
-    left.set_ylabel("share of sentences; correlation")
-    left.legend(frameon=False, fontsize=7)
-    for flips, label in ((False, "label never flips"), (True, "acrobatic")):
-        rows = by_sentence[by_sentence["acrobatic"] == flips]
-        entry, tint = f"{label} ({len(rows):,})", colour(0) if flips else "0.6"
-        mean, spread = rows["confidence_mean"], rows["confidence_sd"]
-        right.plot(mean, spread, "o", ms=1.8, color=tint, label=entry)
-    right.set_xlabel("mean score over orders (signed confidence)")
-    right.set_ylabel("standard deviation over orders")
-    right.legend(frameon=False, fontsize=7)
-    return [left, right]

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.display import displayed
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, ModelFileError, require_known
 from contstim.files import check_new_folder, digest_of, write_whole
 from contstim.models.cache import versions
@@ -159,12 +157,12 @@ class _Cola:
         rows = {n: rows_of(encoder, p.sentences, options.layers, base) for n, p in parts.items()}
         return cls(encoder, parts, rows, options)
 
-    def train(self, seed: int, order: int, label: str) -> tuple[TrainableMember, list[float]]:
-        """Train a head of `seed` on the first part, in an `order`."""
+    def train(self, seed: int, label: str) -> tuple[TrainableMember, list[float]]:
+        """Train a head of `seed` on the first part, in an order of the same seed."""
         train = PARTS[0]
         labels = self.parts[train].labels
         return train_classifier(
-            self.encoder, self.rows[train], labels, self.options, seed, order, label
+            self.encoder, self.rows[train], labels, self.options, seed, seed, label
         )
 
     def mcc(self, part: str, margins: FloatArray) -> float:
@@ -324,7 +322,7 @@ def _sound_restarts(
 
 def _one(cola: _Cola, seed: int, label: str) -> Restart:
     started = time.monotonic()
-    member, losses = cola.train(seed, seed, label)
+    member, losses = cola.train(seed, label)
     margins = {p: graded(cola.rows[p].outputs(member), "margin") for p in PARTS[1:]}
     mcc = {p: cola.mcc(p, margins[p]) for p in PARTS[1:]}
     row: dict[str, Any] = {
@@ -383,129 +381,3 @@ def _card(record: Mapping[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def acrobatic(judgements: FloatArray) -> BoolArray:
-    """Return after how many orders each sentence's label has flipped.
-
-    Parameters
-    ----------
-    judgements
-        Judgements of S sentences after training in K orders, shape (K, S); positive is
-        acceptable.
-
-    Returns
-    -------
-    array
-        Shape (K, S), boolean: whether among the first k orders, k = 1 to K, some call the
-        sentence acceptable and some do not.
-
-    Source
-    ------
-    Vazquez Martinez (2021), section 2.3: a sentence is acrobatic as soon as its label differs
-    between one order and the next.
-    """
-    labels = np.asarray(judgements) > 0
-    if labels.ndim != 2 or not labels.size:
-        raise InputError(
-            f"judgements have the shape {labels.shape}; give orders by sentences, both at least 1"
-        )
-    ever = np.logical_or.accumulate(labels, axis=0)
-    always = np.logical_and.accumulate(labels, axis=0)
-    return np.asarray(ever & ~always)
-
-
-@displayed
-@dataclass(frozen=True, eq=False)
-class OrderStudy:
-    """Judgements of S sentences after training in K orders.
-
-    Attributes
-    ----------
-    sentences
-        The sentences.
-    margins
-        Logit margins, shape (K, S).
-    mcc
-        Matthews' correlation on the out-of-domain development set after each order, (K,).
-    """
-
-    sentences: list[str]
-    margins: FloatArray
-    mcc: FloatArray
-
-    def by_order(self) -> pd.DataFrame:
-        """Return `orders` (k), the share `acrobatic` after k orders, and `mcc` of the k-th."""
-        share = acrobatic(self.margins).mean(axis=1)
-        numbers = np.arange(1, len(share) + 1)
-        return pd.DataFrame({"orders": numbers, "acrobatic": share, "mcc": self.mcc})
-
-    def by_sentence(self) -> pd.DataFrame:
-        """Return for each sentence how its judgement spreads over orders.
-
-        Columns: `sentence`, `acrobatic`, `acceptable` (share of orders), and mean and standard
-        deviation of margin and signed confidence.
-        """
-        both = np.stack([np.zeros_like(self.margins), self.margins], axis=2)
-        sure = np.stack([graded(logits, "confidence") for logits in both])
-        return pd.DataFrame(
-            {
-                "sentence": self.sentences,
-                "acrobatic": acrobatic(self.margins)[-1],
-                "acceptable": (self.margins > 0).mean(axis=0),
-                "margin_mean": self.margins.mean(axis=0),
-                "margin_sd": self.margins.std(axis=0),
-                "confidence_mean": sure.mean(axis=0),
-                "confidence_sd": sure.std(axis=0),
-            }
-        )
-
-
-def order_study(
-    base: str,
-    data: Path,
-    sentences: Sequence[str],
-    *,
-    orders: int = 20,
-    options: FitOptions = FINETUNING,
-    seed: int = 0,
-    device: str = "cpu",
-) -> OrderStudy:
-    """Fine-tune one initialisation on shuffles of CoLA and judge sentences after each.
-
-    The head's first weights are those of `seed` every time; the k-th order of the sentences is
-    that of seed `seed` + k. Nothing else differs.
-
-    Parameters
-    ----------
-    base, data, options, device
-        As for `finetune`.
-    sentences
-        The S sentences to judge, such as those of LI-Adger. Words that cannot be written count as
-        unknown.
-    orders
-        K.
-    seed
-        Seed of the head and first seed of the orders.
-
-    Raises
-    ------
-    InputError
-        If `orders` is below 2, and as `finetune`.
-
-    Source
-    ------
-    Vazquez Martinez (2021), section 2.3.
-    """
-    if orders < 2:
-        raise InputError(f"a study of orders needs at least 2, got {orders}")
-    cola = _Cola.read(base, data, options, device)
-    judged = rows_of(cola.encoder, list(sentences), options.layers, base)
-    margins, correlations = [], []
-    for number in range(orders):
-        member, _ = cola.train(seed, seed + number, f"order {number + 1} of {orders}")
-        correlations.append(
-            cola.mcc(PARTS[2], graded(cola.rows[PARTS[2]].outputs(member), "margin"))
-        )
-        margins.append(graded(judged.outputs(member), "margin"))
-    return OrderStudy(list(sentences), np.stack(margins), np.array(correlations))

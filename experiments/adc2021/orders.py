@@ -10,14 +10,124 @@ several orders (Vazquez Martinez 2021, section 2.3), and writes `orders.csv`, `s
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from contstim.evaluation.suites import LIAdger
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from tables import read_li_adger
+
+from contstim.arrays import BoolArray, FloatArray
 from contstim.models.devices import torch_threads
-from contstim.report.model_figure import order_figure
-from contstim.report.style import save_figure
-from contstim.training.finetuning import order_study
+from contstim.models.learnt import PARTS, matthews_correlation, read_cola_folder
+from contstim.models.learnt.classifier import graded
+from contstim.models.learnt.encoder import open_encoder
+from contstim.report.style import colour, save_figure, sheet
+from contstim.training.finetuning import rows_of, train_classifier
 from contstim.training.options import FitOptions
+
+
+def trained_in_orders(
+    base: str,
+    data: Path,
+    sentences: Sequence[str],
+    orders: int,
+    options: FitOptions,
+    seed: int = 0,
+) -> tuple[FloatArray, FloatArray]:
+    """Fine-tune one initialisation on shuffles of CoLA and judge S sentences after each of K.
+
+    The head's first weights are those of `seed` every time; the k-th order of the sentences is
+    that of seed `seed` + k. Nothing else differs.
+
+    Returns
+    -------
+    tuple
+        Logit margins, shape (K, S), and Matthews' correlation on the out-of-domain development set
+        after each order, (K,).
+    """
+    parts, encoder = read_cola_folder(data), open_encoder(base, "cpu")
+    texts = {"judged": list(sentences)}
+    texts |= {name: list(parts[name].sentences) for name in (PARTS[0], PARTS[2])}
+    rows = {name: rows_of(encoder, own, options.layers, base) for name, own in texts.items()}
+    margins, correlations = [], []
+    for number in range(orders):
+        label, labels = f"order {number + 1} of {orders}", parts[PARTS[0]].labels
+        member, _ = train_classifier(
+            encoder, rows[PARTS[0]], labels, options, seed, seed + number, label
+        )
+        apart = graded(rows[PARTS[2]].outputs(member), "margin")
+        correlations.append(matthews_correlation(parts[PARTS[2]].labels, apart))
+        margins.append(graded(rows["judged"].outputs(member), "margin"))
+    return np.stack(margins), np.array(correlations)
+
+
+def acrobatic(margins: FloatArray) -> BoolArray:
+    """Return after how many orders each sentence's label has flipped, (K, S).
+
+    Whether among the first k orders, k = 1 to K, some call the sentence acceptable and some do not
+    (Vazquez Martinez 2021, section 2.3); a positive margin is acceptable.
+    """
+    labels = margins > 0
+    ever = np.logical_or.accumulate(labels, axis=0)
+    always = np.logical_and.accumulate(labels, axis=0)
+    return np.asarray(ever & ~always)
+
+
+def table_by_order(margins: FloatArray, mcc: FloatArray) -> pd.DataFrame:
+    """Return `orders` (k), the share `acrobatic` after k orders, and `mcc` of the k-th."""
+    share = acrobatic(margins).mean(axis=1)
+    return pd.DataFrame({"orders": np.arange(1, len(share) + 1), "acrobatic": share, "mcc": mcc})
+
+
+def table_by_sentence(sentences: Sequence[str], margins: FloatArray) -> pd.DataFrame:
+    """Return for each sentence how its judgement spreads over orders.
+
+    Columns: `sentence`, `acrobatic`, `acceptable` (share of orders), and mean and standard
+    deviation of margin and signed confidence.
+    """
+    both = np.stack([np.zeros_like(margins), margins], axis=2)
+    sure = np.stack([graded(logits, "confidence") for logits in both])
+    return pd.DataFrame(
+        {
+            "sentence": list(sentences),
+            "acrobatic": acrobatic(margins)[-1],
+            "acceptable": (margins > 0).mean(axis=0),
+            "margin_mean": margins.mean(axis=0),
+            "margin_sd": margins.std(axis=0),
+            "confidence_mean": sure.mean(axis=0),
+            "confidence_sd": sure.std(axis=0),
+        }
+    )
+
+
+def order_figure(by_order: pd.DataFrame, by_sentence: pd.DataFrame) -> Figure:
+    """Draw the share of sentences whose label ever flips against orders, and the score's spread.
+
+    Left: the share of acrobatic sentences after k orders, and Matthews' correlation of each
+    network, after Vazquez Martinez (2021), Fig. 2-3. Right: for each sentence the standard
+    deviation of its signed confidence over orders against the mean; filled: acrobatic.
+    """
+    left, right = sheet(2)
+    left.figure.set_size_inches(6.6, 2.9)
+    left.plot(by_order["orders"], by_order["acrobatic"], color=colour(0), label="acrobatic")
+    left.plot(by_order["orders"], by_order["mcc"], color=colour(1), linewidth=0.8, label="MCC")
+    left.set_ylim(bottom=min(0.0, float(by_order["mcc"].min())))
+    left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    left.set_xlabel("training orders of one initialisation")
+    left.set_ylabel("share of sentences; correlation")
+    left.legend(frameon=False, fontsize=7)
+    for flips, label in ((False, "label never flips"), (True, "acrobatic")):
+        rows = by_sentence[by_sentence["acrobatic"] == flips]
+        entry, tint = f"{label} ({len(rows):,})", colour(0) if flips else "0.6"
+        mean, spread = rows["confidence_mean"], rows["confidence_sd"]
+        right.plot(mean, spread, "o", ms=1.8, color=tint, label=entry)
+    right.set_xlabel("mean score over orders (signed confidence)")
+    right.set_ylabel("standard deviation over orders")
+    right.legend(frameon=False, fontsize=7)
+    return left.figure
 
 
 def main() -> None:
@@ -33,17 +143,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    sentences = list(dict.fromkeys(LIAdger.read(args.li_adger).sentences["sentence"]))
+    sentences = list(dict.fromkeys(read_li_adger(args.li_adger).sentences["sentence"]))
     options = FitOptions(epochs=args.epochs, layers=args.layers)
     with torch_threads(args.threads):
-        study = order_study(
-            args.base, args.cola, sentences, orders=args.orders, options=options, seed=args.seed
+        margins, mcc = trained_in_orders(
+            args.base, args.cola, sentences, args.orders, options, args.seed
         )
-    by_order, by_sentence = study.by_order(), study.by_sentence()
+    by_order, by_sentence = table_by_order(margins, mcc), table_by_sentence(sentences, margins)
     args.out.mkdir(parents=True, exist_ok=True)
     by_order.to_csv(args.out / "orders.csv", index=False)
     by_sentence.to_csv(args.out / "sentences.csv", index=False)
-    save_figure(order_figure(by_order, by_sentence)[0], args.out / "orders.svg")
+    save_figure(order_figure(by_order, by_sentence), args.out / "orders.svg")
     print(by_order.round(4).to_string(index=False))
     kinds = by_sentence.groupby("acrobatic")[["margin_sd", "confidence_sd"]].mean()
     print(f"\nMean standard deviation of a sentence's score over orders\n\n{kinds.round(3)}")

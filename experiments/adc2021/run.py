@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
+from tables import criteria_table, overlap_table, read_li_adger
 
 from contstim.evaluation.suites import LIAdger
 from contstim.models import ModelSpec
@@ -83,7 +84,7 @@ def kind_of(spec: str, metric: str) -> str:
 
 def criteria(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str]) -> pd.DataFrame:
     """Return Tables 2.4 and 3.1: every model's criteria, ours beside the thesis's."""
-    own = data.evaluate(scores)
+    own = criteria_table(data, scores)
     own.insert(0, "kind", [kinds[model] for model in own["model"]])
     both = own.merge(PUBLISHED, on=["kind", "model"], how="outer", suffixes=("", "_thesis"))
     order = both["kind"].map(KINDS.index)
@@ -92,14 +93,19 @@ def criteria(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str])
 
 def overlaps(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str]) -> pd.DataFrame:
     """Return Tables 2.6 and 3.6: overlap with the trigram's SLOR, and the reduced shares."""
-    own = data.overlap(scores, "trigram-slor")
+    own = _overlap(data, scores, "trigram-slor")
     both = own.merge(
         PUBLISHED_OVERLAP, on=["model", "delta"], how="outer", suffixes=("", "_thesis")
     )
     known = {**dict(zip(PUBLISHED["model"], PUBLISHED["kind"], strict=True)), **kinds}
     both.insert(0, "kind", both["model"].map(known))
     order = both["kind"].map(KINDS.index)
-    return both.iloc[order.argsort(kind="stable")].drop(columns="note").reset_index(drop=True)
+    return both.iloc[order.argsort(kind="stable")].reset_index(drop=True)
+
+
+def _overlap(data: LIAdger, scores: dict[str, pd.Series], baseline: str) -> pd.DataFrame:
+    deltas = {name: data.model_deltas(series) for name, series in scores.items()}
+    return overlap_table(data.human_deltas(), deltas, baseline)
 
 
 def both_met(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str]) -> pd.DataFrame:
@@ -107,7 +113,7 @@ def both_met(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str])
     rows = []
     for classifier in (model for model in scores if kinds[model] == "classifier"):
         chosen = {m: s for m, s in scores.items() if kinds[m] == "PLL" or m == classifier}
-        table = data.overlap(chosen, classifier)
+        table = _overlap(data, chosen, classifier)
         for model, own in table.groupby("model", sort=False):
             met = own.set_index("delta")["overlap"]
             rows.append((model, classifier, met[0.5], met[1.0]))
@@ -128,7 +134,7 @@ def main() -> None:
         help="a further model spec to score, e.g. contstim:trigram or classifier:FOLDER",
     )
     arguments = parser.parse_args()
-    data = LIAdger.read(arguments.data)
+    data = read_li_adger(arguments.data)
     scores = published_scores(arguments.data)
     kinds = dict(zip(PUBLISHED["model"], PUBLISHED["kind"], strict=True))
     for spec in arguments.model:
@@ -137,7 +143,9 @@ def main() -> None:
 
         model = load_model(spec)
         kinds[model.spec] = kind_of(model.spec, model.event.metric)
-        scores[model.spec] = data.score(lambda texts, model=model: model.score(texts))
+        distinct = list(dict.fromkeys(data.sentences["sentence"]))
+        by_text = pd.Series(model.score(distinct), index=distinct)
+        scores[model.spec] = data.sentences.set_index("id")["sentence"].map(by_text)
     tables = {
         "criteria": criteria(data, scores, kinds),
         "overlap": overlaps(data, scores, kinds),

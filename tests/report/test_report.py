@@ -28,7 +28,6 @@ from contstim.report import (
     matrix_figure,
     model_figure,
     normalisation_figure,
-    order_figure,
     percentile_figure,
     recovery_figure,
     save_figure,
@@ -204,8 +203,6 @@ def _drawings(evaluation):
     written |= {f"{k}_lp_{m}": [-50.0] for k in TRIPLET_COLOURS for m in (1, 2)}
     curve = pd.DataFrame({"n_trials": [1, 2], "recovery": [0.5, 0.9], "low": 0.4, "high": 1.0})
     pairs = pd.DataFrame({"model_1": ["a"], "model_2": ["b"], "log_bayes_factor": [0.1]})
-    orders = pd.DataFrame({"orders": [1, 2], "acrobatic": [0.0, 0.1], "mcc": [0.5, 0.4]})
-    labels = pd.DataFrame({"acrobatic": [True], "confidence_mean": 0.5, "confidence_sd": 0.1})
     matrix = pd.DataFrame({"row": ["a"], "column": ["b"], "value": [0.2]})
     people, controls = evaluation.people.trials, evaluation.controls
     scores = evaluation.provenance.scores
@@ -220,7 +217,6 @@ def _drawings(evaluation):
     }
     designs = [curve.assign(design=d) for d in "xy"], [pairs.assign(design=d) for d in "xy"]
     several = {
-        "orders": (2, lambda axes: order_figure(orders, labels, axes=axes)),
         "recovery": (3, lambda axes: recovery_figure(*map(pd.concat, designs), axes=axes)),
     }
     return {
@@ -232,7 +228,7 @@ def _drawings(evaluation):
     "name",
     [
         *("models", "evaluation", "normalisation", "features", "percentiles", "triplets"),
-        *("matrix", "orders", "recovery"),
+        *("matrix", "recovery"),
     ],
 )
 def test_figure_functions_draw_on_the_axes_they_get_and_return_them(evaluation, name):

@@ -25,8 +25,9 @@ _DELTAS = (0.5, 1.0, 5.0)
 class DeltaBenchmark(ScoredBenchmark):
     """Sentences with mean judgements, in pairs of an acceptable and an unacceptable one.
 
-    Measures are those of `LIAdger.evaluate`. There is no noise ceiling where single judgements were
-    not published.
+    Measured are Pearson's correlations with people's judgements and differences, and the shares of
+    pairs that meet each criterion (Vazquez Martinez 2021). There is no noise ceiling where single
+    judgements were not published.
 
     Attributes
     ----------

@@ -118,7 +118,15 @@ def test_deltas_have_the_values_of_the_suite_and_intervals_by_phenomenon():
     words = {"name": "made/deltas", "title": "Made", "source": "Nobody (2026)"}
     judged = DeltaBenchmark(**words, data=data, scores={"old": score}).judge()
     rows = judged.results.set_index("measure")
-    plain = data.evaluate({"old": score}).iloc[0]
+    judgement, people = data.sentences["judgement"], data.human_deltas()
+    own = np.diff(stats.zscore(score.to_numpy()).reshape(-1, 2)[:, ::-1], axis=1).ravel()
+    near, alike = np.abs(people - own), np.sign(people) == np.sign(own)
+    plain = {
+        "sentence_correlation": stats.pearsonr(judgement, score).statistic,
+        "pair_correlation": stats.pearsonr(people, own).statistic,
+        "blimp": (own > 0).mean(),
+        **{f"adc_{delta:g}": (alike & (near < delta)).mean() for delta in (0.5, 1.0, 5.0)},
+    }
     for measure, row in rows.iterrows():
         assert row["value"] == pytest.approx(plain[measure])
         assert row["ci_low"] < row["value"] < row["ci_high"]

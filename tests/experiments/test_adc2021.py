@@ -1,0 +1,154 @@
+"""The tables of the Acceptability Delta Criterion, and a small study of training orders."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_models import bert, cola, tiny
+from scipy import stats
+from tiny_transformers import SENTENCES
+
+from contstim.errors import InputError
+from contstim.report.style import save_figure
+from contstim.training.options import FitOptions
+
+__all__ = ["bert", "cola", "tiny"]
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "adc2021"
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[dict[str, ModuleType]]:
+    """Return the study's scripts, which find their neighbours as they do when they are run."""
+    names = ("tables", "orders")
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield {name: __import__(name) for name in names}
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in names:
+            sys.modules.pop(name, None)
+
+
+# Six pairs worked out on paper. Pair 1: both sides agree in sign, the trigram is 1.0 off. Pair 3:
+# the trigram has the wrong sign. Pair 4: people find the "unacceptable" sentence better, and only
+# the trigram follows. Pair 5: people find no difference. The classifier knows little but +-2.1.
+PEOPLE = np.array([2.0, 1.0, 0.4, -0.2, 0.0, 1.5])
+SIX = {
+    "trigram": np.array([1.0, 0.8, -0.1, -0.5, 0.3, 0.2]),
+    "PLL": np.array([1.6, 0.3, 0.5, 0.1, 0.0, 1.4]),
+    "classifier": np.array([2.1, 2.1, 0.01, 2.1, -0.01, 2.1]),
+}
+# Which pairs each meets, by number: the ADC with 0.5 and 1.
+MET = {
+    "trigram": ({2, 4}, {2, 4}),
+    "PLL": ({1, 3, 5, 6}, {1, 2, 3, 5, 6}),
+    "classifier": ({1, 3}, {1, 3, 6}),
+}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "model", "delta", "reduced", "overlap"),
+    [
+        # The trigram meets 2 and 4, so 1, 3, 5 and 6 are left: the PLL meets all four.
+        ("trigram", "PLL", 0.5, 4 / 4, 0 / 6),
+        ("trigram", "classifier", 0.5, 2 / 4, 0 / 6),
+        ("trigram", "PLL", 1.0, 4 / 4, 1 / 6),
+        ("trigram", "classifier", 1.0, 3 / 4, 0 / 6),
+        # Without the classifier's 1 and 3: the PLL meets 5 and 6 of 2, 4, 5 and 6.
+        ("classifier", "PLL", 0.5, 2 / 4, 2 / 6),
+        # Without the classifier's 1, 3 and 6: the PLL meets 2 and 5 of 2, 4 and 5.
+        ("classifier", "PLL", 1.0, 2 / 3, 3 / 6),
+    ],
+)
+def test_overlaps_of_six_pairs_worked_out_on_paper(
+    scripts: dict[str, ModuleType],
+    baseline: str,
+    model: str,
+    delta: float,
+    reduced: float,
+    overlap: float,
+) -> None:
+    table = scripts["tables"].overlap_table(PEOPLE, SIX, baseline).set_index(["model", "delta"])
+    row = table.loc[(model, delta)]
+    assert row["original"] == pytest.approx(len(MET[model][delta == 1.0]) / 6)
+    assert row["reduced"] == pytest.approx(reduced)
+    assert row["overlap"] == pytest.approx(overlap)
+    assert row["n_reduced"] == 6 - len(MET[baseline][delta == 1.0])
+
+
+def test_pairs_without_a_delta_do_not_count(scripts: dict[str, ModuleType]) -> None:
+    overlap_table = scripts["tables"].overlap_table
+    human = np.array([1.0, 1.0, -0.2, np.nan])
+    models = {"a": np.array([0.8, 3.0, 0.1, 1.0]), "b": np.array([0.9, 0.2, -0.1, 1.0])}
+    row = overlap_table(human, models, "b", deltas=(0.5,)).iloc[0]
+    assert (row["original"], row["reduced"], row["overlap"]) == (1 / 3, 0, 1 / 3)
+    assert (row["n_pairs"], row["n_reduced"]) == (3, 1)
+    # The baseline meets every pair.
+    assert pd.isna(overlap_table(human, models, "b", deltas=(5.0,)).iloc[0]["reduced"])
+    with pytest.raises(InputError, match="model 'c' has no pair in common with ratings and base"):
+        overlap_table(human, {**models, "c": np.full(4, np.nan)}, "b")
+
+
+def test_criteria_of_a_folder(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    judgement = [1.0, -1.0, 0.5, 0.4, 0.3, -0.1]
+    ids = ["g1", "u1", "g2", "u2", "g3", "u3"]
+    sentences = pd.DataFrame({"id": ids, "sentence": list("abcdef"), "judgement": judgement})
+    sentences.to_csv(tmp_path / "sentences_human_me.csv", index=False)
+    pairs = {"discard": [None, None, "X"], "gramm_id": ids[::2], "ungramm_id": ids[1::2]}
+    pd.DataFrame(pairs).to_csv(tmp_path / "min_pairs.csv", index=False)
+    data = scripts["tables"].read_li_adger(tmp_path)
+    assert len(data.pairs) == 2
+    scores = [-4.0, -4.0, -6.0, -5.0, -5.0, -4.0]
+    (row,) = (
+        scripts["tables"]
+        .criteria_table(data, {"length": pd.Series(scores, ids)})
+        .to_dict("records")
+    )
+    z = stats.zscore(scores)
+    assert row["sentence_correlation"] == pytest.approx(stats.pearsonr(judgement, scores)[0])
+    # Of two pairs with deltas 2 and .1 of people, one of 0 and one below: -1 is their correlation
+    # or 1.
+    own = [z[0] - z[1], z[2] - z[3]]
+    assert row["pair_correlation"] == pytest.approx(np.sign((own[0] - own[1]) * (2.0 - 0.1)))
+    assert [row[name] for name in ("blimp", "adc_5", "n_pairs", "n_sentences")] == [0, 0, 2, 6]
+
+
+# Three orders, four sentences: the first never flips, the second flips at the second order and
+# not again, the third at the third, the fourth is never acceptable (0 is not).
+MARGINS = np.array([[1.0, 2.0, -1.0, -1.0], [0.5, -2.0, -1.0, 0.0], [3.0, -1.0, 1.0, -2.0]])
+
+
+def test_orders_by_hand(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    orders = scripts["orders"]
+    flipped = orders.acrobatic(MARGINS)
+    assert flipped.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0]]
+    by_order = orders.table_by_order(MARGINS, np.array([0.1, 0.2, 0.3]))
+    by_sentence = orders.table_by_sentence("abcd", MARGINS)
+    assert by_order["acrobatic"].tolist() == [0, 0.25, 0.5]
+    assert by_order["orders"].tolist() == [1, 2, 3]
+    assert by_sentence["acrobatic"].tolist() == [False, True, True, False]
+    np.testing.assert_allclose(by_sentence["acceptable"], [1, 1 / 3, 1 / 3, 0])
+    np.testing.assert_allclose(by_sentence["margin_mean"], [1.5, -1 / 3, -1 / 3, -1])
+    sure = 1 / (1 + np.exp(-np.array([1.0, 0.5, 3.0])))
+    assert by_sentence["confidence_mean"][0] == pytest.approx(sure.mean())
+    assert by_sentence["confidence_sd"][0] == pytest.approx(sure.std())
+    drawn = orders.order_figure(by_order, by_sentence)
+    assert save_figure(drawn, tmp_path / "x.svg").stat().st_size
+
+
+def test_only_the_order_differs(scripts: dict[str, ModuleType], bert: Path, cola: Path) -> None:
+    options = FitOptions(epochs=1, batch=8, layers=1, learning_rate=3e-3)
+    study = scripts["orders"].trained_in_orders
+    margins, mcc = study(str(bert), cola, SENTENCES, 2, options, seed=4)
+    again, _ = study(str(bert), cola, SENTENCES, 2, options, seed=4)
+    assert margins.shape == (2, len(SENTENCES))
+    assert mcc.shape == (2,)
+    np.testing.assert_array_equal(margins, again)
+    assert not np.allclose(margins[0], margins[1])
