@@ -1,4 +1,4 @@
-"""The engine of everything long: tasks are done until all that are needed are there.
+"""The engine of everything long: a run is begun, and tasks are done until all are there.
 
 An executor spreads them: here in this process, in `contstim.pipeline.executors` over others or over
 a Dask cluster.
@@ -6,15 +6,19 @@ a Dask cluster.
 
 from __future__ import annotations
 
+import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import chdir, closing
+from contextlib import AbstractContextManager, chdir, closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from contstim.errors import OutputError
+from contstim.files import lock, write_whole
+from contstim.pipeline.stages import Run, Stage, StudyPlan
 from contstim.pipeline.work import (
     LoadedModels,
     ModelRecord,
@@ -28,6 +32,9 @@ from contstim.progress import track
 
 #: Results as they come; closing the generator ends the work.
 TaskResults = Generator[TaskResult, None, None]
+
+#: The file of a run's folder that says which models and versions it has.
+PLAN = "plan.json"
 
 #: Seconds to wait, one after the other, for a result that was reported to be seen.
 _PAUSES = (0.1, 1, 5, 25, 60)
@@ -157,3 +164,65 @@ class Engine:
                 f"{len(unseen)} results of stage {label} were reported but are not in "
                 f"{self.store.folder}; the workers must write to the same files as this machine"
             )
+
+
+@contextmanager
+def begun(
+    plan: StudyPlan,
+    stages: Iterable[Stage],
+    executor: Executor,
+    store: RunStore,
+    name: str = "run",
+    what: str | None = None,
+) -> Iterator[tuple[Run, Engine]]:
+    """Begin a run or go on with it: alone, after all checks, with what its tasks will find.
+
+    Parameters
+    ----------
+    plan, stages, executor, store
+        What is run, the stages that check it, what does it, and where.
+    name, what
+        Of its lock: ``run`` or a shard's; and what it is on, for messages, by default the folder.
+
+    Raises
+    ------
+    ContstimError
+        As `contstim.pipeline.running.run_study`, before any task is done.
+    """
+    with _alone(store.folder, name, what) as check:
+        run = Run.of(plan, store, executor.describe)
+        models = {given: model.description for given, model in run.every.items()}
+        saved = {"models": models, "versions": run.versions}
+        with chdir(plan.folder):
+            for stage in stages:
+                stage.check(run)
+        write_whole(store.folder / PLAN, json.dumps(saved, indent=1) + "\n")
+        words = plan.vocabulary.file
+        path = None if words is None else (plan.folder / words).resolve()
+        if plan.vocabulary.given or plan.words is not None:
+            path = store.folder / "vocabulary.csv"
+            run.vocabulary.save(path)
+        context = RunContext(
+            store.folder, store.scores.folder, plan.folder, path, plan.study.threads
+        )
+        yield run, Engine(store, context, executor, check)
+
+
+@contextmanager
+def _alone(folder: Path, name: str, what: str | None = None) -> Iterator[Callable[[], None]]:
+    """Hold the lock of a whole run, ``run``, or of a shard; give what `contstim.files.lock` does.
+
+    Shards of one run do not disturb each other, but a shard and the whole run do.
+    """
+
+    def held(name: str) -> AbstractContextManager[Callable[[], None]]:
+        part = "the run" if name == "run" else name
+        said = what or f"{folder} is being worked on: {part}"
+        return lock(folder / "locks" / f"{name}.lock", said)
+
+    with held(name) as check:
+        for path in (folder / "locks").glob("*.lock"):
+            if path.stem != name and "run" in (path.stem, name):
+                with held(path.stem):
+                    pass  # its holder died
+        yield check

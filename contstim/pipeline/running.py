@@ -5,19 +5,17 @@ The stages go in order, each task is committed, and tables are kept up to date.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, chdir, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from contstim.errors import ContstimError, InputError, OutputError, near_matches, require_known
-from contstim.files import holder_of, json_value, lock, write_whole
-from contstim.pipeline import Engine, Executor
+from contstim.files import holder_of, json_value
+from contstim.pipeline import PLAN, Engine, Executor, begun
 from contstim.pipeline.stages import (
     Run,
     SentenceOptions,
@@ -26,7 +24,7 @@ from contstim.pipeline.stages import (
     StudyPlan,
     VocabularyOptions,
 )
-from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
+from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.plugins import Registry
 from contstim.settings import build, read_toml
 
@@ -46,7 +44,6 @@ STAGES = Registry[Stage](
     Stage,
 )
 
-_PLAN = "plan.json"
 _TABLES = {"study": StudyOptions, "sentences": SentenceOptions, "vocabulary": VocabularyOptions}
 
 
@@ -188,68 +185,6 @@ def run_study(
         return report
 
 
-@contextmanager
-def begun(
-    plan: StudyPlan,
-    stages: Iterable[Stage],
-    executor: Executor,
-    store: RunStore,
-    name: str = "run",
-    what: str | None = None,
-) -> Iterator[tuple[Run, Engine]]:
-    """Begin a run or go on with it: alone, after all checks, with what its tasks will find.
-
-    Parameters
-    ----------
-    plan, stages, executor, store
-        What is run, the stages that check it, what does it, and where.
-    name, what
-        Of its lock: ``run`` or a shard's; and what it is on, for messages, by default the folder.
-
-    Raises
-    ------
-    ContstimError
-        As `run_study`, before any task is done.
-    """
-    with _alone(store.folder, name, what) as check:
-        run = Run.of(plan, store, executor.describe)
-        models = {given: model.description for given, model in run.every.items()}
-        saved = {"models": models, "versions": run.versions}
-        with chdir(plan.folder):
-            for stage in stages:
-                stage.check(run)
-        write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
-        words = plan.vocabulary.file
-        path = None if words is None else (plan.folder / words).resolve()
-        if plan.vocabulary.given or plan.words is not None:
-            path = store.folder / "vocabulary.csv"
-            run.vocabulary.save(path)
-        context = RunContext(
-            store.folder, store.scores.folder, plan.folder, path, plan.study.threads
-        )
-        yield run, Engine(store, context, executor, check)
-
-
-@contextmanager
-def _alone(folder: Path, name: str, what: str | None = None) -> Iterator[Callable[[], None]]:
-    """Hold the lock of a whole run, ``run``, or of a shard; give what `contstim.files.lock` does.
-
-    Shards of one run do not disturb each other, but a shard and the whole run do.
-    """
-
-    def held(name: str) -> AbstractContextManager[Callable[[], None]]:
-        part = "the run" if name == "run" else name
-        said = what or f"{folder} is being worked on: {part}"
-        return lock(folder / "locks" / f"{name}.lock", said)
-
-    with held(name) as check:
-        for path in (folder / "locks").glob("*.lock"):
-            if path.stem != name and "run" in (path.stem, name):
-                with held(path.stem):
-                    pass  # its holder died
-        yield check
-
-
 def _store(plan: StudyPlan, out: Path | str | None, scores: Path | str | None) -> RunStore:
     # Path.resolve() has no answer for a loop of links.
     folder = Path(os.path.realpath(plan.out if out is None else out))
@@ -326,7 +261,7 @@ def run_status(
         If nothing was run yet.
     """
     store = _store(plan, out, scores)
-    path = store.folder / _PLAN
+    path = store.folder / PLAN
     try:
         saved = json_value(path.read_text("utf-8"))
         models, versions = dict(saved["models"]), dict(saved["versions"])

@@ -15,17 +15,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contstim.display import displayed
 from contstim.errors import InfeasibleError, InputError, OutputError, shortened
 from contstim.files import LockedError, remove
-from contstim.pipeline import Executor
-from contstim.pipeline.running import StageStatus, begun, status_of
+from contstim.pipeline import Executor, begun
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS, SynthesisStage
 from contstim.pipeline.work import RunStore, StageTable, Task
 from contstim.search.results import Row
+
+if TYPE_CHECKING:
+    from contstim.pipeline.running import StageStatus
 
 
 @displayed
@@ -129,6 +131,8 @@ def write_synthesis(
         show_new()
         report.failed = engine.failed
         if tried is not None and run.store.left(stage.tasks(run)):
+            from contstim.pipeline.running import status_of  # few ask what it costs
+
             report.left = status_of(stage, run)
             return report
         text, notes = stage.make(run)

@@ -55,7 +55,7 @@ class BoundedOptions:
 
 @settings
 class BeamOptions(BoundedOptions):
-    """Options of `contstim.search.beam.Beam`, which has all of the other default as well.
+    """Options of `contstim.search.ngrams.beam.Beam`, which has all of the other default as well.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class InfillOptions(BoundedOptions):
 
 #: Contstim's own strategies by name: where the code is, and its options.
 OWN_STRATEGIES: dict[str, tuple[str, type]] = {
-    "beam": ("contstim.search.beam:Beam", BeamOptions),
+    "beam": ("contstim.search.ngrams.beam:Beam", BeamOptions),
     "bounded": ("contstim.search.bounded:Bounded", BoundedOptions),
     "exhaustive": ("contstim.search.exhaustive:Exhaustive", NoOptions),
     "fluent": ("contstim.search.fluent:Fluent", FluentOptions),

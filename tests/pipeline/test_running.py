@@ -22,10 +22,10 @@ from contstim import load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
-from contstim.pipeline import InProcess, TaskResults
+from contstim.pipeline import InProcess, TaskResults, _alone
 from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.running import _alone, read_study_plan, run_status, run_study
+from contstim.pipeline.running import read_study_plan, run_status, run_study
 from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
@@ -34,8 +34,8 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
-from contstim.search.beam import Beam
 from contstim.search.candidates import WordReplacement
+from contstim.search.ngrams.beam import Beam
 from contstim.search.results import Synthesis
 from contstim.search.targets import Goal
 from contstim.selection import People, check_design

@@ -1,4 +1,4 @@
-"""Whole sentences written from the left, of which those are kept that promise most.
+"""The default strategy for models of n-grams: whole sentences from the left, then a climb.
 
 A beam search (Lowerre 1976). Models that look a few words back give every beginning a bound on the
 loss of all sentences that begin so, by the weights under which the bound of all sentences is
@@ -12,8 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.search.candidates import Candidates
+from contstim.search.exhaustive import Exhaustive
 from contstim.search.ngrams.certificate import Reach, Under
-from contstim.search.sweeps import Search
+from contstim.search.options import BeamOptions, BoundedOptions
+from contstim.search.sweeps import Search, Strategy
+from contstim.settings import settings, values_of
 from contstim.text import Sentence
 
 # Sets of weights under which beginnings are bounded, and words tried at each place besides those
@@ -25,6 +29,42 @@ _CLOSED = -2
 _STRICTER = (1.0, 2**0.5, 2.0, 2**1.5, 4.0)
 # Beginnings looked through for each that is kept, since some repeat a word.
 _LOOKED_THROUGH = 6
+
+
+@settings
+class Beam(BeamOptions, Strategy):
+    """Write sentences from the left, keep the `width` beginnings that promise most, then climb.
+
+    Models of n-grams, which look a few words back, give every beginning a bound on the loss of the
+    sentences that begin so, by the weights under which the bound of all sentences is highest; the
+    beginnings of least bound are kept. The best sentence of all that keeps the constraints is
+    taken, and its words are then replaced one at a time, each by the best one, until none improves.
+    Another attempt writes with a random half of the words.
+
+    Other models have no such bounds: with them it is ``bounded`` alone.
+    """
+
+    @property
+    def complete(self) -> bool:
+        """Whether no single replacement improves a result: without a budget."""
+        return self.budget is None
+
+    def run(self, search: Search) -> bool:
+        """Take the best sentence of the beam, then search by sweeps."""
+        if not search.problem.at_once:
+            from contstim.search.bounded import Bounded  # of no use to n-grams
+
+            return Bounded(**values_of(self, BoundedOptions)).run(search)
+        # One word that may change is best found by trying all.
+        if search.problem.edits.most != 1:
+            for sentence in written(search, self.width):
+                if search.take(sentence):
+                    break
+        return Exhaustive().run(search)
+
+    def look(self, candidates: Candidates) -> bool:
+        """Take the best word, as a climb does."""
+        return Exhaustive().look(candidates)
 
 
 @dataclass(frozen=True)

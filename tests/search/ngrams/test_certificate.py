@@ -1,6 +1,6 @@
 """Bounds (certificate.py, trellis.py) and beam.py against all sentences that can be reached.
 
-Tests `contstim.search.beam`, `contstim.search.ngrams.beam` and `contstim.search.ngrams.trellis`.
+Tests `contstim.search.ngrams.beam` and `contstim.search.ngrams.trellis`.
 """
 
 import itertools
@@ -16,8 +16,8 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.toy import TableModel
 from contstim.search import synthesize
-from contstim.search.beam import Beam
 from contstim.search.candidates import WordReplacement
+from contstim.search.ngrams.beam import Beam
 from contstim.search.ngrams.certificate import Reach
 from contstim.search.problem import (
     Accepted,
