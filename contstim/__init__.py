@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         problem_of,
         standard_deviations,
     )
-    from contstim.search.triplets import ModelPair, synthesize_triplets, triplets
+    from contstim.search.triplets import synthesize_triplets
     from contstim.selection.design import Layout, check_design, design_trials
     from contstim.selection.latin import latin_square
     from contstim.selection.natural import select_natural_pairs
@@ -122,7 +122,7 @@ _NAMES = {
     "search.results": ("Synthesis", "Triplet"),
     "search.sweeps": ("Strategy",),
     "search.targets": ("common_failure", "one_against_all", "problem_of", "standard_deviations"),
-    "search.triplets": ("ModelPair", "synthesize_triplets", "triplets"),
+    "search.triplets": ("synthesize_triplets",),
     "selection.design": ("Layout", "check_design", "design_trials"),
     "selection.latin": ("latin_square",),
     "selection.natural": ("select_natural_pairs",),
@@ -148,7 +148,6 @@ __all__ = [
     "Layout",
     "LeastFall",
     "LogitsModel",
-    "ModelPair",
     "ModelSpec",
     "Objective",
     "Problem",
@@ -195,7 +194,6 @@ __all__ = [
     "standard_deviations",
     "synthesize",
     "synthesize_triplets",
-    "triplets",
     "write_report",
 ]
 

@@ -9,19 +9,18 @@ equally many triplets are taken from each. Here three strata of both models, one
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 
 import contstim
 from contstim.text.vocabulary import WordRules
 
 common = contstim.bundled_vocabulary().elsewhere.words[:500]
 vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))
-models = [contstim.load_model("contstim:bigram"), contstim.load_model("contstim:trigram")]
-pair = contstim.ModelPair.of(*models, vocabulary)
-table = pd.DataFrame(
-    triplet.row()
-    for sentence in contstim.pool()[:24]
-    for triplet in contstim.triplets(pair, sentence, strategy="exhaustive")
+table = contstim.synthesize_triplets(
+    contstim.pool()[:24],
+    [("contstim:bigram", "contstim:trigram")],
+    vocabulary=vocabulary,
+    strategy="exhaustive",
+    most_use=1,
 )
 chosen = contstim.select_triplets(table, per_pair=6, strata=3)
 

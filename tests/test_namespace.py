@@ -22,7 +22,6 @@ PUBLIC = {
     "Layout",
     "LogitsModel",
     "LeastFall",
-    "ModelPair",
     "ModelSpec",
     "Objective",
     "Problem",
@@ -69,7 +68,6 @@ PUBLIC = {
     "standard_deviations",
     "synthesize",
     "synthesize_triplets",
-    "triplets",
     "write_report",
 }
 

@@ -207,7 +207,11 @@ class Triplet(TableRow):
     >>> import contstim
     >>> words = contstim.Vocabulary.from_words("The A dog cat sat ran away here".split())
     >>> models = contstim.load_model("contstim:bigram"), contstim.load_model("contstim:trigram")
-    >>> [triplet] = contstim.triplets(contstim.ModelPair.of(*models, words), "The cat sat here.")
+    >>> both = [
+    ...     contstim.synthesize("The cat sat here.", reject=r, accept=a, vocabulary=words)
+    ...     for r, a in (models[::-1], models)
+    ... ]
+    >>> triplet = Triplet.of(*both, repeat=1)
     >>> triplet.synthetic_1, triplet.synthetic_2
     ('The cat ran here.', 'A dog away here.')
     """

@@ -1,22 +1,21 @@
-"""Triplets in one process: of one natural sentence, and of many as a table."""
+"""Triplets of many sentences in one process, as a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
-from contstim.errors import InputError
+from contstim.errors import InputError, require_whole
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.progress import track
 from contstim.search import synthesize
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import check_different
-from contstim.search.results import Synthesis, Triplet, attempts, distinct_triplets, triplet_html
+from contstim.search.results import Triplet, attempts, distinct_triplets, triplet_html
 from contstim.search.sweeps import Strategy
 from contstim.tables import TRIPLETS
 from contstim.text.diversity import MOST_USE, WordLimit
@@ -49,115 +48,6 @@ class TripletTable(pd.DataFrame):
         return "".join(shown)
 
 
-@dataclass(frozen=True, eq=False)
-class ModelPair:
-    """Two models and the candidates that both know, shared by all sentences.
-
-    Examples
-    --------
-    >>> from contstim import load_model
-    >>> pair = ModelPair.of(load_model("contstim:bigram"), load_model("contstim:trigram"))
-    >>> pair.model_1.spec, pair.model_2.spec
-    ('contstim:bigram', 'contstim:trigram')
-    """
-
-    model_1: SentenceModel
-    model_2: SentenceModel
-    proposal: WordReplacement
-
-    @classmethod
-    def of(
-        cls, model_1: SentenceModel, model_2: SentenceModel, words: Vocabulary | None = None
-    ) -> ModelPair:
-        """Pair two models that write with `words`, by default the bundled ones.
-
-        Raises
-        ------
-        InputError
-            If the two are one and the same model.
-        """
-        check_different("a pair needs two", (model_1.name, model_2.name))
-        known = bundled_vocabulary() if words is None else words
-        return cls(model_1, model_2, WordReplacement(known, (model_1, model_2)))
-
-    def without(self, words: Collection[str]) -> ModelPair:
-        """Return the pair, to write without some words, given case-folded."""
-        return replace(self, proposal=self.proposal.without(words))
-
-
-def triplets(
-    pair: ModelPair,
-    sentence: str,
-    *,
-    per_sentence: int = 1,
-    strategy: str | Strategy | None = None,
-    seed: int = 0,
-    minimum_drop: float = 0.0,
-    **options: Any,
-) -> list[Triplet]:
-    """Write the synthetic sentences for one natural sentence, both ways round.
-
-    Parameters
-    ----------
-    pair
-        The two models and their candidates.
-    sentence
-        The natural sentence.
-    per_sentence
-        How many different triplets to make; each search visits the positions in another order.
-    strategy, seed, options
-        As for :func:`~contstim.search.synthesize`.
-    minimum_drop
-        By how many nats each rejecting model's log-probability must fall at least.
-
-    Returns
-    -------
-    list of Triplet
-        At most `per_sentence`: fewer where no sentence falls far enough, or where several
-        searches end in the same sentences.
-
-    Raises
-    ------
-    InputError
-        If `per_sentence` is below 1 or `minimum_drop` is negative or not finite, and as
-        :func:`~contstim.search.synthesize`.
-
-    Examples
-    --------
-    >>> from contstim import ModelPair, Vocabulary, load_model
-    >>> words = Vocabulary.from_words("The A dog cat sat ran away here".split())
-    >>> pair = ModelPair.of(load_model("contstim:bigram"), load_model("contstim:trigram"), words)
-    >>> [triplet] = triplets(pair, "The cat sat here.")
-    >>> triplet.synthetic_1, triplet.synthetic_2
-    ('The cat ran here.', 'A dog away here.')
-    """
-    if per_sentence < 1:
-        raise InputError(f"the triplets a sentence must be at least 1, got {per_sentence}")
-    if not 0 <= minimum_drop < math.inf:  # also refuses NaN
-        raise InputError(
-            f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
-            "is kept if its log-probability falls by at least so much"
-        )
-
-    def search(reject: SentenceModel, accept: SentenceModel, attempt: int) -> Synthesis:
-        return synthesize(
-            sentence,
-            reject=reject,
-            accept=accept,
-            strategy=strategy,
-            seed=seed,
-            attempt=attempt,
-            proposal=pair.proposal,
-            **options,
-        )
-
-    both_ways = (
-        (search(pair.model_2, pair.model_1, attempt), search(pair.model_1, pair.model_2, attempt))
-        for attempt in range(attempts(per_sentence))
-    )
-    return distinct_triplets(both_ways, per_sentence, minimum_drop)
-
-
 def synthesize_triplets(
     sentences: Sequence[str],
     pairs: Sequence[tuple[SentenceModel | str, SentenceModel | str]],
@@ -183,8 +73,13 @@ def synthesize_triplets(
         Two models each, or specs of them.
     vocabulary
         The words that may be written; the bundled ones if not given.
-    strategy, per_sentence, seed, minimum_drop, options
-        As for `triplets`.
+    per_sentence
+        How many different triplets to make of a sentence, at most; each search visits the
+        positions in another order.
+    minimum_drop
+        By how many nats each rejecting model's log-probability must fall at least.
+    strategy, seed, options
+        As for :func:`~contstim.search.synthesize`.
     most_use
         In what share of a pair's sentences a word may be, at most, and no sentence comes twice
         (`contstim.text.diversity.WordLimit`); 1: no limit.
@@ -198,7 +93,9 @@ def synthesize_triplets(
     Raises
     ------
     InputError
-        As `triplets` and `ModelPair.of`; if `most_use` is not above 0 and at most 1.
+        If the two models of a pair are one, if `per_sentence` is below 1, `minimum_drop` negative
+        or not finite or `most_use` not above 0 and at most 1, and as
+        :func:`~contstim.search.synthesize`.
 
     Examples
     --------
@@ -212,40 +109,57 @@ def synthesize_triplets(
     synthetic_1  The cat ran here.
     synthetic_2   A dog away here.
     """
+    require_whole("per_sentence", per_sentence, 1)
+    if not 0 <= minimum_drop < math.inf:  # also refuses NaN
+        raise InputError(
+            f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
+            "is kept if its log-probability falls by at least so much"
+        )
     words = bundled_vocabulary() if vocabulary is None else vocabulary
     loaded = {m: load_model(m) if isinstance(m, str) else m for pair in pairs for m in pair}
-    prepared = [ModelPair.of(loaded[one], loaded[two], words) for one, two in pairs]
+    both_models = [(loaded[first], loaded[second]) for first, second in pairs]
+    for models in both_models:
+        check_different("a pair needs two", [model.name for model in models])
     natural = list(dict.fromkeys(map(words.language.tidy, sentences)))
 
-    def written(pair: ModelPair, sentence: str) -> list[Triplet]:
-        return triplets(
-            pair,
-            sentence,
-            per_sentence=per_sentence,
-            strategy=strategy,
-            seed=seed,
-            minimum_drop=minimum_drop,
-            **options,
+    def written(sentence: str, proposal: WordReplacement) -> list[Triplet]:
+        model_1, model_2 = proposal.models
+        ways = (
+            [
+                synthesize(
+                    sentence,
+                    reject=reject,
+                    accept=accept,
+                    strategy=strategy,
+                    seed=seed,
+                    attempt=attempt,
+                    proposal=proposal,
+                    **options,
+                )
+                for reject, accept in ((model_2, model_1), (model_1, model_2))
+            ]
+            for attempt in range(attempts(per_sentence))
         )
+        return distinct_triplets(((a, b) for a, b in ways), per_sentence, minimum_drop)
 
     rows = list[Triplet]()
 
     def work() -> Iterator[int]:
         """Write the rows, yielding something for each natural sentence whose triplets stay."""
-        for pair in prepared:
-            done = 0
+        for models in both_models:
+            done, proposal = 0, WordReplacement(words, models)
             by_number = dict[int, list[Triplet]]()
             limit = WordLimit(natural, 2 * per_sentence, most_use, words)
             while (step := limit.next())[0]:
                 numbers, barred = step
-                limited = pair.without(barred)
-                by_number.update((number, written(limited, natural[number])) for number in numbers)
+                limited = proposal.without(barred)
+                by_number.update((number, written(natural[number], limited)) for number in numbers)
                 limit.take(
                     [[text for row in by_number[n] for text in row.written] for n in numbers]
                 )
                 yield from range(done, done := max(done, limit.settled))
             rows.extend(row for number in range(len(natural)) for row in by_number[number])
 
-    for _ in track(work(), len(prepared) * len(natural), "writing triplets"):
+    for _ in track(work(), len(both_models) * len(natural), "writing triplets"):
         pass
     return TripletTable([row.row() for row in rows], columns=None if rows else Triplet.columns())

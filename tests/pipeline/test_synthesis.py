@@ -21,8 +21,9 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.search import synthesize
+from contstim.search.candidates import WordReplacement
 from contstim.search.results import OneWay, Row, Triplet
-from contstim.search.triplets import ModelPair, triplets
+from contstim.search.triplets import synthesize_triplets
 from contstim.tables import TRIPLETS
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
@@ -48,22 +49,24 @@ def _several(per_sentence: int) -> StudyPlan:
 def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) -> None:
     out = tmp_path / "triplets.csv"
     rows = _write(out, _several(per_sentence))
-    pair = ModelPair.of(load_model("table:11"), load_model("table:12"), VOCABULARY)
-    expected = [
-        triplet
-        for sentence in SENTENCES
-        for triplet in triplets(
-            pair, sentence, per_sentence=per_sentence, strategy="exhaustive", seed=1
-        )
-    ]
-    assert rows == expected
+    pair = load_model("table:11"), load_model("table:12")
+    expected = synthesize_triplets(
+        SENTENCES,
+        [pair],
+        vocabulary=VOCABULARY,
+        per_sentence=per_sentence,
+        strategy="exhaustive",
+        seed=1,
+        most_use=1,
+    )
+    assert [row.row() for row in rows] == expected.to_dict("records")
     lines = out.read_text("utf-8").splitlines()
     assert lines[0] == ",".join([*TRIPLETS, "repeat"])
     assert len(lines) == len(rows) + 1
     assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}.meta.json"}
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
     assert notes["seed"] == 1
-    assert [model["spec"] for model in notes["models"]] == ["table:11?exact=all", pair.model_2.spec]
+    assert [model["spec"] for model in notes["models"]] == ["table:11?exact=all", pair[1].spec]
     # The finished file stays, and nothing is searched.
     executor, before = Counting(), out.read_bytes()
     assert write_synthesis(_several(per_sentence), out, executor).is_old
@@ -78,7 +81,7 @@ def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
     plan = one_stage(SENTENCES, VOCABULARY, models=["table:11", "table:12"], seed=1, **sides)
     rows = _write(tmp_path / "one.csv", plan)
     reject, accept = load_model("table:11"), load_model("table:12")
-    proposal = ModelPair.of(reject, accept, VOCABULARY).proposal
+    proposal = WordReplacement(VOCABULARY, (reject, accept))
     for row, sentence in zip(rows, SENTENCES, strict=True):
         result = synthesize(
             sentence, reject=reject, accept=accept, strategy="exhaustive", seed=1, proposal=proposal

@@ -1,63 +1,73 @@
 """Tests `contstim.search.results`."""
 
+import pandas as pd
 import pytest
 from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
 
 from contstim.errors import InputError
-from contstim.models.registry import load_model
 from contstim.models.toy import TableModel
-from contstim.search.triplets import ModelPair, synthesize_triplets, triplets
+from contstim.search import synthesize
+from contstim.search.results import Triplet
+from contstim.search.triplets import synthesize_triplets
 from contstim.text import pool
 from contstim.text.vocabulary import Vocabulary
 
+Pair = tuple[TableModel, TableModel]
+
 
 @pytest.fixture(scope="module")
-def pair() -> ModelPair:
+def pair() -> Pair:
     words = [*LOWER, *UPPER]
-    return ModelPair.of(TableModel(words, 11), TableModel(words, 12), VOCABULARY)
+    return TableModel(words, 11), TableModel(words, 12)
 
 
-def test_sentence_1_is_what_model_1_prefers(pair: ModelPair) -> None:
-    (found,) = triplets(pair, SENTENCES[0])
-    for k, model in ((1, pair.model_1), (2, pair.model_2)):
+def _table(pair: Pair, **options: object) -> pd.DataFrame:
+    return synthesize_triplets(SENTENCES[:1], [pair], vocabulary=VOCABULARY, most_use=1, **options)
+
+
+def test_sentence_1_is_what_model_1_prefers(pair: Pair) -> None:
+    (row,) = _table(pair).to_dict("records")
+    triplet = Triplet(**row)
+    for k, model in enumerate(pair, start=1):
         for kind in ("natural", "synthetic_1", "synthetic_2"):
-            assert getattr(found, f"{kind}_lp_{k}") == model.score([getattr(found, kind)])[0]
-    assert found.synthetic_1_lp_1 >= found.natural_lp_1
-    assert found.synthetic_1_lp_2 < found.natural_lp_2
-    assert found.synthetic_2_lp_2 >= found.natural_lp_2
-    assert found.synthetic_2_lp_1 < found.natural_lp_1
-    assert found.opposed
+            assert row[f"{kind}_lp_{k}"] == model.score([row[kind]])[0]
+    assert triplet.synthetic_1_lp_1 >= triplet.natural_lp_1
+    assert triplet.synthetic_1_lp_2 < triplet.natural_lp_2
+    assert triplet.synthetic_2_lp_2 >= triplet.natural_lp_2
+    assert triplet.synthetic_2_lp_1 < triplet.natural_lp_1
+    assert triplet.opposed
     # Eq. 4, written out.
-    fall = found.natural_lp_2 - found.synthetic_1_lp_2 + found.natural_lp_1 - found.synthetic_2_lp_1
-    assert found.controversiality == pytest.approx(fall)
+    fall = row["natural_lp_2"] - row["synthetic_1_lp_2"]
+    fall += row["natural_lp_1"] - row["synthetic_2_lp_1"]
+    assert triplet.controversiality == pytest.approx(fall)
 
 
-def test_several_triplets_from_one_sentence_differ(pair: ModelPair) -> None:
-    found = triplets(pair, SENTENCES[0], per_sentence=3)
-    texts = {(t.synthetic_1, t.synthetic_2) for t in found}
-    assert len(texts) == len(found) > 1
-    assert [t.repeat for t in found] == list(range(1, len(found) + 1))
+def test_several_triplets_from_one_sentence_differ(pair: Pair) -> None:
+    table = _table(pair, per_sentence=3)
+    assert len(table[["synthetic_1", "synthetic_2"]].drop_duplicates()) == len(table) > 1
+    assert table["repeat"].tolist() == list(range(1, len(table) + 1))
 
 
-def test_a_minimum_drop_leaves_out_what_falls_less(pair: ModelPair) -> None:
-    (found,) = triplets(pair, SENTENCES[0])
+def test_a_minimum_drop_leaves_out_what_falls_less(pair: Pair) -> None:
+    table = _table(pair)
     drops = (
-        found.natural_lp_2 - found.synthetic_1_lp_2,
-        found.natural_lp_1 - found.synthetic_2_lp_1,
+        table["natural_lp_2"] - table["synthetic_1_lp_2"],
+        table["natural_lp_1"] - table["synthetic_2_lp_1"],
     )
-    assert triplets(pair, SENTENCES[0], minimum_drop=min(drops)) == [found]
-    assert triplets(pair, SENTENCES[0], minimum_drop=min(drops) + 1e-6) == []
+    least = min(drop[0] for drop in drops)
+    pd.testing.assert_frame_equal(_table(pair, minimum_drop=least), table)
+    assert _table(pair, minimum_drop=least + 1e-6).empty
 
 
-def test_a_model_is_no_pair_with_itself(pair: ModelPair) -> None:
+def test_a_model_is_no_pair_with_itself(pair: Pair) -> None:
     with pytest.raises(InputError, match="a pair needs two different models, got .table:11"):
-        ModelPair.of(pair.model_1, pair.model_1, VOCABULARY)
+        _table((pair[0], pair[0]))
 
 
 @pytest.mark.parametrize("drop", [-1.0, float("nan"), float("inf")])
-def test_a_drop_that_cannot_be_meant(pair: ModelPair, drop: float) -> None:
+def test_a_drop_that_cannot_be_meant(pair: Pair, drop: float) -> None:
     with pytest.raises(InputError, match="the minimum drop must be a number of nats from 0 up"):
-        triplets(pair, SENTENCES[0], minimum_drop=drop)
+        _table(pair, minimum_drop=drop)
 
 
 def test_triplets_take_specs_and_the_options_of_strategies() -> None:
@@ -66,8 +76,13 @@ def test_triplets_take_specs_and_the_options_of_strategies() -> None:
     pair = ("contstim:bigram", "contstim:trigram")
     asked = {"vocabulary": words, "most_use": 1.0, "strategy": "bounded", "budget": 3}
     table = synthesize_triplets([sentence], [pair], **asked)
-    both = ModelPair.of(*map(load_model, pair), words)
-    (alone,) = triplets(both, sentence, strategy="bounded", budget=3)
-    assert table.to_dict("records") == [alone.row()]
+    of_search = {"vocabulary": words, "strategy": "bounded", "budget": 3}
+    ways = [
+        synthesize(sentence, reject=reject, accept=accept, **of_search)
+        for reject, accept in (pair[::-1], pair)
+    ]
+    assert table.to_dict("records") == [Triplet.of(*ways, repeat=1).row()]
     with pytest.raises(InputError, match="'beam' or 'leftward', not 'bounded'"):
         synthesize_triplets([sentence], [pair], **(asked | {"width": 3}))
+    with pytest.raises(InputError, match="per_sentence is 0; give a whole number of at least 1"):
+        synthesize_triplets([sentence], [pair], per_sentence=0)

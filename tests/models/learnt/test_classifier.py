@@ -24,7 +24,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.report.triplets_page import triplets_page
-from contstim.search.triplets import ModelPair, triplets
+from contstim.search.triplets import synthesize_triplets
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -157,18 +157,24 @@ def test_triplets_with_a_masked_model_hold_on_fresh_scores(
         WordList.of(["dog", "dogs", "cat", "saw", "ran", "old", "man", "fast"]),
     )
     specs = [f"classifier:{classifier}?output=margin", f"hf:{bert}?metric=pll"]
-    pair = ModelPair.of(load_model(specs[0]), load_model(specs[1]), words)
-    (found,) = triplets(pair, "The old man saw the cat.", strategy=strategy)
-    texts = [found.natural, found.synthetic_1, found.synthetic_2]
+    (row,) = synthesize_triplets(
+        ["The old man saw the cat."],
+        [(specs[0], specs[1])],
+        vocabulary=words,
+        strategy=strategy,
+        most_use=1,
+    ).to_dict("records")
+    texts = [row["natural"], row["synthetic_1"], row["synthetic_2"]]
     one, two = (load_model(spec).score(texts) for spec in specs)
     # Sentence k is accepted by model k and rejected by the other.
     assert one[1] >= one[0]
     assert two[2] >= two[0]
     assert two[1] < two[0]
     assert one[2] < one[0]
-    wanted = [found.synthetic_1_lp_1, found.synthetic_2_lp_1]
+    wanted = [row["synthetic_1_lp_1"], row["synthetic_2_lp_1"]]
     np.testing.assert_allclose(one[1:], wanted, atol=1e-3)
-    np.testing.assert_allclose(two[1:], [found.synthetic_1_lp_2, found.synthetic_2_lp_2], atol=1e-3)
+    wanted = [row["synthetic_1_lp_2"], row["synthetic_2_lp_2"]]
+    np.testing.assert_allclose(two[1:], wanted, atol=1e-3)
 
 
 @pytest.mark.parametrize(
