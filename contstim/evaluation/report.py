@@ -231,7 +231,6 @@ def result_table(evaluation: Evaluation) -> pd.DataFrame:
         pairs = of_same(evaluation.comparisons, first)
         better, alike = _relations(pairs, names)
         cells = [Stacked(_ranges(better[m]), _ranges(alike[m], "\u2248 ")) for m in names]
-        cells = [Stacked(_ranges(better[m]), _ranges(alike[m], "\u2248 ")) for m in names]
         table["better than"] = pd.Series(cells, dtype=object)
     return table
 

@@ -52,7 +52,6 @@ class _Log:
     consent: Mapping[str, Any] = field(default_factory=dict)
     answers: list[Any] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
-    has_digest: bool = True
 
 
 def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> Imported:
@@ -67,8 +66,8 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
         The study that the pages were made of.
     paths
         Files of JSON lines, files of one JSON array, as DataPipe keeps them, or folders of such
-        files (``.jsonl``, ``.json``, ``.txt``): objects with ``session``, ``assignment``, ``group``
-        and ``consent``, ``answers`` or ``events``.
+        files (``.jsonl``, ``.json``, ``.txt``): objects with ``session``, ``assignment``,
+        ``group``, ``digest`` and ``consent``, ``answers`` or ``events``.
     data
         The data file, made where there is none; by default in the study's folder.
 
@@ -93,12 +92,6 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
         added, conflicts = (
             now - then
             for now, then in zip(connection.execute(count).fetchone(), before, strict=True)
-        )
-    n_unsure = sum(not log.has_digest for log in logs.values())
-    if n_unsure:
-        notes.append(
-            f"{n_unsure} of {len(logs)} sessions have no digest of their trials, since an earlier "
-            "version made their page; make sure that it was made of these trials"
         )
     return Imported(len(logs), added, conflicts, tuple(notes))
 
@@ -146,7 +139,7 @@ def _entries(file: Path) -> Iterable[tuple[str, Any]]:
 
 
 def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
-    session, assignment = line.get("session"), line.get("assignment", line.get("seat"))
+    session, assignment = line.get("session"), line.get("assignment")
     if not isinstance(session, str) or not _SESSION.fullmatch(session):
         raise InputError("it has no session")
     if type(assignment) is not int or assignment not in study.design.trials:
@@ -163,17 +156,15 @@ def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
             f"its assignment is {assignment}, but earlier lines of the session have "
             f"{log.assignment}"
         )
-    digests = study.trials_digests
-    if line.get("digest", digests[assignment]) != digests[assignment]:
+    if line.get("digest") != study.trials_digests[assignment]:
         raise InputError(
-            f"its digest is {line['digest']!r}: it comes from a page with other trials; import it "
-            "into the study that the page was made of"
+            f"its digest is {line.get('digest')!r}: it comes from a page with other trials; import "
+            "it into the study that the page was made of"
         )
     for name in ("answers", "events"):
         if not isinstance(line.get(name, []), list):
             raise InputError(f"its {name} are no list")
     logs[session] = log
-    log.has_digest &= "digest" in line
     if isinstance(line.get("consent"), dict):
         log.consent = line["consent"]
     log.answers += line.get("answers", [])

@@ -218,16 +218,14 @@ def test_answers_on_another_scale_are_refused(study: Study, tmp_path: Path) -> N
         import_logs(edit(study, "levels = 3", "levels = 4"), [lines])
 
 
-def test_a_log_without_a_digest_is_noted(study: Study, tmp_path: Path) -> None:
+def test_a_log_without_a_digest_is_left_out(study: Study, tmp_path: Path) -> None:
     lines = [
         {k: v for k, v in line.items() if k != "digest"} for line in log(study, 1, "session-1")
     ]
     found = import_logs(study, [write(tmp_path / "x.jsonl", [*lines, *log(study, 2, "session-2")])])
-    assert found.added == 12
-    assert found.notes == (
-        "1 of 2 sessions have no digest of their trials, since an earlier version made their page; "
-        "make sure that it was made of these trials",
-    )
+    assert (found.added, found.sessions) == (6, 1)
+    assert len(found.notes) == len(lines)
+    assert "line 1 is left out: its digest is None: it comes from a page" in found.notes[0]
 
 
 def test_faults_in_raw_logs_cost_what_has_them(
@@ -342,6 +340,7 @@ def test_a_file_without_any_log_is_refused_and_nothing_is_made(
 
 def test_a_line_that_is_left_out_makes_no_session(study: Study, tmp_path: Path) -> None:
     head = {"session": "session-1", "group": 1, "assignment": 1}
+    head["digest"] = study.trials_digests[1]
     path = write(
         tmp_path / "x.jsonl",
         [
