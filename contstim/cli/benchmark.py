@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     for name, benchmark in judged.benchmarks.items():
         if len(benchmark.figures):
             print(f"{name}: {published_note(judged, name)}")
-    columns = ["benchmark", "measure", "model", "value", "ci_low", "ci_high", "share", "source"]
+    columns = ["benchmark", "measure", "model", "value", "ci_low", "ci_high"]
+    columns += ["ceiling_lower", "share", "source"]
     print(judged.headlines[columns].to_string(index=False, float_format="%.3f", na_rep=""))
     print(f"\n{page}")
     return 0
@@ -104,7 +105,7 @@ def _check(folders: list[str]) -> int:
 
 
 def _benchmarks(name: str, args: argparse.Namespace) -> list[Benchmark]:
-    """Return the benchmark of a name or folder, or all of a data set."""
+    """Return the benchmark of a name or folder, or all of a data set that have models."""
     if (Path(name) / RECORD_FILE).is_file():
         benchmark = published_data(name, args.texts).benchmark()
         withheld = sum(map(is_digest, benchmark.sentences))
@@ -118,4 +119,7 @@ def _benchmarks(name: str, args: argparse.Namespace) -> list[Benchmark]:
     data = fetch(data_set, args.source)
     if not data.data_set.benchmarks:
         raise InputError(f"the data set {data_set} has no benchmark; see contstim datasets fetch")
-    return [data.benchmark(p) for p in ([part] if part else data.data_set.benchmarks)]
+    if part:
+        return [data.benchmark(part)]
+    every = [data.benchmark(part) for part in data.data_set.benchmarks]
+    return [b for b in every if args.model or b.published_models] or every

@@ -20,6 +20,7 @@ _COMMIT = "3e56b06fcabca9b30822fc66435fca6b1aa40bb1"
 _PAIRS = "BLiMP.zip"
 _MODELS = "raw_results/summary/models_summary.jsonl"
 _PEOPLE = "raw_results/summary/human_validation_summary.csv"
+_ANSWERS = "raw_results/all_outputs/human_responses.csv"
 # The models' columns, and what the paper calls them.
 _NAMES = {"ngram": "5-gram", "lstm": "LSTM", "txl": "Transformer-XL", "gpt2": "GPT-2"}
 
@@ -39,6 +40,41 @@ def _figures(summary: pd.DataFrame) -> pd.DataFrame:
     analysis = table.pop("linguistics_term").replace("overall", "all")
     place = "Warstadt et al. (2020), Table 3, as corrected in models_summary.jsonl"
     return table.assign(analysis=analysis, measure="accuracy", quantity="value", place=place)
+
+
+def _answers(path: Path) -> pd.DataFrame:
+    """Read the single choices: five pairs an answered task, one of them a check of attention."""
+    places = range(1, 6)
+    columns = [f"Input.item_{k}_condition" for k in places] + [f"Answer.Choice{k}" for k in places]
+    raw = read_table(path, ["anonCode", *columns], cells="text")
+    parts = []
+    for k in places:
+        condition = raw[f"Input.item_{k}_condition"].str.extract(r"^(.*)ans([12])$")
+        sentences = {f"sentence_{i}": raw[f"Input.field_{k}_{i}"] for i in (1, 2)}
+        chosen = raw[f"Answer.Choice{k}"].str.extract(r"^([12])\.")[0]
+        answers = {"rater": raw["anonCode"], "paradigm": condition[0], "correct": condition[1]}
+        parts.append(pd.DataFrame({**answers, **sentences, "chosen": chosen}))
+    table = pd.concat(parts, ignore_index=True).dropna(subset=["paradigm", "chosen"])
+    return table.assign(correct=table["correct"].astype(int), chosen=table["chosen"].astype(int))
+
+
+def _choices(folder: Path) -> Benchmark:
+    """Read the choices between pairs of the published paradigms; a paradigm is an item."""
+    from contstim.evaluation.benchmarks.choices import ChoiceBenchmark
+    from contstim.evaluation.importers import read_choices
+
+    terms = _summary(folder / _MODELS).set_index("UID")["linguistics_term"].drop("overall")
+    answers = _answers(folder / _ANSWERS)
+    answers = answers[answers["paradigm"].isin(terms.index)]
+    table = answers.assign(
+        condition=answers["paradigm"].map(terms), item=pd.factorize(answers["paradigm"])[0] + 1
+    )
+    return ChoiceBenchmark(
+        name="blimp/choices",
+        title="Five pairs of each paradigm, 20 people's choices between each",
+        source="Warstadt et al. (2020)",
+        human=read_choices(table.reset_index(drop=True), format="blimp"),
+    )
 
 
 def _pairs(folder: Path) -> Benchmark:
@@ -91,7 +127,11 @@ BLIMP_PAIRS = DataSet(
                 "sha256:ea0e7c21de6b9df2fd8a94d0b175e84ea57627e4cbfa1fcba4ef8b3d0fba1b2d",
                 3_057,
             ),
+            _ANSWERS: (
+                "sha256:90c3b986621e00d28678b7619cd0b415a8208dfca9b160942a152a1944c95e4c",
+                2_800_632,
+            ),
         },
     ),
-    benchmarks={"pairs": _pairs},
+    benchmarks={"pairs": _pairs, "choices": _choices},
 )

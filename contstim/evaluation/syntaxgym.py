@@ -153,6 +153,17 @@ def read_suites(path: str | Path) -> list[Suite]:
     ------
     InputError
         If a file is not a suite, or there is none.
+
+    Examples
+    --------
+    >>> import json
+    >>> words = enumerate(["The dog", "ran."], start=1)
+    >>> regions = [{"region_number": n, "content": text} for n, text in words]
+    >>> items = [{"item_number": 1, "conditions": [{"condition_name": "c", "regions": regions}]}]
+    >>> suite = {"items": items, "predictions": [{"formula": "(1;%c%) > (2;%c%)"}]}
+    >>> _ = Path("dogs.json").write_text(json.dumps(suite))
+    >>> read_suites("dogs.json")[0].sentences
+    ['The dog ran.']
     """
     place = Path(path)
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]

@@ -152,14 +152,18 @@ class Page:
         """Add a table; numbers get three decimals, or two digits if very small.
 
         A column `note` stands below the table, each note with the first cells of its rows. With a
-        caption the table has a number.
+        caption the table has a number. Names of columns are written without underscores, but those
+        that are `Stacked`.
         """
         names = list(table.columns) if columns is None else [c for c in columns if c in table]
         notes = _notes(table, names) if "note" in names else []
         names = [name for name in names if name != "note"]
         rows = [[_cell(v) for v in row] for row in table[names].itertuples(index=False)]
         head = [
-            _Cell(str(name).replace("_", " "), number=all(row[k].number for row in rows))
+            replace(
+                _cell(name if isinstance(name, Stacked) else str(name).replace("_", " ")),
+                number=all(row[k].number for row in rows),
+            )
             for k, name in enumerate(names)
         ]
         part = {"kind": "table", "head": head, "rows": rows, "caption": caption, "notes": notes}

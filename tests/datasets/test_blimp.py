@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zipfile
 
+import pandas as pd
 import pytest
 
 from contstim.datasets import DATA_SETS, FetchedData, blimp
@@ -54,3 +55,28 @@ def test_a_file_of_another_form_is_named(folder):
     (folder / blimp._MODELS).write_text('{"UID": 3}\n')
     with pytest.raises(InputError, match="is not BLiMP's summary of models"):
         FetchedData(DATA_SETS["blimp"], folder).benchmark()
+
+
+def test_single_choices_without_checks_of_attention(folder):
+    rows = []
+    for person in ("7", "8", "9"):
+        row = {"anonCode": person, "AssignmentId": f"WORKER{person}", "Answer.english": "a text"}
+        for k, uid in enumerate(("p", "attnchk", "q", "r", "gone"), start=1):
+            good, bad = f"Good {uid}.", f"Bad {uid}."
+            correct = 1 + k % 2
+            row[f"Input.item_{k}_condition"] = f"{uid}ans{correct}"
+            row[f"Input.field_{k}_{correct}"], row[f"Input.field_{k}_{3 - correct}"] = good, bad
+            chosen = 3 - correct if (person, uid) == ("9", "q") else correct
+            row[f"Answer.Choice{k}"] = "{}" if (person, uid) == ("8", "r") else f"{chosen}. Go"
+        rows.append(row)
+    (folder / blimp._ANSWERS).parent.mkdir()
+    pd.DataFrame(rows).to_csv(folder / blimp._ANSWERS, index=False)
+    choices = FetchedData(DATA_SETS["blimp"], folder).benchmark("choices").human.choices
+    assert len(choices) == 8
+    assert not choices.astype(str).apply(lambda c: c.str.contains("WORKER|text")).any(axis=None)
+    right = (choices["rating"] > 0) == (choices["expected"] == 2)
+    assert choices.loc[~right, ["participant", "sentence_1", "sentence_2"]].to_numpy().tolist() == [
+        ["9", "Bad q.", "Good q."]
+    ]
+    assert choices["condition"].unique().tolist() == ["terms"]
+    assert choices.groupby("item")["participant"].nunique().tolist() == [3, 3, 2]

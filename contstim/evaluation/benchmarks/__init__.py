@@ -196,6 +196,20 @@ class ScoredBenchmark(Benchmark):
 
     A criterion says what it makes of scores (`of_scores`), what it has of that from published
     models (`published`), and how good that is (`rows`).
+
+    Examples
+    --------
+    >>> class Length(ScoredBenchmark):
+    ...     sentences = ["A dog.", "A small dog."]
+    ...
+    ...     def rows(self, values):
+    ...         right = float(values["A dog."] > values["A small dog."])
+    ...         yield {"analysis": "all", "measure": "accuracy", "value": right, "n_items": 1}
+    >>> benchmark = Length(name="a/b", title="", source="", headline=("all", "accuracy"))
+    >>> table = pd.DataFrame({"sentence": Length.sentences, "m": [-5.0, -9.0]})
+    >>> benchmark.judge(table).results[["model", "value", "source"]]
+      model  value       source
+    0     m    1.0  scored here
     """
 
     @property

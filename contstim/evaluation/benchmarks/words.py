@@ -50,6 +50,20 @@ class SuiteBenchmark(ParadigmBenchmark):
     Source
     ------
     Hu et al. (2020), doi 10.18653/v1/2020.acl-main.158: the score is the mean accuracy of suites.
+
+    Examples
+    --------
+    >>> regions = {"easy": [(1, ["He", "ran."])], "odd": [(1, ["He", "running."])]}
+    >>> suite = Suite("runs", ("(1;%easy%) < (1;%odd%)",), tuple((1, *r) for r in regions.items()))
+    >>> benchmark = SuiteBenchmark(
+    ...     name="mine/suites",
+    ...     title="One suite",
+    ...     source="Nobody (2026)",
+    ...     suites=(suite,),
+    ...     circuits={"runs": "verbs"},
+    ... )
+    >>> benchmark.sentences
+    ['He ran.', 'He running.']
     """
 
     by: ClassVar[str] = "word"

@@ -128,8 +128,9 @@ def _fill(run: BenchmarkRun, page: ReportPage) -> None:
     for sentence in sentences[1:]:
         page.paragraph(sentence)
     if several:
+        table = share_table(headlines)
         page.table(
-            share_table(headlines),
+            table.rename(columns={name: Stacked(*name.split("/", 1)) for name in run.benchmarks}),
             caption="Share of the way from chance to the lower noise ceiling, with 95 % intervals; "
             "where a benchmark has no ceiling, or a figure no scores, the value itself, in "
             "brackets.",
@@ -177,6 +178,7 @@ def _result_table(rows: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, list[object]] = {"model": rows["model"].tolist()}
     columns["value"] = _estimates(rows, "value", "ci")
     if rows["ceiling_lower"].notna().any():
+        columns["noise ceiling"] = rows["ceiling_lower"].astype(float).tolist()
         columns["share of the ceiling"] = _estimates(rows, "share", "share")
     return pd.DataFrame({**columns, "source": rows["source"].tolist()})
 
@@ -216,7 +218,8 @@ def headline_sentences(run: BenchmarkRun) -> list[str]:
         label = run.benchmarks[str(name)].label(str(row["measure"]))
         text = f"On {name} {who} {verb} best: {label} {float(row['value']):.3f}"
         if not np.isnan(float(row["share"])):
-            text += f", {100 * float(row['share']):.1f} % of the way from chance to {_TOP}"
+            share, ceiling = 100 * float(row["share"]), float(row["ceiling_lower"])
+            text += f", {share:.1f} % of the way from chance to {_TOP}, {ceiling:.3f}"
         if not np.isnan(float(row["share_low"])):
             low, high = (100 * float(row[end]) for end in ("share_low", "share_high"))
             text += f" (95 % interval {low:.1f} to {high:.1f})"

@@ -120,12 +120,17 @@ def test_what_is_said_of_a_run(tmp_path):
     low, high = run.headlines.loc[0, ["share_low", "share_high"]].astype(float) * 100
     assert first == (
         "On made/pairs old does best: accuracy 0.625, 31.2 % of "
-        f"the way from chance to the lower noise ceiling (95 % interval {low:.1f} to {high:.1f})."
+        "the way from chance to the lower noise ceiling, 0.900 (95 % interval "
+        f"{low:.1f} to {high:.1f})."
     )
     assert second.startswith("On made/again old does")
     assert published_note(run, "made/pairs") == (
         "Figures computed again from what was published with them: 1; the largest difference is 0."
     )
+    page = write_run(run, tmp_path / "out").read_text("utf-8")
+    assert "made <small>pairs</small></th>" in page
+    assert '<p class="caption" id="table-1"><b>Table 1.</b> Share of' in page
+    assert '<table aria-labelledby="table-1">' in page
     table = share_table(run.headlines)
     assert list(table) == ["model", "made/pairs", "made/again"]
     alone = run.headlines.assign(share=np.nan)
