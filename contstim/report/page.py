@@ -24,7 +24,7 @@ _TEMPLATES = jinja2.Environment(
 # A text of more letters gets room for several words in a line, and is broken wherever it must be.
 _LONG = 16
 _TEMPLATES.filters["breakable"] = lambda text: Markup("<wbr>").join(
-    re.split(r"(?<=[/:?&=_.-])(?=\w)", str(text))
+    re.split(r"(?<=[/:?&=_.-])(?=\w)(?<!\.(?=\d))", str(text))
 )
 
 
