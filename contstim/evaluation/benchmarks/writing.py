@@ -178,7 +178,7 @@ def _result_table(rows: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, list[object]] = {"model": rows["model"].tolist()}
     columns["value"] = _estimates(rows, "value", "ci")
     if rows["ceiling_lower"].notna().any():
-        columns["noise ceiling"] = rows["ceiling_lower"].astype(float).tolist()
+        columns["noise ceiling"] = list(rows["ceiling_lower"].astype(float))
         columns["share of the ceiling"] = _estimates(rows, "share", "share")
     return pd.DataFrame({**columns, "source": rows["source"].tolist()})
 
