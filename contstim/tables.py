@@ -72,12 +72,17 @@ TRIPLETS = (
 #: Columns that hold text even where every cell of them reads as a number.
 _TEXT = frozenset({"sentence", "model", *TRIPLETS[:5]})
 
+_OURS = _TEXT | {*CHOICES, *SCORES}
+
 #: What stands for no number.
 MISSING = ("", "NA", "NaN", "nan", "None", "null")
 
 # What may stand between cells, and what messages call it.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _COMMA_NUMBER = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
+# What is a number, but may be the name of somebody.
+_CODE_ALONE = r"\s*(?:0\d+|\d+[eE]\d+)\s*"
+_CODE = re.compile(rf"(?m)(?:^|[,;\t\"]){_CODE_ALONE}(?:$|[,;\t\"])")
 # Files that no free library reads as it is, and how they become ones that can be read.
 _EXPORTED = {
     ".sav": "in SPSS with File > Save As > CSV, or in R with write.csv(haven::read_sav(...))",
@@ -228,6 +233,8 @@ def _parse(
     try:
         if cells == "guessed":
             table = pd.read_csv(source, sep=separator, low_memory=False)
+            if _CODE.search(text):
+                table = _with_codes(table, pd.read_csv(io.StringIO(text), sep=separator, dtype=str))
         else:
             missing = [] if cells == "typed" else [""]
             table = pd.read_csv(
@@ -241,6 +248,10 @@ def _parse(
                 f"{_put_quotes(separator)}"
             ) from None
         raise InputError(f"cannot read {name}: {' '.join(str(error).split())}") from None
+    header = next(csv.reader([text.partition("\n")[0]], delimiter=separator))
+    twice = [column for column in header if column in _OURS and header.count(column) > 1]
+    if twice:  # pandas would give the second another name
+        raise InputError(f"{name} has two columns {twice[0]!r}; keep one")
     if not isinstance(table.index, pd.RangeIndex):
         # pandas took the first column for row names, and so moved every cell by one column.
         raise InputError(
@@ -261,6 +272,22 @@ def _parse(
             {key: column if key in as_text else _typed(column) for key, column in table.items()}
         )
     return table
+
+
+def _with_codes(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the texts of those columns in which several would be one number.
+
+    As 007 and 7, or 1e5 and 100000, which are names of different people.
+    """
+    codes = [
+        column
+        for column, cells in texts.items()
+        if column in table
+        and table[column].dtype.kind in "iuf"
+        and cells.str.fullmatch(_CODE_ALONE).any()
+        and cells.nunique() > table[column].nunique()
+    ]
+    return table.assign(**{str(column): texts[column] for column in codes})
 
 
 def _with_points(table: pd.DataFrame, guessed: bool) -> tuple[pd.DataFrame, list[str]]:

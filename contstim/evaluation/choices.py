@@ -7,6 +7,7 @@ range linearly, so that a forced choice is -2.5 or 2.5.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -180,6 +181,25 @@ def stack_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(filled, ignore_index=True) if filled else Sieve(pd.DataFrame()).excluded
 
 
+def called(participants: pd.Series) -> pd.Series:
+    """Return what participants are called, as texts that differ where people do.
+
+    Without spaces around them, each letter in one form, and whole numbers without a point: a column
+    of them has one where a cell is missing.
+
+    Examples
+    --------
+    >>> called(pd.Series(["p1 ", "p1", 7.0])).tolist()
+    ['p1', 'p1', '7']
+    """
+    forms = {}
+    for who in participants.unique():
+        whole = isinstance(who, float) and who.is_integer()
+        text = str(int(who)) if whole else str(who)
+        forms[who] = unicodedata.normalize("NFC", text).strip()
+    return participants.map(forms).astype("str")
+
+
 def name_rows(bad: pd.Series, most: int = 5) -> str:
     """Name the rows where `bad` holds, counted from 1: ``rows 3, 8 and 12``.
 
@@ -306,7 +326,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     same = out["sentence_1"] == out["sentence_2"]
     refuse_rows(same, "both sentences of a pair are {value!r} ({rows})", out["sentence_1"])
     out["rating"] = _checked_ratings(out, scale)
-    out["participant"] = out["participant"].astype("str")
+    out["participant"] = called(out["participant"])
     if "rt_s" in out and "rt_ms" not in out:
         seconds = pd.to_numeric(out["rt_s"], errors="coerce")
         out["rt_ms"] = (seconds * 1000).where(seconds.notna(), out["rt_s"])

@@ -16,6 +16,7 @@ import pytest
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation import HumanData, read_choices
+from contstim.evaluation.importers import with_people
 
 _PAIRS = [
     (f"The {animal} {verb} in the old barn.", f"In the {animal} barn {verb} the old.")
@@ -292,3 +293,63 @@ def test_the_ends_of_scales_of_qualtrics_are_in_its_texts_or_given_by_question()
     # What the command says goes before.
     over = read_choices(raw, low=6, high=1, trials=questions.assign(low=1, high=6))
     assert _in_order(over) == [-rating for rating in truth()]
+
+
+@pytest.mark.parametrize(
+    ("written", "who"),
+    [
+        (("007", "7"), {"007", "7"}),
+        (("1e5", "100000"), {"1e5", "100000"}),
+        (("p1 ", "p2"), {"p1", "p2"}),
+        (("Jose\u0301", "p2"), {"Jos\u00e9", "p2"}),
+    ],
+)
+def test_people_have_the_names_that_the_file_has(
+    tmp_path: Path, written: tuple[str, str], who: set[str]
+) -> None:
+    pairs = [("A b c.", "B a c."), ("D e f.", "E d f.")]
+    rows = [f"{name},{one},{two},2.5" for name, (one, two) in zip(written, pairs, strict=True)]
+    path = tmp_path / "choices.csv"
+    path.write_text("\n".join(["participant,sentence_1,sentence_2,rating", *rows]) + "\n", "utf-8")
+    assert {*read_choices(path).choices["participant"]} == who
+
+
+def test_numbers_of_people_have_no_point_and_are_found_in_a_table_of_people(
+    tmp_path: Path,
+) -> None:
+    table = pd.DataFrame(
+        {"sub": [1, 2, None], "sentence_1": "A b c.", "sentence_2": "B a c.", "response": "A b c."}
+    )
+    table.loc[2, ["sentence_1", "response"]] = None  # instructions, which are of nobody
+    table.to_csv(tmp_path / "choices.csv", index=False)
+    human = read_choices(tmp_path / "choices.csv", columns={"participant": "sub"})
+    assert human.choices["participant"].tolist() == ["1", "2"]
+    people = pd.DataFrame({"participant": ["1", "2"], "native": ["yes", "no"]})
+    assert with_people(human, people).choices["native"].tolist() == ["yes", "no"]
+
+
+def test_a_condition_of_sessions_of_qualtrics_is_of_people() -> None:
+    export = pd.DataFrame(
+        {
+            "ResponseId": ["R_1", "R_2"],
+            "condition": ["short", "long"],
+            "id": ["anna", "bert"],
+            "Q1": ["A b c.", "B a c."],
+        }
+    )
+    trials = pd.DataFrame({"question": ["Q1"], "sentence_1": "A b c.", "sentence_2": "B a c."})
+    human = read_choices(export, trials=trials.assign(condition="verbs"))
+    assert human.choices["condition"].tolist() == ["verbs", "verbs"]
+    assert human.choices["session_condition"].tolist() == ["short", "long"]
+    assert "anna" not in human.choices.to_csv()
+    assert [note for note in human.notes if note.startswith("The session's")] == [
+        "The session's column 'condition' is called 'session_condition', since it is of people and "
+        "not of pairs; to compare them: --by session_condition."
+    ]
+
+
+def test_two_columns_of_one_name_are_not_chosen_from(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("participant,sentence_1,sentence_2,rating,rating\np1,A b.,B a.,2.5,-2.5\n")
+    with pytest.raises(InputError, match="twice.csv has two columns 'rating'; keep one"):
+        read_choices(path)

@@ -23,6 +23,7 @@ from contstim.evaluation.choices import (
     HumanData,
     RawChoices,
     align_choices,
+    called,
     finish,
     rescale,
     stack_exclusions,
@@ -301,7 +302,7 @@ def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
     keys = ["participant"]
     if {"question", "response"} <= set(people.columns):
         keys.append("question")
-    table = people.assign(participant=people["participant"].astype("str").str.strip())
+    table = people.assign(participant=called(people["participant"]))
     if (twice := table.duplicated(keys)).any():
         what = " and ".join(str(table.loc[twice, key].iloc[0]) for key in keys)
         raise InputError(f"the table of participants has two rows of {what}; keep one")

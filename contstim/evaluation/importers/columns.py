@@ -94,9 +94,10 @@ def theirs_for(ours: str, present: Sequence[str]) -> str:
     return next((by_name[name] for name in names if name in by_name), "")
 
 
-def known_name(name: object) -> bool:
-    """Return whether a column of this name would be taken for one of ours."""
-    return any(plain(name) in names for names in _NAMES.values()) or str(name) in RESERVED
+def taken_for(name: object) -> str:
+    """Return for which of our columns one of this name would be taken; nothing if for none."""
+    by_name = {theirs: ours for ours, names in reversed(_NAMES.items()) for theirs in names}
+    return by_name.get(plain(name)) or (str(name) if str(name) in RESERVED else "")
 
 
 def find_columns(

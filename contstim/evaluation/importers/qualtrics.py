@@ -11,7 +11,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.evaluation.choices import refuse_rows
 from contstim.evaluation.importers.answers import TRUTH
-from contstim.evaluation.importers.columns import known_name, plain
+from contstim.evaluation.importers.columns import plain, taken_for
 from contstim.tables import read_table, require_columns
 
 # What Qualtrics calls sessions of nobody: by text, and by code where numbers are exported.
@@ -95,7 +95,8 @@ def rows_of_questions(
         }
     )
     people, again = _one_of_each(people)
-    about = people[["ResponseId", *_further(people, {*questions, *table.columns})]]
+    further, renamed = _further(people, {*questions, *table.columns})
+    about = people[["ResponseId", *further]].rename(columns=further)
     table = table.assign(trial=table["question"]).drop(
         columns=["timer", "response"], errors="ignore"
     )
@@ -106,7 +107,7 @@ def rows_of_questions(
         if timer:
             answers["rt_s"] = people[timer]
         parts.append(answers.assign(**of_question.drop("question").rename(str)))
-    return pd.concat(parts, ignore_index=True), excluded, [*notes, *again]
+    return pd.concat(parts, ignore_index=True), excluded, [*notes, *again, *renamed]
 
 
 def _with_ends(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
@@ -179,16 +180,31 @@ def _one_of_each(people: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     ]
 
 
-def _further(people: pd.DataFrame, taken: set[str]) -> list[str]:
-    """Return the columns that may say something of a person, as embedded data do."""
-    return [
-        str(c)
-        for c in people
-        if str(c) not in taken
-        and plain(c) not in _OF_SESSION
-        and not str(c).endswith(_TIMING)
-        and not known_name(c)
-    ]
+def _further(people: pd.DataFrame, taken: set[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the columns that may say something of a person, as embedded data do, and notes.
+
+    Such as would be taken for one of ours, which are of trials, get another name: a condition of
+    people is none of pairs.
+    """
+    names: dict[str, str] = {}
+    notes = []
+    for column in map(str, people):
+        ours = taken_for(column)
+        if (
+            (column in taken and not ours)
+            or plain(column) in _OF_SESSION
+            or column.endswith(_TIMING)
+            or ours == "participant"
+            or people[column].isna().all()
+        ):
+            continue
+        names[column] = f"session_{column}" if ours else column
+        if ours:
+            notes.append(
+                f"The session's column {column!r} is called {names[column]!r}, since it is of "
+                f"people and not of pairs; to compare them: --by {names[column]}."
+            )
+    return names, notes
 
 
 def _why_left_out(sessions: pd.DataFrame) -> pd.Series:
