@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from contstim import __version__
 from contstim.datasets import DataSet, FetchedData
 from contstim.errors import ContstimError, InputError, ValidationError
 from contstim.evaluation.benchmarks.choices import ChoiceBenchmark
@@ -21,6 +22,7 @@ from contstim.evaluation.benchmarks.running import run_benchmarks
 from contstim.evaluation.benchmarks.writing import write_run
 from contstim.evaluation.choices import HumanData, compares_models
 from contstim.evaluation.importers import read_choices
+from contstim.evaluation.options import preset_options, read_plan
 from contstim.evaluation.scores import score_table
 from contstim.experiment.exporting import Column, check_psychds, described_text
 from contstim.files import file_digest, json_value, write_whole
@@ -60,7 +62,7 @@ def read_published(folder: str | Path, texts: str | Path | None = None) -> Human
     folder = Path(folder)
     record = read_folder_record(folder)
     choices = read_table(folder / record.choices, cells="guessed")
-    tables = [read_table(folder / one.file) for one in record.scores]
+    tables = [_scores_of(folder, listed) for listed in record.scores]
     scores = pd.concat(tables, ignore_index=True) if tables else None
     if texts is not None:
         there = read_withheld(Path(texts))
@@ -75,6 +77,18 @@ def read_published(folder: str | Path, texts: str | Path | None = None) -> Human
         if scores is not None:
             scores = scores.assign(sentence=scores["sentence"].replace(there))
     return replace(read_choices(choices, "tidy"), scores=scores)
+
+
+def _scores_of(folder: Path, listed: ScoresFile) -> pd.DataFrame:
+    """Read the scores of a model, and refuse those of others."""
+    table = read_table(folder / listed.file, ["sentence", "model", "log_prob"])
+    others = [name for name in table["model"].unique() if name != listed.model]
+    if others:
+        raise InputError(
+            f"{folder / listed.file} has scores of {others[0]!r}, and {RECORD_FILE} lists it as of "
+            f"{listed.model!r}"
+        )
+    return table
 
 
 def published_data(folder: str | Path, texts: str | Path | None = None) -> FetchedData:
@@ -262,8 +276,8 @@ def check_folder(folder: str | Path) -> list[str]:
 
     Checked are the record, that every file is there and has its digest, Psych-DS, Croissant's
     digests, that choices can be read and every model has scores of them, that each sentence's
-    source lets it be published, the task's delimiter, and that no address, network address or
-    exact time is in a table.
+    source lets it be published, that the task is what is made of the choices, and that no table
+    holds what `SUSPECTS` has.
 
     Raises
     ------
@@ -371,7 +385,24 @@ def _wrong_texts(folder: Path, record: Record) -> list[str]:
 
 
 def _wrong_task(folder: Path, record: Record) -> list[str]:
-    path = folder / "lm_eval" / f"{record.about.name}.yaml"
-    if path.is_file() and 'target_delimiter: ""' not in path.read_text("utf-8"):
-        return [f'lm_eval/{path.name} has no target_delimiter ""; a space would be scored']
-    return []
+    """Compare the task with what is made of the choices; its functions run as code."""
+    try:
+        choices = read_published(folder).choices
+        plan = folder / PLAN
+        planned = preset_options(record.preset, **(read_plan(plan) if plan.is_file() else {}))
+        about = record.about
+        made = harness_files(about.name, about.title, about.version, choices, planned.exclusions)
+    except ContstimError:
+        return []  # said of the choices
+    faults = []
+    place = folder / "lm_eval"
+    for name in sorted({*made, *(files_of(place) if place.is_dir() else ())}):
+        path = place / name
+        if not path.is_file():
+            faults.append(f"lm_eval/{name} is missing")
+        elif path.read_bytes() != made.get(name):
+            faults.append(
+                f"lm_eval/{name} is not what contstim {__version__} makes of the choices; read it "
+                "before the harness runs it"
+            )
+    return faults

@@ -18,14 +18,13 @@ from contstim.experiment.adaptive import scores_path
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
 from contstim.experiment.exporting import DESCRIBED, Column, data_dictionary
 from contstim.experiment.study import Study, read_study
-from contstim.publishing.privacy import Privacy
+from contstim.publishing.privacy import OF_STUDIES, Privacy
 from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
 # Where an answer is of fewer people, counts are not given.
 _FEW = 5
 _OF_TABLES = {
-    "choice": Column("what was chosen, as the experiment has it"),
     "item": Column("the item that the sentences are of"),
     "expected": Column("which sentence is right, 1 or 2, where one is", "integer", levels=(1, 2)),
     "trial": Column("number of the trial in the participant's order"),
@@ -52,7 +51,7 @@ class Material:
     warning
         The content warning that participants were shown.
     others
-        Columns of the design, which are published too.
+        Columns that are published besides `PUBLISHED`: of studies, and of the design.
     columns
         What columns hold.
     pool
@@ -143,7 +142,7 @@ def study_material(folder: str | Path, data: Path | None = None) -> Material:
         language=study.study.language,
         people=tuple(_people(study, collected)),
         warning=study.consent.warning,
-        others=tuple(study.design.columns),
+        others=(*OF_STUDIES, *study.design.columns),
         columns=data_dictionary(study, [whole]),
         pool=pool,
         files=_texts_of(study),

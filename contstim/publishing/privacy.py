@@ -8,6 +8,7 @@ place its files are searched for them.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,27 +18,39 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.tables import CHOICES
 
-#: Columns of choices that are published. None holds what somebody typed, or when.
-PUBLISHED = (
-    *CHOICES,
-    *("expected", "catch", "item", "kind_1", "kind_2", "stimulus", "assignment"),
-    *("side_1", "choice", "input", "focus_losses", "hidden_ms", "shown", "late"),
+#: Columns of a table of choices that are published.
+PUBLISHED = (*CHOICES, "expected", "item", "kind_1", "kind_2", "side_1", "stimulus")
+#: Those of a study of contstim's besides, in which none holds what somebody typed, or when. In
+#: another table they may.
+OF_STUDIES = (
+    *("catch", "assignment", "choice", "input", "focus_losses", "hidden_ms", "shown", "late"),
     *("block", "propensity", "available", "pool"),
 )
 
 # Of signs and of digits: what is shorter may stand in any text by chance.
 _SHORTEST, _SHORTEST_NUMBER = 6, 9
-_MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
-_NETWORK = re.compile(
-    r"(?<![\d.])(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}(?![\d.])"
-)
-_MOMENT = re.compile(r"(\d{4}-\d\d)-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
-#: What is looked for in what others publish.
+_CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?"
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+#: What is looked for in what is published.
 SUSPECTS = {
-    "an address of mail": _MAIL,
-    "a network address": _NETWORK,
-    "an exact time": _MOMENT,
+    "an address of mail": re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+"),
+    "a network address": re.compile(
+        rf"(?<![\d.]){_BYTE}(?:\.{_BYTE}){{3}}(?![\d.])"
+        r"|(?<![\w:])(?:[0-9A-Fa-f]{0,4}:){3,7}[0-9A-Fa-f]{1,4}(?![\w:])"
+    ),
+    "an exact time": re.compile(
+        rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?"
+        rf"|\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}},?\s+{_CLOCK}"
+        rf"|{_MONTH}[a-z]*\.? \d{{1,2}},? (?:\d{{4}},? )?{_CLOCK}"
+        r"|(?<![\w.-])1[4-9]\d{8}(?:\d{3})?(?![\w.])"  # seconds, milliseconds since 1970
+    ),
+    "a recruiter's identifier": re.compile(
+        r"(?<![0-9A-Za-z])(?:[0-9a-f]{24}|(?=\w*\d)A[0-9A-Z]{11,13}|3[0-9A-Z]{29})(?![0-9A-Za-z])"
+    ),
 }
+# Of a time that begins with year and month these stay.
+_YEAR_MONTH = re.compile(r"\d{4}-\d\d(?=-)")
 
 
 @dataclass
@@ -59,6 +72,7 @@ class Privacy:
         """Have identifiers replaced wherever they stand; those that may be chance stay."""
         for identifier in identifiers:
             text = "" if identifier is None else str(identifier).strip()
+            text = unicodedata.normalize("NFC", text)
             if _traceable(text):
                 self.stand_in.setdefault(text, stand_in)
 
@@ -70,15 +84,12 @@ class Privacy:
     def text(self, text: str, where: str) -> str:
         """Return a text without identifiers and addresses."""
         for identifier in self._within(text):
-            text = text.replace(identifier, self.stand_in[identifier])
+            text = re.sub(re.escape(identifier), self.stand_in[identifier], text, flags=re.I)
             self.note(where, "identifiers within texts", "replaced by what stands for them")
-        for what, pattern in (("addresses of mail", _MAIL), ("network addresses", _NETWORK)):
-            text, n = pattern.subn("(removed)", text)
-            if n:
-                self.note(where, what, "replaced by (removed)")
-        text, n = _MOMENT.subn(r"\1", text)
-        if n:
-            self.note(where, "exact times", "replaced by their month")
+        for what, pattern in SUSPECTS.items():
+            if pattern.search(text):
+                text = pattern.sub(_month_or_removed, text)
+                self.note(where, what, "removed; of a time the month stays")
         return text
 
     def table(self, table: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -92,8 +103,12 @@ class Privacy:
         return out
 
     def _within(self, text: str) -> list[str]:
-        # The longest first: one may be part of another.
-        there = [identifier for identifier in self.stand_in if identifier in text]
+        """Return which identifiers a text holds, in whatever case, the longest first.
+
+        One may be part of another.
+        """
+        folded = unicodedata.normalize("NFC", text).casefold()
+        there = [identifier for identifier in self.stand_in if identifier.casefold() in folded]
         return sorted(there, key=lambda identifier: (-len(identifier), identifier))
 
     def check(self, contents: Mapping[str, bytes]) -> None:
@@ -142,6 +157,11 @@ def without_identifiers(
             privacy.note(f"choices, {column}", "a column that is not on the list", "removed")
     out = choices[kept_columns].assign(participant=choices["participant"].astype("str").map(names))
     return privacy.table(out, "choices").reset_index(drop=True)
+
+
+def _month_or_removed(match: re.Match[str]) -> str:
+    month = _YEAR_MONTH.match(match.group())
+    return month.group() if month else "(removed)"
 
 
 def _traceable(text: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 import pandas as pd
@@ -37,6 +39,11 @@ def is_digest(text: str) -> bool:
 
 def _tidy(text: str) -> str:
     return " ".join(text.split())
+
+
+def _bare(text: str) -> str:
+    """Return a text without quotes, which files write in several ways, and in small letters."""
+    return _tidy(re.sub(r"[\"\\]", "", text)).casefold()
 
 
 @dataclass(frozen=True)
@@ -121,11 +128,11 @@ class SourcedTexts:
         InputError
             Naming the file and the source.
         """
-        secret = [_tidy(s).removesuffix(".") for s in sentences if self.withheld(s)]
+        secret = {_bare(s).removesuffix("."): s for s in sentences if self.withheld(s)}
         for name, content in contents.items():
-            text = _tidy(content.decode("utf-8", "replace"))
-            for sentence in secret:
-                if sentence in text:
+            text = _bare(unescape(content.decode("utf-8", "replace")))
+            for bare, sentence in secret.items():
+                if bare in text:
                     raise InputError(
                         f"{name} would hold a sentence of the source "
                         f"{self.source_of(sentence).name!r}, which must not be published; take it "

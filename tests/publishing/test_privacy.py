@@ -20,7 +20,7 @@ from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 from contstim.publishing.folder import check_folder, read_published
 from contstim.publishing.material import study_material
-from contstim.publishing.privacy import Privacy, without_identifiers
+from contstim.publishing.privacy import SUSPECTS, Privacy, without_identifiers
 
 PLANTED = "5f3e9a1c77b2c4d0aa91"
 QUESTIONS = """
@@ -78,10 +78,49 @@ def test_an_identifier_planted_in_a_table_and_beside_it_is_nowhere(
     for column in ("comment", "url", "answered_at"):
         assert f"| choices, {column} | a column that is not on the list | removed |" in ethics
     assert "| choices, group | identifiers within texts |" in ethics
-    assert "| the preregistration | exact times | replaced by their month |" in ethics
+    assert "| the preregistration | an exact time | removed; of a time the month stays |" in ethics
     excluded = pd.read_csv(tmp_path / "out" / "results" / "walks-choices" / "excluded.csv")
     assert excluded["participant"].tolist() == ["p01"]
     assert "choices, comment" in capsys.readouterr().err
+
+
+LEAKS = {
+    "another case": ("condition", f"of {PEOPLE[0].upper()}", PEOPLE[0].upper()),
+    "an address with umlauts": ("group", "jürgen@uni-köln.de", "köln"),
+    "IPv6": ("group", "fe80::1ff:fe23:4567:890a", "fe80"),
+    "a date as in America": ("when", "11/25/2026 14:03:12", "14:03"),
+    "a date in words": ("when", "Tue Oct 08 00:23:24 PDT 2019", "23:24"),
+    "seconds since 1970": ("when", "at 1764086400", "1764086400"),
+    "a recruiter's": ("when", "5f3e9a1c77b2c4d0aa91bb22", "5f3e9a1c77b2c4d0aa91bb22"),
+    "a worker's": ("when", "A2X8QWERTY77AB", "A2X8QWERTY77AB"),
+    "what was typed": ("input", "I am Maria", "Maria"),
+    "a task's": ("assignment", "of Maria", "Maria"),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_what_is_of_a_person_leaves_in_no_form(name: str) -> None:
+    column, cell, secret = LEAKS[name]
+    choices = make_choices().assign(**{column: cell})
+    privacy = Privacy()
+    out = without_identifiers(choices, privacy, ["when"])
+    assert secret not in out.to_csv()
+    assert any(column in where for where, _, _ in privacy.changes)
+
+
+def test_times_that_are_numbers_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_all(tmp_path, make_choices().assign(when=1764086400123))
+    options = ["--keep", "when", "--scores", str(tmp_path / "scores.csv")]
+    assert publish(tmp_path / "choices.csv", tmp_path, *options) == 2
+    assert "line 2 holds an exact time; take it out" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_scores_and_response_times_are_no_suspects() -> None:
+    plain = "-16.1764086400123,1764,2.5e-05,14:03,ANTIDISESTABLISH,a:b:c,1.2.3,0.1517412345678"
+    assert [what for what, pattern in SUSPECTS.items() if pattern.search(plain)] == []
 
 
 def test_an_identifier_within_a_sentence_is_refused(

@@ -203,7 +203,22 @@ FAULTS = {
     "delimiter": (
         "lm_eval/walks.yaml",
         lambda text: text.replace('target_delimiter: ""', 'target_delimiter: " "'),
-        'has no target_delimiter ""',
+        "lm_eval/walks.yaml is not what contstim",
+    ),
+    "code": (
+        "lm_eval/functions.py",
+        lambda text: text + "import os\n",
+        "lm_eval/functions.py is not what contstim",
+    ),
+    "pairs": (
+        "lm_eval/pairs.jsonl",
+        lambda text: text.replace('"majority": 1', '"majority": 0', 1),
+        "lm_eval/pairs.jsonl is not what contstim",
+    ),
+    "another model": (
+        "data/study-walks_task-scores_model-m1_data.csv",
+        lambda text: text.replace(",m1,", ",m3,"),
+        "has scores of 'm3', and benchmark.json lists it as of 'm1'",
     ),
     "croissant": (
         "croissant.json",
@@ -271,6 +286,9 @@ def test_files_that_are_added_or_gone_are_named(written: Path, tmp_path: Path) -
     ]
     with pytest.raises(ValueError, match="there is no folder"):
         check_folder(out / "none")
+    (out / "lm_eval" / "sitecustomize.py").write_text("x")
+    faults = check_folder(out)
+    assert any("lm_eval/sitecustomize.py is not what contstim" in fault for fault in faults)
     assert "holds no benchmark.json" in check_folder(out / "data")[1]
 
 

@@ -44,6 +44,24 @@ def test_files_that_hold_a_withheld_sentence_are_refused(texts: SourcedTexts) ->
         texts.check(["He slept well."], {"a.md": b"fine", "b.md": b"as in He slept\nwell, say"})
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"shown": "as in She said \\"don\'t\\" and left."}',
+        '1,"as in She said ""don\'t"" and left."',
+        "<p>She said &#34;don&#39;t&#34; and left.</p>",
+        "SHE SAID DON'T AND LEFT",
+    ],
+)
+def test_a_withheld_sentence_is_found_however_it_is_written(tmp_path: Path, written: str) -> None:
+    sentence = 'She said "don\'t" and left.'
+    (tmp_path / "about.toml").write_text(ABOUT, "utf-8")
+    (tmp_path / "licensed.txt").write_text(sentence + "\n", "utf-8")
+    texts = SourcedTexts.read(read_about(tmp_path / "about.toml"), tmp_path)
+    with pytest.raises(InputError, match="b would hold a sentence of the source 'licensed'"):
+        texts.check([sentence], {"a": b"She said nothing and left.", "b": written.encode()})
+
+
 def test_digests_are_those_of_single_spaced_utf8(tmp_path: Path) -> None:
     import hashlib
 
