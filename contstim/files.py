@@ -132,6 +132,26 @@ def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
                 remove(temporary)
 
 
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """Yield a place for a folder that takes that of one that may be there already.
+
+    As `replacing`, but that a crash between the old folder and the new one may leave the new one
+    beside its place, whole.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    new = folder.with_name(f".{folder.name}.new")
+    remove(new)
+    with replacing(new) as temporary:
+        yield temporary
+    remove(folder)
+    new.replace(folder)
+
+
 def check_new_folder(path: Path) -> None:
     """Refuse a place that is taken or cannot be written to, before any work.
 

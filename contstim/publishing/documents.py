@@ -112,7 +112,7 @@ def ethics_page(
     lines += _bullets(review or ["No review of the sentences is reported."])
     lines += ["", "## What was removed or replaced", ""]
     lines += ["| where | what | how |", "| --- | --- | --- |"]
-    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in removed]
+    lines += [_row(*cells) for cells in removed]
     return "\n".join(lines) + "\n"
 
 
@@ -184,8 +184,12 @@ def data_card(
         "| --- | --- | --- | --- |",
     ]
     lines += [
-        f"| {text.name} | {text.source} | {text.licence} | "
-        f"{'as texts' if text.redistribute else 'as digests'} |"
+        _row(
+            text.name,
+            text.source,
+            text.licence,
+            "as texts" if text.redistribute else "as digests",
+        )
         for text in about.texts
     ]
     if not all(text.redistribute for text in about.texts):
@@ -197,8 +201,8 @@ def data_card(
     lines += ["", "## Models", ""]
     lines += ["| model | version | scored | from | licence |", "| --- | --- | --- | --- | --- |"]
     lines += [
-        f"| {one.model} | {one.version} | {one.date} | {one.source} | {one.licence} |"
-        for one in scores
+        _row(listed.model, listed.version, listed.date, listed.source, listed.licence)
+        for listed in scores
     ]
     for heading, text in (
         ("Limitations", stated.limitations),
@@ -221,3 +225,8 @@ def data_card(
 
 def _bullets(lines: Iterable[str]) -> list[str]:
     return [f"- {line}" for line in lines]
+
+
+def _row(*cells: str) -> str:
+    """Return a row of a table in Markdown, which knows neither bars nor lines within cells."""
+    return f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in cells)} |"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from contstim.evaluation.scores import (
     unscored_catch,
 )
 from contstim.experiment.exporting import DESCRIBED, Column
-from contstim.files import check_new_folder, digest, replacing, write_whole
+from contstim.files import check_new_folder, digest, replacing, replacing_folder, write_whole
 from contstim.publishing.about import About, ModelSource
 from contstim.publishing.documents import review_sentences
 from contstim.publishing.folder import (
@@ -169,11 +170,7 @@ def publish(
         contents[PLAN] = privacy.text(plan.read_text("utf-8"), "the plan")
     contents[RECORD_FILE] = replace(record, removed=tuple(privacy.changes)).text
     with replacing(folder) as place:
-        for name, content in contents.items():
-            write_whole(place / name, content)
-        make_again(place)
-        if faults := check_folder(place):
-            raise InputError(f"{folder} would not be as it should: {faults[0]}")
+        _write(place, folder, contents)
         files = {name: (place / name).read_bytes() for name in files_of(place)}
         privacy.check(files)
         texts.check(sentences, files)
@@ -223,10 +220,19 @@ def add_scores(
         sentence=[s if s in stated else sentence_digest(s) for s in long["sentence"]]
     )
     record, contents = _with_scores(record, long, sources, date)
-    for name, content in {**contents, RECORD_FILE: record.text}.items():
-        write_whole(folder / name, content)
-    make_again(folder)
+    with replacing_folder(folder) as place:
+        shutil.copytree(folder, place)
+        _write(place, folder, {**contents, RECORD_FILE: record.text})
     return record
+
+
+def _write(place: Path, folder: Path, contents: Mapping[str, str]) -> None:
+    """Write files, make all that is made of them, and refuse what would not be as it should."""
+    for name, content in contents.items():
+        write_whole(place / name, content)
+    make_again(place)
+    if faults := check_folder(place):
+        raise InputError(f"{folder} would not be as it should: {faults[0]}")
 
 
 def _long(scores: pd.DataFrame, human: HumanData, pool: Iterable[str]) -> pd.DataFrame:

@@ -353,3 +353,19 @@ def test_two_columns_of_one_name_are_not_chosen_from(tmp_path: Path) -> None:
     path.write_text("participant,sentence_1,sentence_2,rating,rating\np1,A b.,B a.,2.5,-2.5\n")
     with pytest.raises(InputError, match="twice.csv has two columns 'rating'; keep one"):
         read_choices(path)
+
+
+def test_ratings_of_single_sentences_are_no_choices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.DataFrame(
+        {"participant": ["p1", "p1"], "satz": ["Der Hund lief weg.", "Er schlief."], "urteil": 4}
+    )
+    table.to_csv(tmp_path / "ratings.csv", index=False)
+    for command in (["evaluate"], ["publish", "--about", "about.toml"]):
+        assert main([*command, str(tmp_path / "ratings.csv"), "--out", str(tmp_path / "out")]) == 2
+        assert capsys.readouterr().err == (
+            "contstim: the table has one sentence in a row, in 'satz', and a choice is between "
+            "two; for ratings of single sentences there is RatingBenchmark in "
+            "contstim.evaluation.benchmarks.ratings\n"
+        )

@@ -17,9 +17,11 @@ from contstim import evaluate, read_choices
 from contstim.cli import main
 from contstim.experiment.exporting import check_psychds
 from contstim.files import file_digest
+from contstim.publishing.about import ModelSource
 from contstim.publishing.folder import check_folder, files_of, read_published
 from contstim.publishing.record import read_folder_record
 from contstim.publishing.texts import is_digest
+from contstim.publishing.writing import add_scores
 
 
 def publish(folder: Path, *options: str, choices: str = "choices.csv") -> int:
@@ -171,6 +173,29 @@ def test_a_model_is_added_with_version_date_and_digest(
     assert "| m3 | v7 | 2027-01-02 | here | MIT |" in (out / "README.md").read_text()
     assert main([*command, "--texts", str(written / "licensed.txt")]) == 2
     assert "scores of 'm3' are in the folder" in capsys.readouterr().err
+
+
+def test_a_model_that_cannot_be_added_leaves_the_folder_as_it_was(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(written / "out", out)
+    before = texts_of(out)
+    scores = make_scores(make_choices(), ("m3",))
+
+    def cut(folder: Path) -> None:
+        (folder / "README.md").write_text("half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("contstim.publishing.writing.make_again", cut)
+    source = ModelSource(name="m3", source="a | b\nc", licence="MIT")
+    with pytest.raises(KeyboardInterrupt):
+        add_scores(out, scores, [source], "2027-01-02", written / "licensed.txt")
+    assert texts_of(out) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+    monkeypatch.undo()
+    add_scores(out, scores, [source], "2027-01-02", written / "licensed.txt")
+    assert "| m3 |  | 2027-01-02 | a / b c | MIT |" in (out / "README.md").read_text("utf-8")
 
 
 FAULTS = {

@@ -15,7 +15,7 @@ from contstim.evaluation.benchmarks import HERE, Judgement
 from contstim.evaluation.benchmarks.running import BenchmarkRun
 from contstim.evaluation.report import ReportPage, write_report
 from contstim.evaluation.result import Evaluation
-from contstim.files import remove, replacing, write_whole
+from contstim.files import replacing_folder, write_whole
 from contstim.report.model_figure import model_figure
 from contstim.report.page import Stacked
 from contstim.report.style import COLUMN_WIDTH, PAGE_WIDTH, sheet
@@ -73,13 +73,9 @@ def write_run(run: BenchmarkRun, folder: str | Path, *, reports: bool = True) ->
     """
     place = Path(folder)
     check_results_folder(place)
-    new = place.with_name(f".{place.name}.new")
-    remove(new)
-    with replacing(new) as temporary:
+    with replacing_folder(place) as temporary:
         temporary.mkdir(parents=True)
         _write(run, temporary, reports)
-    remove(place)
-    new.replace(place)
     return place / PAGE
 
 

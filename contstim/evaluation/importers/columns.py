@@ -168,6 +168,13 @@ def find_columns(
             f"{_option(ours_of_it)}."
         )
     if asked:
+        single = [column for column in _left_over(data, taken) if _holds_sentences(data[column])]
+        if by_cells and "sentence_1" in asked and len(single) == 1:
+            raise InputError(
+                f"the {kind} has one sentence in a row, in {single[0]!r}, and a choice is between "
+                "two; for ratings of single sentences there is RatingBenchmark in "
+                "contstim.evaluation.benchmarks.ratings"
+            )
         raise InputError(
             f"the {kind} does not show which of its columns hold {' and '.join(asked)}; name them, "
             f"{_option(asked)}; {near_matches('', [str(c) for c in data.columns], 'it has')}"
