@@ -23,6 +23,7 @@ from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, SHARED_OPTIONS, Checkpoint
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.metrics import ANSWER, YES_NO
+from contstim.models.hf.network import Kept
 from contstim.models.hf.template import Template
 from contstim.models.hf.trie import n_shared
 from contstim.text.language import tidy
@@ -104,6 +105,7 @@ class AskedModel(SentenceModel):
             raise SpecError(
                 f"answers={'|'.join(words)!r} in {str(spec)!r}: give two words, such as yes|no"
             )
+        self._kept: Kept | None = None
         self._answers = [self._tokens(word.strip(), str(spec)) for word in words]
 
     def _tokens(self, word: str, spec: str) -> list[int]:
@@ -189,16 +191,30 @@ class AskedModel(SentenceModel):
         check_length(sentence, len(ids), self.checkpoint.max_tokens, self.spec)
         return ids
 
+    def _begun(self, rows: Sequence[list[int]]) -> Kept | None:
+        """Return what is kept of the tokens that rows begin with, and rows before them did.
+
+        None where they are few, where nothing is known yet of other rows than one, or where rows
+        cannot go on from what is kept.
+        """
+        before = [] if self._kept is None else [list(self._kept.ids[0])]
+        if len(every := [*before, *rows]) < 2 or not rows:
+            return None
+        # What the first and the last of a list in order begin with alike, all of it do.
+        n = min([n_shared(min(every), max(every)), *(len(row) - 1 for row in rows)])
+        if n < _LONG_BEGINNING or not goes_on(self.network, rows[0][:1]):
+            return None
+        if self._kept is None or n < len(self._kept.ids[0]):
+            self._kept = self.network.begin(np.array(rows[0][:n], dtype=np.int64))[1]
+        return self._kept
+
     def _answered(self, rows: Sequence[list[int]]) -> FloatArray:
         """Return the log-probability of Yes, of Yes and No, after rows of tokens, (R,).
 
         What all questions begin with is computed once.
         """
-        # What the first and the last of a list in order begin with alike, all of it do.
-        n = min([n_shared(min(rows), max(rows)), *(len(row) - 1 for row in rows)]) if rows else 0
-        before = None
-        if len(rows) > 1 and n >= _LONG_BEGINNING and goes_on(self.network, rows[0][:1]):
-            before = self.network.begin(np.array(rows[0][:n], dtype=np.int64))[1]
+        before = self._begun(rows)
+        n = len(before.ids[0]) if before is not None else 0
         scores = np.empty(len(rows))
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         for start in range(0, len(rows), _ROWS):

@@ -97,6 +97,10 @@ def test_what_questions_begin_with_is_computed_once(
     rows = [len(model._question(sentence)) for sentence in SENTENCES]
     # What stands before the sentence is not among what each of three questions computes.
     assert sum(computed) < sum(rows) - 3 * 15
+    # Nor of what one that comes later does.
+    computed.clear()
+    np.testing.assert_allclose(model.score(SENTENCES[:1]), alone[:1], atol=1e-5)
+    assert sum(computed) < rows[0] - 15
     assert model.score([]).shape == (0,)
 
 
