@@ -167,7 +167,7 @@ def make_again(folder: Path) -> None:
     paths = [record.stimuli, record.choices, *(one.file for one in record.scores)]
     contents = {path: (folder / path).read_bytes() for path in paths}
     tables = {path: read_table(folder / path) for path in paths}
-    columns = {name: Column(**_listed(column)) for name, column in record.columns.items()}
+    columns = {name: _column(name, values) for name, values in record.columns.items()}
     columns = {name: c for name, c in columns.items() if any(name in t for t in tables.values())}
     words = {name: column.description for name, column in columns.items()}
     facts = _facts(record, choices)
@@ -210,8 +210,15 @@ def make_again(folder: Path) -> None:
     write_whole(folder / SUMS, "\n".join(sums) + "\n")
 
 
-def _listed(column: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in column.items()}
+def _column(name: str, given: Mapping[str, Any]) -> Column:
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    try:
+        return Column(**values)
+    except TypeError:
+        raise InputError(
+            f"{RECORD_FILE}: columns.{name} is {dict(given)}; describe it as `contstim publish` "
+            "does"
+        ) from None
 
 
 def files_of(folder: Path) -> list[str]:
@@ -381,6 +388,17 @@ def _wrong_texts(folder: Path, record: Record) -> list[str]:
             faults.append(
                 f"{record.stimuli}: {sentence!r} is of {source!r}, which must not be published"
             )
+    listed = set(stimuli["sentence"])
+    columns = {record.choices: ["sentence_1", "sentence_2"]}
+    columns |= {scores.file: ["sentence"] for scores in record.scores}
+    for name, with_texts in columns.items():
+        try:
+            table = read_table(folder / name, with_texts, cells="text")
+        except ContstimError:
+            continue  # said of the choices
+        for sentence in pd.unique(table[with_texts].to_numpy().ravel()):
+            if sentence not in listed:
+                faults.append(f"{name}: {sentence!r} is not in {record.stimuli}, so of no source")
     return list(dict.fromkeys(faults))
 
 

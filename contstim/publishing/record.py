@@ -96,6 +96,12 @@ class Record:
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     format: int = 1
 
+    def __post_init__(self) -> None:
+        names = [scores.model for scores in self.scores]
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"scores has {name!r} twice; name each model once")
+
     @property
     def text(self) -> str:
         """The file's text."""
@@ -119,7 +125,9 @@ def read_folder_record(folder: Path) -> Record:
         ) from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    if isinstance(value, dict) and value.get("format", 1) != 1:
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no table but {str(value)[:40]!r}; make it again")
+    if value.get("format", 1) != 1:
         raise InputError(f"{path}: format is {value['format']!r}; this version of contstim reads 1")
     try:
         return build(Record, value)

@@ -240,6 +240,17 @@ FAULTS = {
         lambda text: text.replace('"majority": 1', '"majority": 0', 1),
         "lm_eval/pairs.jsonl is not what contstim",
     ),
+    "a sentence of no source": (
+        "data/study-walks_task-choices_data.csv",
+        lambda text: text.replace("The 3 old men walked home again.", "The bought text."),
+        "'The bought text.' is not in data/study-walks_task-stimuli_data.csv, so of no source",
+    ),
+    "twice": (
+        "benchmark.json",
+        lambda text: text.replace('"model": "m2"', '"model": "m1"'),
+        "scores has 'm1' twice; name each model once",
+    ),
+    "no record": ("benchmark.json", lambda _: "[1]", "holds no table but '[1]'; make it again"),
     "another model": (
         "data/study-walks_task-scores_model-m1_data.csv",
         lambda text: text.replace(",m1,", ",m3,"),
@@ -270,6 +281,18 @@ def test_faults_are_named_in_one_line_each(name: str, written: Path, tmp_path: P
     faults = check_folder(out)
     assert any(fault in line for line in faults), faults
     assert all("\n" not in line for line in faults)
+
+
+def test_a_column_that_is_described_in_another_way_is_named(written: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(written / "out", out)
+    record = json.loads((out / "benchmark.json").read_text("utf-8"))
+    record["columns"]["rating"] = {"width": 1}
+    (out / "benchmark.json").write_text(json.dumps(record), "utf-8")
+    source = ModelSource(name="m3", source="a paper", licence="MIT")
+    scores = make_scores(make_choices(), ("m3",))
+    with pytest.raises(ValueError, match=r"columns.rating is \{'width': 1\}; describe it as"):
+        add_scores(out, scores, [source], "2027-01-02", written / "licensed.txt")
 
 
 def test_benchmark_checks_a_folder(
