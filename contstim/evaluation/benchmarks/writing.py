@@ -150,7 +150,8 @@ def _fill_benchmark(
     rows = run.headlines[run.headlines["benchmark"] == name]
     label = benchmark.label(benchmark.headline[1])
     figures = [_figure(rows, label, width) for width in (PAGE_WIDTH, COLUMN_WIDTH)]
-    caption = f"{label.capitalize()} of each model with its 95 % interval; grey: the noise ceiling."
+    grey = "; grey: the noise ceiling" if rows["ceiling_lower"].notna().any() else ""
+    caption = f"{label.capitalize()} of each model with its 95 % interval{grey}."
     page.draw(folder_name(name), figures[0], caption, figures[1])
     page.table(_result_table(rows), caption=f"The same, with where each row is from ({name}).")
     n_figures = len(benchmark.figures)

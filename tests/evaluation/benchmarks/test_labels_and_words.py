@@ -23,6 +23,7 @@ from contstim.evaluation.benchmarks.estimates import (
 from contstim.evaluation.benchmarks.labels import LabelBenchmark, best_threshold
 from contstim.evaluation.benchmarks.running import Scoring, run_benchmarks, scorings
 from contstim.evaluation.benchmarks.words import SuiteBenchmark, WordBenchmark
+from contstim.evaluation.benchmarks.writing import write_run
 from contstim.evaluation.syntaxgym import read_suites
 from contstim.models.learnt import LabelledSentences, matthews_correlation
 from contstim.models.registry import load_model
@@ -174,6 +175,8 @@ def test_an_item_is_right_if_all_predictions_of_its_suite_hold(suites, tmp_path)
     assert rows.loc[("other", SPEC), "value"] == 0.0
     assert rows.loc[("all", SPEC), "value"] == 0.5
     assert rows.loc[("all", "old"), "value"] == 0.75
+    page = write_run(run, tmp_path / "out").read_text("utf-8")
+    assert "with its 95 % interval." in page  # of no ceiling is said nothing
     table = run.scores["made/suites"]
     by_hand = load_model(SPEC).score_words(["The dog was ."])[0]
     rows = table[table["sentence"] == "The dog was ."]
