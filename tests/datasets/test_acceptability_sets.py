@@ -126,7 +126,7 @@ def test_syntaxgym(put, tmp_path):
     regions = [{"region_number": 1, "content": "The dog"}]
     suite = {
         "items": [{"item_number": 1, "conditions": [{"condition_name": "c", "regions": regions}]}],
-        "predictions": [{"formula": "(1;%c%) > 0"}],
+        "predictions": [{"formula": "(1;%c%) > 0"}, {"formula": "(1;%c%) = 0"}],
     }
     for name in suites._SUITES:
         put(suites._SUITE.format(name), json.dumps(suite))
@@ -138,6 +138,7 @@ def test_syntaxgym(put, tmp_path):
         put(suites._ANSWERS.format(name), answers)
     bench = FetchedData(DATA_SETS["syntaxgym"], tmp_path).benchmark()
     assert len(bench.suites) == 31
+    assert {suite.formulas for suite in bench.suites} == {("(1;%c%) > 0",)}
     rows = bench.judge().results.set_index(["analysis", "model"])["value"]
     assert rows["Licensing", "GPT-2"] == pytest.approx((6 + 4 * 0.5) / 10)
     assert rows["all", "JRNN"] == pytest.approx((27 + 4 * 0.5) / 31)
