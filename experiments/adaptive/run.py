@@ -12,7 +12,7 @@ chooses by information, one answer at a time, from 1,525 pairs: for each two mod
 them apart best of a million random pairs, and the set's; and `adaptive, published`, which chooses
 so from the published pairs alone. All are analysed by the posterior of `contstim.adaptive.Link`.
 Recovery after each trial, with its exact 95 % interval, is written to a table a condition and
-design, which are not made again, and drawn in `adaptive.svg`.
+design and drawn in `adaptive.svg`; with more `--studies` the same command goes on from the tables.
 """
 
 from __future__ import annotations
@@ -133,15 +133,15 @@ def misspecified() -> dict[str, Truth]:
 
 
 def identify(
-    policy: str, g: np.ndarray, truth: Truth, n_trials: int, n_studies: int, seed: int
+    policy: str, g: np.ndarray, truth: Truth, n_trials: int, studies: range, seed: int
 ) -> np.ndarray:
     """Simulate studies, each model right in turn.
 
     Returns
     -------
     array
-        Whether the right model has the largest posterior weight after each trial, shape
-        (n_studies, n_trials).
+        In how many of them the right model has the largest posterior weight after each trial,
+        shape (n_trials,).
     """
     numbers = pd.Series(range(len(g))).astype(str)
     pairs = pd.DataFrame({"sentence_1": "a" + numbers, "sentence_2": "b" + numbers})
@@ -153,8 +153,8 @@ def identify(
         trials=_EACH,
         anchors=0,
     )
-    named = np.zeros((n_studies, n_trials), dtype=bool)
-    for study in range(n_studies):
+    named = np.zeros(n_trials)
+    for study in studies:
         right, rng = study % g.shape[1], np.random.default_rng([seed, study])
         conductor = Conductor(replace(plan, seed=study), pool)
         effects = truth.people.item_sd * rng.normal(size=len(g))
@@ -163,15 +163,14 @@ def identify(
         )
         for trial, _ in enumerate(told):
             conductor.learn()
-            named[study, trial] = conductor.weights.argmax() == right
+            named[trial] += conductor.weights.argmax() == right
     return named
 
 
-def curve(named: np.ndarray, design: str, condition: str) -> pd.DataFrame:
-    """Return recovery after each trial with its exact 95 % interval."""
-    right, n = named.sum(axis=0), len(named)
+def curve(right: np.ndarray, n: int, design: str, condition: str) -> pd.DataFrame:
+    """Return recovery after each trial with its exact 95 % interval, from counts of n studies."""
     low, high = np.array([exact_interval(float(k), n) for k in right]).T
-    trials = np.arange(1, named.shape[1] + 1)
+    trials = np.arange(1, len(right) + 1)
     table = {"trials": trials, "recovery": right / n, "low": low, "high": high, "studies": n}
     return pd.DataFrame(table).assign(design=design, condition=condition)
 
@@ -232,10 +231,16 @@ def main() -> None:
             if condition != "as supposed" and design not in _FIXED_AND_ADAPTIVE:
                 continue
             file = args.out / f"{condition}-{design}.csv".replace(",", "").replace(" ", "-")
-            if not file.exists():
+            done, right = 0, np.zeros(_LENGTHS[design])
+            if file.exists():
+                before = pd.read_csv(file)
+                done = int(before["studies"].iloc[0])
+                right = np.rint(before["recovery"].to_numpy() * done)
+            if done < args.studies:
                 policy = "information" if design.startswith("adaptive") else "random"
-                named = identify(policy, made[design], truth, _LENGTHS[design], args.studies, 1)
-                curve(named, design, condition).to_csv(file, index=False)
+                more = range(done, args.studies)
+                right = right + identify(policy, made[design], truth, _LENGTHS[design], more, 1)
+                curve(right, args.studies, design, condition).to_csv(file, index=False)
             own = pd.read_csv(file)
             tables.append(own)
             by = [needed(own[name]) for name in ("recovery", "high", "low")]
