@@ -306,7 +306,8 @@ class CellDesign:
     item. Degrees of freedom are Satterthwaite's, with d_p = 1 / sum w_p^2 - 1 for participants, d_i
     likewise for items, and d_p d_i for blocks; no fewer than the smaller of d_p and d_i, which his
     formula undercuts where the parts all but cancel, and d_p d_i where the estimate is that of
-    blocks alone.
+    blocks alone. Where a few items make most of a value (`mean`, `leverage`), d_i is
+    `free_of_shares`.
 
     Sources: Cameron, Gelbach & Miller (2011), doi 10.1198/jbes.2010.07136, for the sum of three
     parts: clusters of either kind, and their intersections; Gao & Owen (2017), doi
@@ -404,7 +405,7 @@ class CellDesign:
         return np.where(np.ptp(cells, axis=-1) == 0, cells[..., 0], mean)
 
     def deviations(self, cells: FloatArray) -> FloatArray:
-        """Return w (x - mean) of each cell, shape (..., C), which `mean_of` takes."""
+        """Return w (x - mean) of each cell, shape (..., C), for `squares_of`."""
         return np.asarray(self.weight * (cells - self.average(cells)[..., None]))
 
     def lean(self, cells: FloatArray, stderr: float) -> FloatArray:
@@ -415,10 +416,26 @@ class CellDesign:
         total = np.bincount(self.item, self.deviations(cells))
         return np.asarray((total / max(stderr, float(np.sqrt(total @ total))))[self.item])
 
-    def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
-        """Return the mean of `cells` (C,) over participants and its standard error."""
-        average, deviations = float(self.average(cells)), self.deviations(cells)
-        return mean_of(average, deviations, self.person, self.item, (self,), population)
+    def mean(
+        self,
+        cells: FloatArray,
+        population: str = POPULATIONS[0],
+        leverage: FloatArray | None = None,
+    ) -> SampledMean:
+        """Return the mean of `cells` (C,) over participants and its standard error.
+
+        Where items have several pairs, degrees of freedom go by how much each cell counts in its
+        participant's value, `leverage` (C,), up to a factor; by default all count alike. Pairs that
+        are items of their own are as many as simulations have found to be enough without.
+        """
+        q = squares_of(self.deviations(cells), self.person, self.item, self.block)
+        free = None
+        if leverage is not None and self.block is not None:
+            total = np.bincount(self.person, leverage)[self.person]
+            n = np.bincount(self.person)[self.person]
+            counts = np.where(total > 0, n * leverage / np.where(total > 0, total, 1.0), 1.0)
+            free = free_of_shares(_added(self.weight * counts, self.item))
+        return mean_of(float(self.average(cells)), q, (self,), population, free)
 
 
 def blocks_of(person: IntArray, item: IntArray) -> IntArray | None:
@@ -478,35 +495,6 @@ def _coefficients(moments: FloatArray, wanted: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.lstsq(scaled, wanted / scale, rcond=1e-10)[0] / scale)
 
 
-def mean_of(
-    value: float,
-    deviations: FloatArray,
-    person: IntArray,
-    item: IntArray,
-    designs: tuple[CellDesign, ...],
-    population: str = POPULATIONS[0],
-) -> SampledMean:
-    """Return a mean, or a difference of means, with its standard error.
-
-    Parameters
-    ----------
-    value
-        The estimate.
-    deviations
-        What each cell adds to it beyond its share, `CellDesign.deviations`, shape (C,); for a
-        difference of means over different cells the difference of both, 0 where a cell is missing.
-    person, item
-        Codes of each cell, shape (C,).
-    designs
-        Of the means that it is made of; the less informative sets coefficients and degrees of
-        freedom.
-    population
-        One of `POPULATIONS`.
-    """
-    block = designs[0].block if len(designs) == 1 else blocks_of(person, item)
-    return _mean_of(value, squares_of(deviations, person, item, block), designs, population)
-
-
 def squares_of(
     deviations: FloatArray, person: IntArray, item: IntArray, block: IntArray | None
 ) -> FloatArray:
@@ -539,10 +527,66 @@ def squares_of(
     return q.reshape(*deviations.shape[:-1], 3)
 
 
-def _mean_of(
-    value: float, q: FloatArray, designs: tuple[CellDesign, ...], population: str
+def free_of_shares(share: FloatArray) -> float:
+    """Return the degrees of freedom of the variance of a mean of K items with these shares in it.
+
+    The mean is m = sum g_k y_k, its variance estimated by the sum of g_k^2 (y_k - m)^2. If all y
+    vary alike, g_k (y_k - m) have the covariances A_jk = g_j g_k (1[j = k] - g_j - g_k + sum g^2),
+    and the degrees of freedom are (tr A)^2 / tr A^2: K - 1 where shares are equal, 1 where an item
+    makes all of the mean.
+
+    Parameters
+    ----------
+    share
+        g, not negative and of sum 1, shape (K,).
+
+    Source
+    ------
+    Bell & McCaffrey (2002), Survey Methodology 28, 169-181; Imbens & Kolesár (2016), doi
+    10.1162/REST_a_00552.
+
+    Examples
+    --------
+    >>> round(free_of_shares(np.full(6, 1 / 6)), 9)
+    5.0
+    >>> round(free_of_shares(np.array([0.9, 0.05, 0.05])), 2)
+    1.27
+    """
+    g = share
+    p2, p3, p4 = (float((g**power).sum()) for power in (2, 3, 4))
+    diagonal = g**2 * (1 - 2 * g + p2)
+    # The sum of squares over all j, k without the 1[j = k], less that of j = k.
+    apart = p2**4 - 4 * p2**2 * p3 + 2 * p2 * p4 + 2 * p3**2
+    apart -= float((g**4 * (p2 - 2 * g) ** 2).sum())
+    total = float(diagonal.sum())
+    return total**2 / (float((diagonal**2).sum()) + apart) if total > 0 else 1.0
+
+
+def mean_of(
+    value: float,
+    q: FloatArray,
+    designs: tuple[CellDesign, ...],
+    population: str = POPULATIONS[0],
+    free_items: float | None = None,
 ) -> SampledMean:
-    """Return a mean with its standard error from sums of squares, `squares_of`, shape (3,)."""
+    """Return a mean, or a difference of means, with its standard error.
+
+    Parameters
+    ----------
+    value
+        The estimate.
+    q
+        Sums of squares, `squares_of`, of what each cell adds to it beyond its share
+        (`CellDesign.deviations`), shape (3,); for a difference of means over different cells the
+        difference of both, 0 where a cell is missing.
+    designs
+        Of the means that it is made of; the less informative sets coefficients and degrees of
+        freedom.
+    population
+        One of `POPULATIONS`.
+    free_items
+        Degrees of freedom of the part of items; by default their number less 1.
+    """
     people = min(design.sizes[0] for design in designs)
     items = min(design.sizes[1] for design in designs)
     both = population == POPULATIONS[0]
@@ -558,7 +602,7 @@ def _mean_of(
         return SampledMean(value, 0.0, people + items - 2)
     parts = max((design.coefficients for design in designs), key=lambda a: float(a @ q)) * q
     variance = max(float(parts.sum()), q_block)
-    df_person, df_item = people - 1, items - 1
+    df_person, df_item = people - 1, items - 1 if free_items is None else free_items
     df = df_person * df_item
     if variance > q_block:
         spread = parts**2 / np.array([df_person, df_item, df_person * df_item])
@@ -649,14 +693,14 @@ def differences_of(
         return squares_of(beyond, person, item, block)
 
     plain = [
-        _mean_of(float(value), q, designs, population)
+        mean_of(float(value), q, designs, population)
         for value, q in zip(difference, apart(*deviations), strict=True)
     ]
     if chance is None:
         return plain
     means = [
         [
-            _mean_of(float(value), q, (design,), population)
+            mean_of(float(value), q, (design,), population)
             for value, q in zip(
                 own, squares_of(beyond, design.person, design.item, design.block), strict=True
             )
@@ -679,7 +723,7 @@ def differences_of(
     squares = apart(*(s[:, None] * own[tested] for s, own in zip(steep, deviations, strict=True)))
     for number, study in enumerate(tested):
         z_1, z_2 = (zs[number] for zs in on_z)
-        on_scale = _mean_of(z_1.value - z_2.value, squares[number], designs, population)
+        on_scale = mean_of(z_1.value - z_2.value, squares[number], designs, population)
         mean_1, mean_2 = (side[study] for side in means)
         here = plain[study]
         more = mean_1.stderr**2 - mean_2.stderr**2

@@ -16,7 +16,9 @@ from contstim.sampling import (
     contrast_of,
     difference_of,
     differences_of,
+    free_of_shares,
     mean_of,
+    squares_of,
 )
 
 SUCH, THESE = POPULATIONS
@@ -143,6 +145,42 @@ def test_pairs_of_items_of_one_size_are_averaged() -> None:
     # A pair more of each, the same as the first, says nothing new.
     twice = CellDesign(np.repeat(design.person, 2), np.repeat(design.item, 2))
     assert twice.mean(np.repeat(x, 2)).stderr == pytest.approx(design.mean(x).stderr, rel=1e-12)
+
+
+@pytest.mark.parametrize("share", [[1.0, 1, 1, 1, 1, 1], [1.0, 4, 9, 16, 25, 36], [3.0, 0, 1, 1]])
+def test_degrees_of_freedom_of_unequal_shares_are_those_of_the_estimated_variance(
+    share: list[float],
+) -> None:
+    """Twice the squared mean of a variance over its variance, as of a sum of squares."""
+    g = np.array(share) / sum(share)
+    y = np.random.default_rng(14).normal(size=(200_000, len(g)))
+    variance = (g**2 * (y - (y @ g)[:, None]) ** 2).sum(axis=1)
+    drawn_df = 2 * variance.mean() ** 2 / variance.var()
+    assert free_of_shares(g) == pytest.approx(drawn_df, rel=0.02)
+
+
+def test_items_of_which_few_make_the_value_have_fewer_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(15)
+    design = crossed(9, 24)
+    nested = CellDesign(design.person, design.item // 4)
+    x = drawn(nested, rng, 0.1, 20.0)
+    plain, alike = nested.mean(x), nested.mean(x, leverage=np.full(len(x), 3.0))
+    assert plain.df == pytest.approx(alike.df, rel=1e-12)
+    leverage = np.where(nested.item < 2, 10.0, 1.0)
+    leverage[nested.person > 4] = 100.0  # people count alike, however high theirs are
+    few = nested.mean(x, leverage=leverage)
+    g = (5 * np.array([10.0, 10, 1, 1, 1, 1]) / 24 + 4 / 6) / 9
+    # Beside items people make so little that the items' are all degrees of freedom there are.
+    assert few.df == pytest.approx(free_of_shares(g), rel=1e-12)
+    assert 1 < few.df < plain.df
+    assert (few.value, few.stderr) == (plain.value, plain.stderr)
+    assert free_of_shares(np.array([0.0, 1.0, 0.0])) == 1.0
+    # Where every pair is an item of its own nothing depends on it.
+    assert design.mean(x, leverage=1.0 + design.item) == design.mean(x)
+    assert nested.mean(x, THESE, leverage) == nested.mean(x, THESE)
+    # A participant without any counts as if all choices counted alike.
+    leverage[nested.person == 0] = 0.0
+    assert np.isfinite(nested.mean(x, leverage=leverage).df)
 
 
 def test_a_difference_over_different_pairs_of_one_item_has_their_covariance() -> None:
@@ -370,7 +408,8 @@ def test_a_difference_over_different_pairs_adds_both_variances() -> None:
         deviations[first] = one.deviations(x[first])
         deviations[~first] = -two.deviations(x[~first])
         value = float(one.weight @ x[first] - two.weight @ x[~first])
-        mean = mean_of(value, deviations, whole.person, whole.item, (one, two))
+        q = squares_of(deviations, whole.person, whole.item, None)
+        mean = mean_of(value, q, (one, two))
         p.append(mean.p())
         differences.append(value)
         squares.append(mean.stderr**2)

@@ -47,11 +47,14 @@ class Ceiling:
     top
         The highest that each participant's value could be, shape (N,): that of a perfect
         prediction, and for cosines less, since ratings tie.
+    leverage
+        By choice, as `Measure.leverage` has it, or None.
     """
 
     value: FloatArray
     cells: FloatArray | None
     top: FloatArray
+    leverage: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,9 @@
-"""How often the default tests err where pairs were made of one another, with and without items."""
+"""How often the default tests err where pairs were made of one another, with and without items.
+
+With ``--cuts``, what other tests would do to the careful cells, accuracy with six items that share
+all: a limit of p that finds a difference in `WANTED` of the null studies of the first cell, and
+leaving out the items on which the models never differ. Both are shown in the cells beside it too.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from run import NAMES, row_of
-from study import Cell
+from study import Cell, simulate
 
 from contstim.evaluation import evaluate
 from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis
+from contstim.sampling import CellDesign
 from contstim.selection import CONDITIONS, Layout, design_trials
 
 # Of a study laid out by contstim: triplets of each two of three models, groups, people in each, and
@@ -24,6 +32,12 @@ _PER_PAIR, _GROUPS, _PEOPLE, _SENTENCE, _TASTE = 10, 10, 3, 1.0, 0.25
 SHAPES = ((15, 6, 4), (30, 6, 8), (20, 12, 4), (30, 24, 4))
 #: How much of the variance of predictions and effects the pairs of an item share.
 SHARED = (1.0, 0.5, 0.0)
+#: Effects of pairs and how much is shared, of the careful cell and of those beside it.
+BESIDE = ((1.0, 1.0), (2.0, 1.0), (4.0, 1.0), (1.0, 0.5), (4.0, 0.5), (1.0, 0.0), (4.0, 0.0))
+#: The least share of errors that is asked for.
+WANTED = 0.035
+# So many studies are simulated at once.
+_AT_ONCE = 500
 
 
 def main() -> int:
@@ -34,9 +48,12 @@ def main() -> int:
     parser.add_argument("--effects", type=float, default=1.0, help="of pairs, in units of noise")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--triplets", action="store_true", help="designs of contstim instead")
+    parser.add_argument("--cuts", action="store_true", help="other tests of six items instead")
     arguments = parser.parse_args()
     if arguments.triplets:
         return triplets(arguments.studies, arguments.seed)
+    if arguments.cuts:
+        return cuts(arguments.studies, arguments.seed)
     measures = NAMES if arguments.measure is None else (arguments.measure,)
     print(
         "| measure | people | items x pairs | shared | without | p < .05 | value | lower | upper |"
@@ -57,6 +74,59 @@ def main() -> int:
             flush=True,
         )
     return 0
+
+
+def cuts(n: int, seed: int) -> int:
+    """Print how often p is below .05 and below a higher limit, and by the items that tell alone."""
+    heads = [
+        "people",
+        "items x pairs",
+        "effects",
+        "shared",
+        "p < .05",
+        "p < limit",
+        "limit",
+        "tell",
+    ]
+    print("".join(f"| {head} " for head in heads) + "|\n" + "| ---: " * len(heads) + "|")
+    for people, items, kin in SHAPES[:2]:
+        limit = 0.0
+        for effects, shared in BESIDE:
+            cell = Cell("crossed", people, items * kin, effects, kin=kin, shared=shared)
+            place = [people, kin, int(effects), int(10 * shared), seed]
+            p, telling = p_values(cell, n, np.random.default_rng(place))
+            limit = limit or float(np.quantile(p, WANTED))
+            shares = [np.mean(p < ALPHA), np.mean(p <= limit), np.mean(telling < ALPHA)]
+            here, higher, some = (f"{share:.1%}" for share in shares)
+            print(
+                f"| {people} | {items} x {kin} | {effects:g} | {shared:.0%} | {here} | {higher} | "
+                f"{limit:.3f} | {some} |",
+                flush=True,
+            )
+    return 0
+
+
+def p_values(cell: Cell, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the p-values of two models' accuracies in n studies, by all items and by some.
+
+    Shape (2, n): by all, and by those alone on which the models differ; 1 where these are too few.
+    """
+    design = cell.design(rng)
+    whole = CellDesign(design.person, design.item // cell.kin)
+    p: list[tuple[float, float]] = []
+    while len(p) < n:
+        size = min(_AT_ONCE, n - len(p))
+        data = simulate(cell, design, size, rng)
+        subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
+        first, second = (
+            MEASURES["accuracy"].cells(subset, ratio[data.pair]).reshape(size, -1)
+            for ratio in data.log_ratio.T
+        )
+        for apart in first - second:
+            tells = np.bincount(whole.item, np.abs(apart))[whole.item] > 0
+            some = CellDesign(whole.person[tells], whole.item[tells])
+            p.append((whole.mean(apart).p(), some.mean(apart[tells]).p() if tells.any() else 1.0))
+    return np.nan_to_num(np.transpose(p), nan=1.0)
 
 
 def triplets(n: int, seed: int) -> int:

@@ -54,6 +54,8 @@ def choices_and_scores(data: TrialData) -> tuple[pd.DataFrame, pd.DataFrame]:
             "rating": data.rating,
         }
     )
+    if "item" in data.pairs:
+        choices["item"] = data.item[data.pair]
     zeros = np.zeros_like(data.log_ratio)
     scores = pd.DataFrame(np.concatenate([zeros, data.log_ratio]), columns=list(data.models))
     scores.insert(0, "sentence", [*first, *second])

@@ -235,9 +235,12 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
     }
     cells |= {"lower": ceilings.lower.cells, "upper": ceilings.upper.cells}
     sides = {name: [_side(design, row) for row in x.reshape(size, -1)] for name, x in cells.items()}
-    means = {
-        name: [design.mean(x) for _, design, x in sides[name]] for name in ("a", "lower", "upper")
+    leverage = {
+        "a": kind.leverage(subset, data.log_ratio[data.pair, 0]),
+        "lower": ceilings.lower.leverage,
+        "upper": ceilings.upper.leverage,
     }
+    means = {name: _means(sides[name], counts) for name, counts in leverage.items()}
     chance = kind.chance
     intervals = {"value": [mean.bounded_interval(chance) for mean in means["a"]]}
     for which, name in enumerate(("lower", "upper")):
@@ -260,6 +263,19 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
         differences = value[k, :, 0] - value[k, :, 1]
         naive = wilcoxon_signed_rank(differences[~np.isnan(differences)], method="asymptotic")
         yield Said(said, {name: bounds[k] for name, bounds in intervals.items()}, naive.p)
+
+
+def _means(
+    sides: list[tuple[np.ndarray, CellDesign, np.ndarray]], leverage: np.ndarray | None
+) -> list[SampledMean]:
+    """Return the mean of each study; `leverage` has the cells of all, one study after the other."""
+    if leverage is None:
+        return [design.mean(cells) for _, design, cells in sides]
+    counts = leverage.reshape(len(sides), -1)
+    return [
+        design.mean(cells, leverage=row[there])
+        for (there, design, cells), row in zip(sides, counts, strict=True)
+    ]
 
 
 def _of_items(data: TrialData, design: CellDesign) -> CellDesign:

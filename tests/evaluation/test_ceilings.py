@@ -400,6 +400,29 @@ def test_a_choice_of_weight_two_counts_as_two_choices_that_tie(upper):
     np.testing.assert_allclose(plain, [found.lower.value, found.upper.value])
 
 
+@pytest.mark.parametrize("upper", ["published", "optimum"])
+def test_a_choice_counts_in_a_cosine_by_the_product_of_its_ranks(upper):
+    rng = np.random.default_rng(16)
+    ratings = rng.choice([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5], size=(5, 8))
+    subset, measure = everything(study_of(ratings)), MEASURES["signed_rank_cosine"]
+    both = ceilings_of(subset, measure.name, upper=upper)
+    ratio = rng.normal(size=8)
+    counts = measure.leverage(subset, np.tile(ratio, 5)), both.lower.leverage, both.upper.leverage
+    shares = [(x := np.reshape(c, (5, 8))) / x.sum(axis=1, keepdims=True) for c in counts]
+    own = np.array([unit_ranks(row) for row in ratings])
+    everyone = own.mean(axis=0)
+    for i in range(5):
+        others = np.delete(own, i, axis=0).mean(axis=0)
+        best = unit_ranks(everyone) if upper == "optimum" else everyone
+        for share, against in zip(
+            shares, (unit_ranks(ratio), unit_ranks(others), best), strict=True
+        ):
+            product = np.abs(own[i] * against)
+            np.testing.assert_allclose(share[i], product / product.sum(), atol=1e-12)
+    assert MEASURES["accuracy"].leverage(subset, np.tile(ratio, 5)) is None
+    assert ceilings_of(subset, "accuracy").lower.leverage is None
+
+
 def test_no_ceiling_is_higher_than_tied_ratings_allow():
     """People who all say the same reach the top of both cosines; others stay below."""
     rng = np.random.default_rng(7)

@@ -112,7 +112,8 @@ class CrossedTests:
         if cells is None or part is None:
             return Contrast()
         measure = outcome.measure
-        value = cells.mean(self.population)
+        ratios = cells.subset.data.log_ratio[cells.subset.pair, m]
+        value = cells.mean(self.population, measure.leverage(cells.subset, ratios))
         low, high = value.bounded_interval(measure.chance, top=measure.top)
         contrast = Contrast(
             ci_low=low,
@@ -147,7 +148,7 @@ class CrossedTests:
                 intervals.append((np.nan, np.nan))
                 continue
             side = _Cells(ceilings.matched, ceiling.cells)
-            mean = side.mean(self.population)
+            mean = side.mean(self.population, ceiling.leverage)
             tilted = None
             if self.population == POPULATIONS[0] and mean.stderr > 0:
                 lean = np.zeros(len(side.cells))
@@ -214,10 +215,11 @@ class _Cells:
     def design(self) -> CellDesign:
         return self.subset.design(self.there)
 
-    def mean(self, population: str) -> SampledMean:
+    def mean(self, population: str, leverage: FloatArray | None) -> SampledMean:
         if not self.there.any():
             return _NOTHING
-        return self.design.mean(self.cells[self.there], population)
+        counts = None if leverage is None else leverage[self.there]
+        return self.design.mean(self.cells[self.there], population, counts)
 
     def minus(
         self,

@@ -92,6 +92,13 @@ class Measure(ABC):
         times its derivative by the weight of the choice, one of n (infinitesimal jackknife).
         """
 
+    def leverage(self, subset: Subset, prediction: FloatArray) -> FloatArray | None:
+        """Return how much each choice counts in its participant's value, (R,), up to a factor.
+
+        None where all count alike. A value of few items has fewer degrees of freedom for it.
+        """
+        return None
+
     @abstractmethod
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
         """Return how values follow from how often each pair counts.

@@ -83,6 +83,13 @@ class SignedRankCosine(Measure):
         """Return what each choice adds to its participant's cosine, see `cosine_cells`."""
         return cosine_cells(subset.human_ranks, subset.ranked(prediction))
 
+    def leverage(self, subset: Subset, prediction: FloatArray) -> FloatArray:
+        """Return what each choice would add to the cosine if all agreed: the product of its ranks.
+
+        A few choices with high ranks make most of a cosine.
+        """
+        return np.abs(subset.human_ranks.ranks * subset.ranked(prediction).ranks)
+
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
         """Return how cosines follow from how often each pair counts, as ties of the same size."""
         models = [_ranker(ratio) for ratio in ratios.T]
@@ -148,16 +155,18 @@ class SignedRankCosine(Measure):
         squares = subset.of_person(human.ranks**2)
         with np.errstate(invalid="ignore", divide="ignore"):
             ranked_top = np.asarray(squares / square_sum(human.counts))
-        lower = Ceiling(_against_ranked(subset, predicted, ranks) * defined, cells, ranked_top)
+        value = _against_ranked(subset, predicted, ranks) * defined
+        lower = Ceiling(value, cells, ranked_top, np.abs(ranks * predicted.ranks))
         if upper == "optimum":
             best = subset.ranked(_optimum_order(subset, ranks))
             value = _against_ranked(subset, best, ranks) * defined
-            raw, top = cosine_cells(human, best), ranked_top
+            raw, top, against = cosine_cells(human, best), ranked_top, best.ranks
         else:
             value, raw = _published_upper(subset, human, ranks, everyone)
-            value, top = value * defined, np.sqrt(ranked_top)
+            value, top, against = value * defined, np.sqrt(ranked_top), everyone
         mean, apart = around_pair(subset, raw)
-        return lower, Ceiling(value, mean + distance_from_pair(subset) * apart, top)
+        cells = mean + distance_from_pair(subset) * apart
+        return lower, Ceiling(value, cells, top, np.abs(ranks * against))
 
     def weighed_ceilings(
         self, subset: Subset, upper: str, weight: FloatArray
