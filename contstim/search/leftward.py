@@ -33,9 +33,10 @@ from contstim.settings import settings
 from contstim.text import Sentence, WordList
 from contstim.text.diversity import ALIKE_WORDS
 
-# Beginnings that are kept where scores to keep are known at once, and elsewhere; and how many times
-# more these are than those of one kind.
-_WIDTHS, _KINDS = (64, 256), 4
+# Beginnings that are kept where scores to keep are known at once, and elsewhere; where a model
+# scores them as sentences, which costs more; and how many times more these are than those of one
+# kind.
+_WIDTHS, _JUDGED_WIDTH, _KINDS = (64, 256), 96, 4
 # Words that a walk writes with, at least.
 _FEW_WORDS = 20
 # Longer beginnings that are chosen from for each that is kept.
@@ -63,10 +64,10 @@ class Leftward(LeftwardOptions, Bounded):
     time, as by ``bounded``.
 
     Where a model does not score from left to right, a `guide` proposes words: another model that
-    stands in for it, or itself, which then says what it thinks of a word with those to come hidden
-    if it is a masked one. The models' own scores of the beginnings as sentences say which to go on
-    with. Where there is no guide for such a model, few words may change, the loss has no weights or
-    nothing written keeps the constraints, it is ``bounded``.
+    stands in for it or, if none is named, itself, where it is a masked one, which then says what it
+    thinks of a word with those to come hidden. The model's own scores of the beginnings as
+    sentences say which to go on with. Where such a model is no masked one, few words may change,
+    the loss has no weights or nothing written keeps the constraints, it is ``bounded``.
     """
 
     starts_at_natural: ClassVar[bool] = False
@@ -171,7 +172,10 @@ class Walk:
         if not every:
             return None
         weights, models = tilts(problem), problem.by_name
-        width = how.width or _WIDTHS[any(not models[name].at_once for name in search.minimum)]
+        width = _WIDTHS[any(not models[name].at_once for name in search.minimum)]
+        if any(prepared.judged for prepared in every.values()):
+            width = _JUDGED_WIDTH
+        width = how.width or width
         return cls(
             natural,
             np.array([search.minimum.get(name, -np.inf) for name in every]),
@@ -389,8 +393,7 @@ def _begun(
     every: dict[str, _Prepared] = {}
     for name, model in problem.by_name.items():
         by = _prepared(model, lists, judged=False)
-        if by is None and stand_in is not None:
-            by = _prepared(stand_in, lists, judged=True)
+        by = by or _prepared(stand_in or model, lists, judged=True)
         if by is None:
             return {}
         every[name] = by

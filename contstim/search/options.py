@@ -157,7 +157,8 @@ class LeftwardOptions(BoundedOptions):
         Walks for each sentence.
     width
         Beginnings that are kept at each place. None: 64; 256 where scores are to be kept that are
-        not known at once, for which sentences are harder to find and `bounded` costs more.
+        not known at once, for which sentences are harder to find and `bounded` costs more; 96 where
+        a model scores beginnings as sentences, which costs most.
     most_alike
         How many of these may end in one word, and how many may begin with the same three. None: a
         quarter of them.
@@ -167,14 +168,14 @@ class LeftwardOptions(BoundedOptions):
         ``yes`` or ``no``: whether the words of what is written are then replaced one at a time.
     guide
         The spec of a model that proposes in place of those that do not score from left to right.
-        None: with such models it is `bounded`.
+        None: masked models propose themselves, and with others it is `bounded`.
     """
 
     walks: Count = option(2, "walks for each sentence that is written", "N")
     width: Count | None = option(
         None,
-        "beginnings of sentences that are kept at each place (default: 64, or 256 where a "
-        "network's score is to be kept)",
+        "beginnings of sentences that are kept at each place (default: 64, 256 where a network's "
+        "score is to be kept, 96 where a masked model's)",
         "N",
     )
     most_alike: Count | None = option(
@@ -190,8 +191,8 @@ class LeftwardOptions(BoundedOptions):
     )
     guide: str | None = option(
         None,
-        "a model that proposes where one does not score from left to right, such as that model "
-        "itself if it is masked (default: none, and it is bounded there)",
+        "a model that proposes where one does not score from left to right (default: that model "
+        "itself if it is masked; else none, and it is bounded there)",
         "SPEC",
     )
 

@@ -208,6 +208,20 @@ def test_guides_propose_and_scores_decide(models: tuple[SentenceModel, SentenceM
         assert every[0] == every[int(reject.argmin())]
 
 
+def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
+    models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TableModel([*FIRST, *LATER], seed=1)
+    problem = Problem.pair(models[0], table)
+    named = _walk(problem, NATURAL[0], guide=models[1].spec).written(4)
+    monkeypatch.setattr(TableModel, "guide", lambda self, *lists: models[1].guide(*lists))
+    walk = _walk(problem, NATURAL[0])
+    assert walk.judges == {1: table}
+    by_itself = walk.written(4)
+    assert list(map(str, by_itself[0])) == list(map(str, named[0]))
+    np.testing.assert_array_equal(by_itself[1], named[1])
+
+
 @pytest.mark.parametrize(("n_tables", "edits"), [(2, Edits()), (1, Edits()), (0, Edits(2))])
 def test_where_nothing_can_be_written_it_is_the_climb_alone(
     models: tuple[SentenceModel, SentenceModel], n_tables: int, edits: Edits
