@@ -197,7 +197,7 @@ def called(participants: pd.Series) -> pd.Series:
         whole = isinstance(who, float) and who.is_integer()
         text = str(int(who)) if whole else str(who)
         forms[who] = unicodedata.normalize("NFC", text).strip()
-    return participants.map(forms).astype("str")
+    return participants.map(forms).astype("str").where(participants.notna())
 
 
 def name_rows(bad: pd.Series, most: int = 5) -> str:
@@ -264,7 +264,7 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
 def clean_choices(table: pd.DataFrame, cleaning: Cleaning) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Take out the rows that `cleaning` lets go and return the rest and the exclusions table."""
     require_columns(table, REQUIRED, "the choices table")
-    sieve = Sieve(table)
+    sieve = Sieve(table.assign(participant=called(table["participant"])))
     if cleaning.missing_sentence == "exclude":
         bad = missing_text(sieve.kept)
         sieve.take_out(bad, "missing sentence", "a sentence has no text in the file")

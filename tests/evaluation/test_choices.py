@@ -317,3 +317,12 @@ def test_seconds_become_milliseconds():
     assert check_choices(table(rt_s=[2.2, None, "1.4"]))["rt_ms"].tolist()[::2] == [2200, 1400]
     with pytest.raises(InputError, match=r"rt_ms must be a number, not 'soon' \(row 2\)"):
         check_choices(table(rt_s=[2.2, "soon", 1]))
+
+
+def test_people_are_called_alike_before_rows_are_taken_out():
+    raw = table(participant=["p1", "p1", "p1 "])
+    kept_rows, excluded = clean_choices(raw, Cleaning(repeated_trial="keep_first"))
+    assert kept_rows["participant"].tolist() == ["p1", "p1"]
+    assert excluded[["rule", "participant"]].to_numpy().tolist() == [["repeated trial", "p1"]]
+    with pytest.raises(InputError, match=r"a row has no participant \(row 3\)"):
+        check_choices(table(participant=[1.0, 2.0, None]))
