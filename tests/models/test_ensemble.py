@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,14 @@ import pandas as pd
 import pytest
 
 from contstim import Vocabulary, check_model, load_model, pool, synthesize
+from contstim.arrays import BoolArray
 from contstim.errors import InputError, SpecError
+from contstim.models import ModelSpec
+from contstim.models.base import Event, SentenceModel, SentenceParts
 from contstim.models.ensemble import EnsembleModel
 from contstim.models.registry import score_kind
 from contstim.search.targets import standard_deviations
+from contstim.text import Sentence, WordList
 
 MEMBERS = ["contstim:bigram", "contstim:trigram", "contstim:trigram?reduction=mean"]
 SENTENCES = ["The dog slept.", "Every child in the village knew that song.", "We saw it here."]
@@ -41,6 +46,46 @@ def test_the_mean_of_the_members(spec: str) -> None:
         model.parts(SENTENCES)
     with pytest.raises(SpecError, match="reduction=mean"):
         load_model(f"{spec}?reduction=mean")
+
+
+class Vague(SentenceModel):
+    """Knows some words, and says -1 of a sentence, give or take 3."""
+
+    event = Event("words", "none", "none", "keep")
+    fingerprint = "vague"
+    resolution = 0.5
+
+    def __init__(self, words: str) -> None:
+        super().__init__(ModelSpec.parse(f"vague:{words.replace(' ', '-')}"))
+        self.words = words.split()
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        return np.isin(words, self.words)
+
+    def holds(self, sentences: Sequence[str]) -> BoolArray:
+        return np.array([bool(self.knows(text.split()).all()) for text in sentences])
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        one = np.array([-1.0]), np.array([0])
+        return [SentenceParts(("a",), *one, n_words=1, stderr=3.0) for _ in sentences]
+
+
+def test_what_is_uncertain_and_unknown(spec: str) -> None:
+    model = load_model(spec)
+    assert isinstance(model, EnsembleModel)
+    model.members, model.scales = [Vague("a b"), Vague("b c")], [1.0, 2.0]
+    assert model.knows(["a", "b", "c"]).tolist() == [False, True, False]
+    assert model.holds(["a b", "b", "b c"]).tolist() == [False, True, False]
+    totals = model.totals(["b"])
+    assert totals.score.tolist() == [-0.75]
+    assert totals.stderr.tolist() == pytest.approx([np.hypot(3.0, 1.5) / 2])
+    assert model.resolution == pytest.approx(0.375)
+    before = model.fingerprint
+    model.scales = [1.0, 3.0]
+    assert model.fingerprint != before
+    # What one member knows at once the mean does not.
+    model.members = [load_model(MEMBERS[0]), Vague("dog cat")]
+    assert not model.replacements(Sentence.parse("dog ran"), 0, WordList.of(["cat"])).exact
 
 
 def test_an_ensemble_against_a_member(spec: str) -> None:
