@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,22 @@ def test_the_harness_knows_it_by_name(task: dict[str, Any]) -> None:
     results = harness.simple_evaluate(model="contstim", model_args=arguments, tasks=[task])
     direct = harness.simple_evaluate(model=HarnessModel("contstim:bert?metric=pll"), tasks=[task])
     assert results["results"] == direct["results"]
+
+
+def test_the_command_on_files(task: dict[str, Any], tmp_path: Path) -> None:
+    tasks, out = tmp_path / "tasks", tmp_path / "out"
+    tasks.mkdir()
+    (tasks / "pairs.yaml").write_text(json.dumps(task), "utf-8")
+    spec = "contstim:trigram?unknown=unk"
+    asked = ["--model", "contstim", "--model_args", f"spec={spec}", "--tasks", "pairs"]
+    where = ["--include_path", str(tasks), "--output_path", str(out)]
+    command = [sys.executable, "-m", "contstim.adapters.lm_eval", "run", *asked, *where]
+    subprocess.run(command, check=True, capture_output=True)
+    (file,) = out.rglob("results_*.json")
+    model = contstim.load_model(spec)
+    good, bad = (model.score(list(side)) for side in zip(*PAIRS, strict=True))
+    accuracy = json.loads(file.read_text("utf-8"))["results"]["pairs"]["acc,none"]
+    assert accuracy == pytest.approx((good > bad).mean())
 
 
 def test_what_it_does_not_do() -> None:
