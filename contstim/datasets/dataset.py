@@ -115,7 +115,7 @@ class DataSet:
     --------
     >>> from contstim.datasets import DATA_SETS
     >>> DATA_SETS["blimp"].licence, sorted(DATA_SETS["blimp"].benchmarks)
-    ('CC BY 4.0', ['pairs'])
+    ('CC BY 4.0', ['choices', 'pairs'])
     """
 
     name: str

@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contstim.display import displayed
-from contstim.errors import InfeasibleError, InputError, OutputError, shortened
+from contstim.errors import (
+    InfeasibleError,
+    InputError,
+    MissingExtraError,
+    OutputError,
+    shortened,
+)
 from contstim.files import LockedError, remove
 from contstim.pipeline import Executor, begun
 from contstim.pipeline.stages import StudyPlan
@@ -166,7 +172,7 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
         yield folder
     except LockedError:
         raise
-    except (InputError, InfeasibleError):
+    except (InputError, InfeasibleError, MissingExtraError):
         if not (folder / "tasks").is_dir():
             remove(folder)  # nothing is in it but scores of sentences that cannot be used so
         raise

@@ -14,7 +14,7 @@ from toy_corpus import WORDS, write_random
 from toy_words import SENTENCES, VOCABULARY
 
 from contstim import load_model
-from contstim.errors import InputError, OutputError
+from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.files import LockedError, write_whole
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
@@ -247,6 +247,18 @@ def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) ->
     blocked.write_text("")
     with pytest.raises(OutputError, match="^cannot write .*file/t.csv: .*; choose another output$"):
         _write(blocked / "t.csv")
+
+
+def test_nothing_is_left_where_a_package_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without(self: InProcess, *models: object) -> None:
+        raise MissingExtraError("the package is not installed")
+
+    monkeypatch.setattr(InProcess, "describe", without)
+    with pytest.raises(MissingExtraError):
+        _write(tmp_path / "triplets.csv")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_failed_is_tried_by_the_next_run(

@@ -92,7 +92,7 @@ class PieceBeginnings(Beginnings):
 
     def _firsts(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
         """Return log p(first of the tokens | row), (k,), nats."""
-        firsts = torch.tensor([t[0] for t in tokens], device=self._last.device)
+        firsts = torch.tensor([t[0] for t in tokens], dtype=torch.int64, device=self._last.device)
         at = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(self._last.device)
         return self._last[at, firsts].cpu().numpy().astype(np.float64)
 

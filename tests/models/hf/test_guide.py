@@ -31,3 +31,6 @@ def test_words_after_a_beginning_are_read_with_the_rest_hidden(
     # A beginning is read alike beside others and alone.
     alone = begun.followed_by(np.array([0]), np.array([1]))
     np.testing.assert_allclose(alone.upper()[0][0], upper[1], atol=1e-4)
+    # Where every word is one piece, nothing is asked for.
+    nothing = np.zeros(0, dtype=np.int64)
+    assert one.log_probs(nothing, nothing).shape == (0,)
