@@ -495,6 +495,15 @@ class SentenceModel(ABC):
         """
         return None
 
+    @property
+    def guides_itself(self) -> bool:
+        """Whether it guides searches from the left where no other guide is named.
+
+        It is to be so where `beginnings` says nothing, `guide` does, and a sentence costs few
+        inputs: the search has every beginning scored as a sentence.
+        """
+        return False
+
     def guide(self, first: WordList, later: WordList) -> Beginnings | None:
         """Return one beginning without a word, of which models say what guides a search.
 

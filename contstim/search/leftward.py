@@ -64,10 +64,11 @@ class Leftward(LeftwardOptions, Bounded):
     time, as by ``bounded``.
 
     Where a model does not score from left to right, a `guide` proposes words: another model that
-    stands in for it or, if none is named, itself, where it is a masked one, which then says what it
-    thinks of a word with those to come hidden. The model's own scores of the beginnings as
-    sentences say which to go on with. Where such a model is no masked one, few words may change,
-    the loss has no weights or nothing written keeps the constraints, it is ``bounded``.
+    stands in for it, or itself, which then says what it thinks of a word with those to come hidden
+    if it is a masked one. The model's own scores of the beginnings as sentences say which to go on
+    with. Where no guide is named, masked models guide themselves whose sentences cost an input a
+    token (`guides_itself`). Where there is no guide for a model, few words may change, the loss
+    has no weights or nothing written keeps the constraints, it is ``bounded``.
     """
 
     starts_at_natural: ClassVar[bool] = False
@@ -393,7 +394,8 @@ def _begun(
     every: dict[str, _Prepared] = {}
     for name, model in problem.by_name.items():
         by = _prepared(model, lists, judged=False)
-        by = by or _prepared(stand_in or model, lists, judged=True)
+        if by is None and (guide := stand_in or (model if model.guides_itself else None)):
+            by = _prepared(guide, lists, judged=True)
         if by is None:
             return {}
         every[name] = by

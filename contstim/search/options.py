@@ -168,7 +168,8 @@ class LeftwardOptions(BoundedOptions):
         ``yes`` or ``no``: whether the words of what is written are then replaced one at a time.
     guide
         The spec of a model that proposes in place of those that do not score from left to right.
-        None: masked models propose themselves, and with others it is `bounded`.
+        None: masked models propose themselves whose sentences cost an input a token, as pll does,
+        and with others it is `bounded`.
     """
 
     walks: Count = option(2, "walks for each sentence that is written", "N")
@@ -192,7 +193,7 @@ class LeftwardOptions(BoundedOptions):
     guide: str | None = option(
         None,
         "a model that proposes where one does not score from left to right (default: that model "
-        "itself if it is masked; else none, and it is bounded there)",
+        "itself with the metric pll and its like; else none, and it is bounded there)",
         "SPEC",
     )
 

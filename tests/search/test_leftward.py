@@ -215,6 +215,9 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
     problem = Problem.pair(models[0], table)
     named = _walk(problem, NATURAL[0], guide=models[1].spec).written(4)
     monkeypatch.setattr(TableModel, "guide", lambda self, *lists: models[1].guide(*lists))
+    how = Search(problem, _proposal((models[0], table)), Sentence.parse(NATURAL[0]), seed=0)
+    assert Walk.of(how, Leftward()) is None
+    monkeypatch.setattr(TableModel, "guides_itself", True)
     walk = _walk(problem, NATURAL[0])
     assert walk.judges == {1: table}
     by_itself = walk.written(4)

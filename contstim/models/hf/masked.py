@@ -252,6 +252,12 @@ class MaskedModel(TransformerModel):
                 terms[i] = values
         return terms
 
+    @property
+    def guides_itself(self) -> bool:
+        """Whether a sentence is read about as often as it has tokens, not for every set of them."""
+        words = (1,) * 6
+        return len(plan_for(words, self.options).masks) <= len(words)
+
     def guide(self, first: WordList, later: WordList) -> MaskedGuide | None:
         """Return one beginning, after which the model reads masks and the final mark."""
         from contstim.models.hf.guide import MaskedGuide  # which scoring does without
@@ -430,8 +436,8 @@ class _OpenWord:
                 targets = torch.from_numpy(self.ids[positions[batch][other]]).to(network.device)
                 values = model.normaliser.log_probs(logits[at], targets).to(torch.float64)
                 self.others_sum += float((share[at] * values).sum())
-            for j, slot in enumerate(self.slots):
-                here = np.flatnonzero(slots == slot)
+            for j, of_word in enumerate(self.slots):
+                here = np.flatnonzero(slots == of_word)
                 if len(here):
                     at = torch.from_numpy(here).to(network.device)
                     self.token_sums[j] += model.normaliser.mean(logits[at], share[at])

@@ -199,6 +199,9 @@ def test_batches_of_any_size_give_the_same_scores(tiny: Tiny) -> None:
     np.testing.assert_allclose(wide.score(SHORT), narrow.score(SHORT), atol=1e-5)
     alone = np.concatenate([wide.score([s]) for s in SHORT])
     np.testing.assert_allclose(wide.score(SHORT), alone, atol=1e-5)
+    words = WordList.of(["dog", "unhappy", "ran"])
+    both = [m.replacements(Sentence.parse("the old dog saw us"), 2, words) for m in (wide, narrow)]
+    np.testing.assert_allclose(*(table.score(np.arange(3)) for table in both), atol=1e-5)
 
 
 def test_ties_stay_ties(tiny: Tiny) -> None:
