@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from six_pairs import PEOPLE, SIX
 
 from contstim.errors import InputError
 from contstim.evaluation.suites import (
@@ -299,15 +300,6 @@ def test_a_formula_of_brackets_alone_is_refused():
         evaluate_formula("(" * 100_000, {})
 
 
-# Six pairs worked out on paper. Pair 1: both sides agree in sign, the trigram is 1.0 off. Pair 3:
-# the trigram has the wrong sign. Pair 4: people find the "unacceptable" sentence better, and only
-# the trigram follows. Pair 5: people find no difference. The classifier knows little but +-2.1.
-PEOPLE = np.array([2.0, 1.0, 0.4, -0.2, 0.0, 1.5])
-SIX = {
-    "trigram": np.array([1.0, 0.8, -0.1, -0.5, 0.3, 0.2]),
-    "PLL": np.array([1.6, 0.3, 0.5, 0.1, 0.0, 1.4]),
-    "classifier": np.array([2.1, 2.1, 0.01, 2.1, -0.01, 2.1]),
-}
 # Which pairs each meets, by number: the BLiMP criterion, and the ADC with 0.5, 1 and 5.
 MET = {
     "trigram": ({1, 2, 5, 6}, {2, 4}, {2, 4}, {1, 2, 4, 6}),

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from made_models import bert, cola, tiny
 from scipy import stats
+from six_pairs import PEOPLE, SIX
 from tiny_transformers import SENTENCES
 
 from contstim.errors import InputError
@@ -36,15 +37,6 @@ def scripts() -> Iterator[dict[str, ModuleType]]:
             sys.modules.pop(name, None)
 
 
-# Six pairs worked out on paper. Pair 1: both sides agree in sign, the trigram is 1.0 off. Pair 3:
-# the trigram has the wrong sign. Pair 4: people find the "unacceptable" sentence better, and only
-# the trigram follows. Pair 5: people find no difference. The classifier knows little but +-2.1.
-PEOPLE = np.array([2.0, 1.0, 0.4, -0.2, 0.0, 1.5])
-SIX = {
-    "trigram": np.array([1.0, 0.8, -0.1, -0.5, 0.3, 0.2]),
-    "PLL": np.array([1.6, 0.3, 0.5, 0.1, 0.0, 1.4]),
-    "classifier": np.array([2.1, 2.1, 0.01, 2.1, -0.01, 2.1]),
-}
 # Which pairs each meets, by number: the ADC with 0.5 and 1.
 MET = {
     "trigram": ({2, 4}, {2, 4}),

@@ -41,7 +41,7 @@ class Answers:
         self._engine = engine
         # As text, which takes a tenth of the memory.
         self._lines: dict[str, str] = {}
-        #: The largest difference that was found when the engine was first tried, if it was.
+        #: By how much two scores of a text differed when the engine was first tried, if it was.
         self.resolution: float | None = None
         for path in [] if self._folder is None else sorted(self._folder.glob("*.json")):
             try:
