@@ -124,15 +124,11 @@ def _add_strategy_options(parser: CommandParser) -> None:
         parser.add(usage, "; ".join(texts), reader(settings_of(owners[0]), option))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Synthesize and write."""
-    return write_stage(args, plan_of(args))
-
-
-def write_stage(
-    args: argparse.Namespace, plan: StudyPlan, stage: SynthesisStage = SYNTHESIS
+def run(
+    args: argparse.Namespace, plan: StudyPlan | None = None, stage: SynthesisStage = SYNTHESIS
 ) -> int:
-    """Write the table of a stage of the plan, and say what came of it; return the exit status."""
+    """Write the table of a plan's stage, by default as asked for; return the exit status."""
+    plan = plan_of(args) if plan is None else plan
     if share := small_share(plan.sentences.listed, plan.words):
         # Models of word pieces know any word, and would write foreign ones into the sentences.
         tell(

@@ -48,4 +48,4 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.out == "-" or is_stream(Path(args.out)):
         raise InputError("a pool takes a while to write; give --out FILE, so that it can be kept")
-    return synthesize.write_stage(args, plan, POOL)
+    return synthesize.run(args, plan, POOL)

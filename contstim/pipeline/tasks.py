@@ -14,7 +14,6 @@ import numpy as np
 
 from contstim.errors import BudgetError, EngineError, InputError
 from contstim.files import digest_of
-from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.search import default_strategy, strategy_called, synthesize
@@ -58,24 +57,23 @@ class ScoreTask(Task):
         if not missing:
             return
         (model,) = worker.load(self)
+        refused: list[str] = []
+        batches = [missing]
         with torch_threads(worker.context.threads):
-            refused = self._keep(worker, model, missing)
+            for batch in batches:
+                try:
+                    worker.store.scores.add(self.identity, batch, model.totals(batch))
+                except EngineError:  # no sentence is to blame
+                    raise
+                except InputError as error:
+                    if len(batch) == 1:
+                        refused.append(f"{batch[0]!r}: {error}")
+                    else:
+                        batches.extend([sentence] for sentence in batch)
         if refused:
             raise InputError(
                 f"{len(refused)} of {len(self.sentences)} sentences have no score: {refused[0]}"
             )
-
-    def _keep(self, worker: Worker, model: SentenceModel, sentences: Sequence[str]) -> list[str]:
-        """Score sentences and keep the scores; return the errors of those that have none."""
-        try:
-            worker.store.scores.add(self.identity, sentences, model.totals(sentences))
-        except EngineError:  # no sentence is to blame
-            raise
-        except InputError as error:
-            if len(sentences) == 1:
-                return [f"{sentences[0]!r}: {error}"]
-            return [line for one in sentences for line in self._keep(worker, model, [one])]
-        return []
 
     def __str__(self) -> str:
         return (
