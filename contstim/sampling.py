@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 from scipy.special import ndtri, stdtr, stdtrit
 
 from contstim.arrays import FloatArray, IntArray
@@ -770,8 +771,9 @@ def contrast_of(
     conditions, all of them on all pairs, it is the textbook 2 (MS_people + MS_items-by-condition -
     MS_rest) / (N K) of a quasi F ratio. It is not taken to be less than the part of blocks alone,
     2 MS_rest / (N K) there; than that of blocks with all their effects, as in `CellDesign`, where
-    the same people judge the same items in both conditions: in a Latin square what items have in
-    common adds to all people of a list at once. Degrees of freedom are Satterthwaite's, no fewer
+    the same people judge the same items in both conditions. Where they judge an item in one of them
+    each, as in a Latin square, it is that of `_counterbalanced`. Degrees of freedom are
+    Satterthwaite's, no fewer
     than the fewer of those of people and of items; of people or items that are in one condition
     each both conditions' together (Welch), of shared ones the fewer.
 
@@ -824,6 +826,9 @@ def contrast_of(
         free.append((n - 1, k - 1, (n - 1) * (k - 1)))
         rest.append((float(design.of_rest @ q), free[-1][2]))
     shared = _overlaps(*shares)
+    if both and shared[:2].all() and not shared[2]:
+        beyond, weight = (one[2] - other[2] for one, other in (sums, shares))
+        return _counterbalanced(value, beyond, weight, person[lead], item[lead])
     crossed = np.array([one @ other for one, other in zip(*sums, strict=True)])
     crossed *= _coefficients(_moments(*shares), shared) if both else n / (n - 1)
     components: list[list[tuple[float, float]]] = []
@@ -847,6 +852,102 @@ def contrast_of(
         df = max(df, min(_welch(components[kind])[1] for kind in (0, 1)))
     else:
         variance, df = least, df_least
+    cubes = [float((total * total) @ total) for total in totals]
+    skewness = (cubes[0] + cubes[1] - cubes[2]) / variance**1.5
+    skewness = TRUSTED_SKEWNESS * float(np.clip(skewness, -1.0, 1.0))
+    return SkewedMean(value, float(np.sqrt(variance)), df, skewness=skewness)
+
+
+def _counterbalanced(
+    value: float, beyond: FloatArray, weight: FloatArray, person: IntArray, item: IntArray
+) -> SampledMean:
+    """Return a contrast of two conditions, where people judge an item in one of them each.
+
+    In a Latin square what items have in common in both conditions cancels, but adds to all people
+    of a list at once, and what people have in common to all items. So effects of participants,
+    items and conditions are taken off first, by least squares. The variance is then a sum of three
+    sums of squares of what is left, by participant, by item and by block, with coefficients that
+    make it unbiased if the interactions of condition with participant and with item, and blocks,
+    have independent effects. Added is what the effects that were taken off contribute where an
+    item, or a participant, weighs unlike in the two conditions. Degrees of freedom are
+    Satterthwaite's: those of an interaction are the number of participants, or of items, counted by
+    their weight, times what is left of it in its sum of squares.
+
+    Parameters
+    ----------
+    value
+        The contrast.
+    beyond, weight
+        By block, what it adds to the contrast beyond its share, and its weight in it: negative in
+        the second condition, 0 in neither. Shape (B,).
+    person, item
+        Codes of each block's participant and item, shape (B,).
+
+    Source
+    ------
+    Pollatsek & Well (1995), doi 10.1037/0278-7393.21.3.785, on lists as a factor of the analysis;
+    the moments, for any pattern, are our own.
+    """
+    there = np.flatnonzero(weight)
+    a = weight[there]
+    rows = np.arange(len(a))
+    kinds = [np.unique(codes[there], return_inverse=True)[1] for codes in (person, item)]
+
+    def columns(codes: IntArray, values: FloatArray) -> sparse.csr_array:
+        return sparse.csr_array((values, (rows, codes)), shape=(len(a), int(codes.max()) + 1))
+
+    # The inverse of the products of indicators; those of participants are a diagonal.
+    of_people, of_others = (
+        sparse.hstack([columns(k, np.ones(len(a))) for k in some]).tocsr()
+        for some in (kinds[:1], (kinds[1], (a < 0).astype(np.int64)))
+    )
+    effects = sparse.hstack([of_people, of_others]).tocsr()
+    each = 1 / np.bincount(kinds[0])
+    common = each[:, None] * (of_people.T @ of_others).toarray()
+    without = (of_others.T @ of_others).toarray() - (of_others.T @ of_people) @ common
+    inner = np.linalg.pinv(without, rcond=1e-10, hermitian=True)
+    cross = -common @ inner
+    inverse = np.block([[np.diag(each) - cross @ common.T, cross], [cross.T, inner]])
+    left = beyond[there] / a
+    fitted = inverse @ (effects.T @ left)
+    left = left - effects @ fitted
+    # What is summed by participant and by item, and their interactions with the condition.
+    sums = [columns(k, a) for k in kinds]
+    apart = [columns(k, np.where(a > 0, 0.5, -0.5)) for k in kinds]
+    totals = [*(s.T @ left for s in sums), a * left]
+    squares = np.array([total @ total for total in totals])
+    if squares[2] <= 1e-20 * float(a @ a) * max(1.0, value**2):
+        return SampledMean(value, 0.0, np.inf)
+    weighed = effects.T @ sparse.diags_array(a**2)
+    crossed, fits = (weighed @ effects).toarray(), [inverse @ (effects.T @ z) for z in apart]
+    moments = np.empty((3, 3))
+    for row, s in enumerate(sums):
+        on_effects = (s.T @ effects).toarray()
+        for column, (z, fit) in enumerate(zip(apart, fits, strict=True)):
+            moments[row, column] = (((s.T @ z).toarray() - on_effects @ fit) ** 2).sum()
+        moments[row, 2] = a @ a - np.vdot(on_effects @ inverse, on_effects)
+    for column, (z, fit) in enumerate(zip(apart, fits, strict=True)):
+        of_both = 2 * np.vdot(fit, (weighed @ z).toarray())
+        moments[2, column] = a @ a / 4 - of_both + np.vdot(fit, crossed @ fit)
+    moments[2, 2] = a @ a - np.vdot(inverse, crossed)
+    own = [float((np.bincount(k, np.abs(a)) ** 2).sum()) / 4 for k in kinds]
+    free = [float(moments[k, k]) / own[k] ** 2 for k in (0, 1)]
+    parts = [
+        _coefficients(moments.T, np.array(wanted)) * squares
+        for wanted in ([*own, a @ a], [0.0, 0.0, a @ a])
+    ]
+    ends = np.cumsum([int(k.max()) + 1 for k in kinds])
+    uneven = [
+        (float(np.var(effect, ddof=1) * (np.bincount(k, a) ** 2).sum()), len(effect) - 1)
+        for k, effect in zip(kinds, np.split(fitted, ends)[:2], strict=True)
+    ]
+    df_rest = len(a) - len(each) - np.linalg.matrix_rank(inner, hermitian=True)
+    least = _welch([(float(parts[1].sum()), df_rest), *uneven])
+    variance, df = _welch([*zip(parts[0].tolist(), (*free, df_rest), strict=True), *uneven])
+    if variance > least[0]:
+        df = max(df, min(free))
+    else:
+        variance, df = least
     cubes = [float((total * total) @ total) for total in totals]
     skewness = (cubes[0] + cubes[1] - cubes[2]) / variance**1.5
     skewness = TRUSTED_SKEWNESS * float(np.clip(skewness, -1.0, 1.0))

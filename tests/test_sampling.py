@@ -551,6 +551,66 @@ def test_conditions_with_sentences_of_their_own_add_both_variances() -> None:
     assert none.value == pytest.approx(cells[0][:36].mean() - cells[1].mean())
 
 
+def latin_square(n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Participant, item, condition and value of each cell: an item is in one condition each."""
+    person, item = np.indices((n, k)).reshape(2, -1)
+    condition = (person + item) % 2
+    x = rng.normal(size=(n, 2))[person, condition] + rng.normal(size=(k, 2))[item, condition]
+    return person, item, condition, x + rng.normal(size=n * k)
+
+
+def contrast_in(
+    person: np.ndarray, item: np.ndarray, condition: np.ndarray, x: np.ndarray
+) -> SampledMean:
+    where = [np.flatnonzero(condition == level) for level in (0, 1)]
+    sides = [[(rows, CellDesign(person[rows], item[rows]), x[rows])] for rows in where]
+    return contrast_of(*sides, person, item)
+
+
+def test_a_latin_square_has_the_variance_within_lists() -> None:
+    n, k = 8, 10
+    person, item, condition, x = latin_square(n, k, np.random.default_rng(3))
+    result = contrast_in(person, item, condition, x)
+    signed = (1 - 2 * condition.reshape(n, k)) * x.reshape(n, k)
+    of_people, of_items = signed.mean(axis=1) * 2, signed.mean(axis=0) * 2
+    within = [
+        sum(((half - half.mean()) ** 2).sum() for half in (d[::2], d[1::2])) / (len(d) - 2)
+        for d in (of_people, of_items)
+    ]
+    cells = np.arange(n * k)
+    columns = np.zeros((n * k, 2 * n + 2 * k))
+    columns[cells, 2 * person + condition] = columns[cells, 2 * (n + item) + condition] = 1
+    left = x - columns @ np.linalg.lstsq(columns, x, rcond=None)[0]
+    ms_left = left @ left / (n * k - np.linalg.matrix_rank(columns))
+    expected = within[0] / n + within[1] / k - 4 * ms_left / (n * k)
+    assert result.value == pytest.approx(of_people.mean())
+    assert result.stderr**2 == pytest.approx(expected)
+    assert n - 2 - 1e-9 <= result.df <= n + k - 4
+    # What people and items have in common in both conditions is neither here nor there.
+    rng = np.random.default_rng(4)
+    common = 5 * rng.normal(size=n)[person] + 5 * rng.normal(size=k)[item]
+    other = contrast_in(person, item, condition, x + common)
+    assert (other.value, other.stderr, other.df, other.interval()) == pytest.approx(
+        (result.value, result.stderr, result.df, result.interval())
+    )
+    alike = contrast_in(person, item, condition, common)
+    assert (alike.stderr, alike.p(alike.value)) == (0.0, 1.0)
+
+
+def test_items_that_weigh_unlike_in_two_conditions_add_their_variance() -> None:
+    rng = np.random.default_rng(5)
+    n, k = 12, 16
+    person, item, _, _ = latin_square(n, k, rng)
+    condition = np.concatenate([rng.permutation(np.arange(k) % 2) for _ in range(n)])
+    values, said = [], []
+    for _ in range(400):
+        x = 3 * rng.normal(size=k)[item] + rng.normal(size=n * k)
+        result = contrast_in(person, item, condition, x)
+        values.append(result.value)
+        said.append(result.stderr**2)
+    assert np.mean(said) == pytest.approx(np.var(values), rel=0.2)
+
+
 def test_an_interaction_is_the_contrast_of_the_differences() -> None:
     rng = np.random.default_rng(6)
     designs, cells, person, item, places = two_conditions(7, 10, True, rng)

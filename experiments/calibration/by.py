@@ -15,7 +15,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,8 @@ class Conditions:
         items, of which each person judges one.
     items
         Standard deviation of the effect of a pair that neither model knows of.
+    alike
+        How much of the variance of what models predict the versions of an item have in common.
     lead
         How much more people of the first condition follow the first model than the second, in
         units of the noise of a trial; people of the second follow both alike.
@@ -64,6 +66,7 @@ class Conditions:
     pairs: int
     shared: bool
     items: float
+    alike: float = 0.0
     lead: float = 0.0
 
     @property
@@ -97,6 +100,9 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     if versions:  # each item has two pairs, of which the first have what is common to both
         pair += second * (n_pairs // 2)
     models = rng.normal(size=(n * n_pairs, 2))
+    if versions and cell.alike:
+        first, own = models.reshape(n, 2, -1, 2).swapaxes(0, 1)
+        own[:] = np.sqrt(cell.alike) * first + np.sqrt(1 - cell.alike) * own
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
     effects = cell.items * rng.normal(size=(n * n_pairs, 3)) * [1, _OWN, _OWN]
     gain = np.exp(GAIN * rng.normal(size=n * n_people))
@@ -154,11 +160,11 @@ def row_of(cell: Conditions, measure: str, n: int, rng: np.random.Generator) -> 
     null, difference = said(cell, measure, n, rng, (2, 1))
     true = float(np.std([mean.value for mean in null]))
     # A lead at which the oracle finds the interaction in about 80 % of studies.
-    pilot = Conditions(cell.people, cell.pairs, cell.shared, cell.items, 0.5)
+    pilot = replace(cell, lead=0.5)
     size = np.mean([mean.value for mean in said(pilot, measure, n // 4, rng)[0]])
     wanted = norm.isf(ALPHA / 2) + norm.ppf(_POWER)
     lead = min(0.5 * wanted * true / size, 3.0)
-    there = Conditions(cell.people, cell.pairs, cell.shared, cell.items, float(lead))
+    there = replace(cell, lead=float(lead))
     found = said(there, measure, n, rng)[0]
     values = np.array([mean.value for mean in found])
     oracle = np.abs(values) / values.std() > norm.isf(ALPHA / 2)
@@ -181,6 +187,7 @@ def main() -> int:
     parser.add_argument("--people", type=int, nargs="+", help="only rows with so many in the first")
     parser.add_argument("--items", type=float, nargs="+", default=ITEMS[1:4:2])
     parser.add_argument("--pairs", action="store_true", help="conditions of pairs")
+    parser.add_argument("--alike", type=float, default=0.0, help="shared by versions of items (0)")
     parser.add_argument(
         "--trusted",
         type=float,
@@ -201,7 +208,9 @@ def main() -> int:
     for number, (measure, (one, two, pairs), shared, items) in enumerate(every):
         if arguments.measure not in (None, measure) or one not in (arguments.people or (one,)):
             continue
-        cell = Conditions((one, two), pairs, shared, items)
+        if arguments.alike and not (arguments.pairs and shared):
+            continue
+        cell = Conditions((one, two), pairs, shared, items, arguments.alike)
         rng = np.random.default_rng([arguments.seed, number])
         row = row_of(cell, measure, arguments.studies, rng)
         print(
