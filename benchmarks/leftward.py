@@ -11,8 +11,8 @@ natural sentences do (`alike` says how many do). What was written again counts. 
 networks compute (`costly_models`), for a whole set; n-grams cost nothing. The interval of the ratio
 of mean losses to those of the first strategy is that of 10,000 draws of the starts.
 
-Both ways round, one thread. With ``--save`` each search is written to the folder once it is done,
-and read from there; empty it when the code has changed.
+Both ways round, and then both together, one thread. With ``--save`` each search is written to the
+folder once it is done, and read from there; empty it when the code has changed.
 """
 
 from __future__ import annotations
@@ -122,26 +122,40 @@ def main() -> None:
         "| searches | 10^9 m.-a. | s |\n"
         "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
     )
+    every: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in args.strategies}
     for rejecting, pair in (("1", models), ("2", models[::-1])):
         if args.one_way not in (None, rejecting):
             continue
-        base = None
-        for name in args.strategies:
-            by = named(name)
-            runs = as_set(starts, by, pair, proposal, meter, args.most_use, args.save)
-            losses = np.array([run["loss"] for run in runs])
-            base = losses if base is None else base
-            low, high = interval(losses, base)
-            spent, seconds, n = (sum(r[k] for r in runs) for k in ("spent", "seconds", "searches"))
-            print(
-                f"| {pair[0].spec} / {pair[1].spec} | {name} | {len(starts)} | "
-                f"{losses.mean():.1f} | {losses.mean() / base.mean():.2f} ({low:.2f}-{high:.2f}) | "
-                f"{(losses == 0).sum()} | {n_alike([run['sentence'] for run in runs])} | {n} | "
-                f"{spent / 1e9:.0f} | {seconds:.0f} |",
-                flush=True,
-            )
+        for name, ways in every.items():
+            runs = as_set(starts, named(name), pair, proposal, meter, args.most_use, args.save)
+            ways.append(runs)
+            base = every[args.strategies[0]][-1]
+            print(row(f"{pair[0].spec} / {pair[1].spec}", name, [runs], [base]), flush=True)
             for run in runs[: args.show]:
                 print(run["sentence"])
+    if args.one_way is None:
+        for name, ways in every.items():
+            print(row("both ways", name, ways, every[args.strategies[0]]))
+
+
+def row(
+    models: str, name: str, ways: list[list[dict[str, Any]]], base: list[list[dict[str, Any]]]
+) -> str:
+    """Return a row of the table, of searches each way round beside those of the first strategy."""
+    losses, before = (
+        np.array([[run["loss"] for run in runs] for runs in some]).mean(axis=0)
+        for some in (ways, base)
+    )
+    low, high = interval(losses, before)
+    runs = [run for way in ways for run in way]
+    spent, seconds, n = (sum(run[key] for run in runs) for key in ("spent", "seconds", "searches"))
+    alike = sum(n_alike([run["sentence"] for run in way]) for way in ways)
+    return (
+        f"| {models} | {name} | {len(runs)} | {losses.mean():.1f} | "
+        f"{losses.mean() / before.mean():.2f} ({low:.2f}-{high:.2f}) | "
+        f"{sum(run['loss'] == 0 for run in runs)} | {alike} | {n} | {spent / 1e9:.0f} | "
+        f"{seconds:.0f} |"
+    )
 
 
 if __name__ == "__main__":
