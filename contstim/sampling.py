@@ -826,9 +826,12 @@ def contrast_of(
         free.append((n - 1, k - 1, (n - 1) * (k - 1)))
         rest.append((float(design.of_rest @ q), free[-1][2]))
     shared = _overlaps(*shares)
-    if both and shared[:2].all() and not shared[2]:
+    alike = all(np.array_equal(s[0][0], places) for s in (first, second) for places, *_ in s)
+    if both and alike and shared[:2].all() and not shared[2]:
         beyond, weight = (one[2] - other[2] for one, other in (sums, shares))
-        return _counterbalanced(value, beyond, weight, person[lead], item[lead])
+        within = _counterbalanced(value, beyond, weight, person[lead], item[lead])
+        if within is not None:
+            return within
     crossed = np.array([one @ other for one, other in zip(*sums, strict=True)])
     crossed *= _coefficients(_moments(*shares), shared) if both else n / (n - 1)
     components: list[list[tuple[float, float]]] = []
@@ -860,18 +863,22 @@ def contrast_of(
 
 def _counterbalanced(
     value: float, beyond: FloatArray, weight: FloatArray, person: IntArray, item: IntArray
-) -> SampledMean:
+) -> SampledMean | None:
     """Return a contrast of two conditions, where people judge an item in one of them each.
+
+    None where people, or items, that are in both are too few to tell how much they vary.
 
     In a Latin square what items have in common in both conditions cancels, but adds to all people
     of a list at once, and what people have in common to all items. So effects of participants,
     items and conditions are taken off first, by least squares. The variance is then a sum of three
     sums of squares of what is left, by participant, by item and by block, with coefficients that
     make it unbiased if the interactions of condition with participant and with item, and blocks,
-    have independent effects. Added is what the effects that were taken off contribute where an
-    item, or a participant, weighs unlike in the two conditions. Degrees of freedom are
-    Satterthwaite's: those of an interaction are the number of participants, or of items, counted by
-    their weight, times what is left of it in its sum of squares.
+    have independent effects; it is not taken to be less than if nothing interacts. Added is what
+    the effects that were taken off contribute where an item, or a participant, weighs unlike in the
+    two conditions: their variance, less what blocks add to it, times the squares of how unlike. So
+    it is unbiased where all judge all items, and too large where people judge a few each. Degrees
+    of freedom are Satterthwaite's: those of an interaction are the number of participants, or of
+    items, counted by their weight, times what is left of it in its sum of squares.
 
     Parameters
     ----------
@@ -908,16 +915,16 @@ def _counterbalanced(
     inner = np.linalg.pinv(without, rcond=1e-10, hermitian=True)
     cross = -common @ inner
     inverse = np.block([[np.diag(each) - cross @ common.T, cross], [cross.T, inner]])
-    left = beyond[there] / a
-    fitted = inverse @ (effects.T @ left)
-    left = left - effects @ fitted
+    deviations = beyond[there] / a
+    fitted = inverse @ (effects.T @ deviations)
+    left = deviations - effects @ fitted
+    if left @ left <= 1e-20 * (deviations @ deviations):  # rounding
+        left = np.zeros(len(a))
     # What is summed by participant and by item, and their interactions with the condition.
     sums = [columns(k, a) for k in kinds]
     apart = [columns(k, np.where(a > 0, 0.5, -0.5)) for k in kinds]
     totals = [*(s.T @ left for s in sums), a * left]
     squares = np.array([total @ total for total in totals])
-    if squares[2] <= 1e-20 * float(a @ a) * max(1.0, value**2):
-        return SampledMean(value, 0.0, np.inf)
     weighed = effects.T @ sparse.diags_array(a**2)
     crossed, fits = (weighed @ effects).toarray(), [inverse @ (effects.T @ z) for z in apart]
     moments = np.empty((3, 3))
@@ -932,22 +939,28 @@ def _counterbalanced(
     moments[2, 2] = a @ a - np.vdot(inverse, crossed)
     own = [float((np.bincount(k, np.abs(a)) ** 2).sum()) / 4 for k in kinds]
     free = [float(moments[k, k]) / own[k] ** 2 for k in (0, 1)]
-    parts = [
-        _coefficients(moments.T, np.array(wanted)) * squares
-        for wanted in ([*own, a @ a], [0.0, 0.0, a @ a])
-    ]
-    ends = np.cumsum([int(k.max()) + 1 for k in kinds])
-    uneven = [
-        (float(np.var(effect, ddof=1) * (np.bincount(k, a) ** 2).sum()), len(effect) - 1)
-        for k, effect in zip(kinds, np.split(fitted, ends)[:2], strict=True)
-    ]
-    df_rest = len(a) - len(each) - np.linalg.matrix_rank(inner, hermitian=True)
-    least = _welch([(float(parts[1].sum()), df_rest), *uneven])
-    variance, df = _welch([*zip(parts[0].tolist(), (*free, df_rest), strict=True), *uneven])
+    df_rest = len(a) - len(each) - int(np.linalg.matrix_rank(inner, hermitian=True))
+    if min(*free, df_rest) < FEWEST - 1 - 1e-9:
+        return None
+    parts = _coefficients(moments.T, np.array([*own, a @ a])) * squares
+    of_block = squares[2] / moments[2, 2]  # its variance, if nothing interacts
+    uneven: list[tuple[float, float]] = []
+    ends = np.cumsum([len(np.bincount(k)) for k in kinds])
+    for k, effect, first in zip(kinds, np.split(fitted, ends), (0, ends[0]), strict=False):
+        n = len(effect)
+        of_fit = inverse[first : first + n, first : first + n]
+        noise = of_block * (np.trace(of_fit) - of_fit.mean() * n) / (n - 1)
+        variance = max(float(np.var(effect, ddof=1)) - noise, 0.0)
+        unlike = float((np.bincount(k, a) ** 2).sum())
+        uneven.append((variance * unlike if unlike > 1e-20 * (a @ a) else 0.0, n - 1))  # rounding
+    least = _welch([(float(of_block * (a @ a)), df_rest), *uneven])
+    variance, df = _welch([*zip(parts.tolist(), (*free, df_rest), strict=True), *uneven])
     if variance > least[0]:
         df = max(df, min(free))
     else:
         variance, df = least
+    if variance == 0.0:
+        return SampledMean(value, 0.0, np.inf)
     cubes = [float((total * total) @ total) for total in totals]
     skewness = (cubes[0] + cubes[1] - cubes[2]) / variance**1.5
     skewness = TRUSTED_SKEWNESS * float(np.clip(skewness, -1.0, 1.0))
@@ -955,7 +968,10 @@ def _counterbalanced(
 
 
 def _welch(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the sum of parts of a variance, and Satterthwaite's degrees of freedom of it."""
+    """Return the sum of parts of a variance, and Satterthwaite's degrees of freedom of it.
+
+    No fewer than the fewest of a part, which estimates below 0 would lead to.
+    """
     variance = sum((part for part, _ in parts), 0.0)
     spread = sum(part**2 / df for part, df in parts)
-    return variance, variance**2 / spread if spread else np.inf
+    return variance, max(variance**2 / spread, min(df for _, df in parts)) if spread else np.inf

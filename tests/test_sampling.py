@@ -590,8 +590,8 @@ def test_a_latin_square_has_the_variance_within_lists() -> None:
     rng = np.random.default_rng(4)
     common = 5 * rng.normal(size=n)[person] + 5 * rng.normal(size=k)[item]
     other = contrast_in(person, item, condition, x + common)
-    assert (other.value, other.stderr, other.df, other.interval()) == pytest.approx(
-        (result.value, result.stderr, result.df, result.interval())
+    assert [other.value, other.stderr, other.df, *other.interval()] == pytest.approx(
+        [result.value, result.stderr, result.df, *result.interval()]
     )
     alike = contrast_in(person, item, condition, common)
     assert (alike.stderr, alike.p(alike.value)) == (0.0, 1.0)
@@ -609,6 +609,69 @@ def test_items_that_weigh_unlike_in_two_conditions_add_their_variance() -> None:
         values.append(result.value)
         said.append(result.stderr**2)
     assert np.mean(said) == pytest.approx(np.var(values), rel=0.2)
+
+
+def test_items_that_weigh_unlike_add_their_variance_where_nothing_else_varies() -> None:
+    rng = np.random.default_rng(6)
+    n, k = 9, 8
+    person, item, condition, _ = latin_square(n, k, rng)
+    values, said = [], []
+    for _ in range(200):
+        result = contrast_in(person, item, condition, rng.normal(size=k)[item])
+        values.append(result.value)
+        said.append(result.stderr**2)
+    assert np.mean(said) == pytest.approx(np.var(values), rel=0.25)
+
+
+@pytest.mark.parametrize("linked", [0, 1, 2])
+def test_a_few_items_in_both_conditions_are_as_items_of_their_own(linked: int) -> None:
+    rng = np.random.default_rng(7)
+    n, k = 16, 24
+    person, item = np.indices((n, k)).reshape(2, -1)
+    condition = np.where(item < linked, (person + item) % 2, item >= k // 2)
+    values, said, df = [], [], []
+    for _ in range(200):
+        x = rng.normal(size=k)[item] + rng.normal(size=n * k)
+        result = contrast_in(person, item, condition, x)
+        values.append(result.value)
+        said.append(result.stderr**2)
+        df.append(result.df)
+    assert np.mean(said) == pytest.approx(np.var(values), rel=0.25)
+    assert min(df) > 5
+
+
+def test_what_effects_fit_wholly_tells_nothing_of_its_error() -> None:
+    """Each person judges two items, one in each condition: no place is left to vary."""
+    rng = np.random.default_rng(8)
+    n = 12
+    person = np.repeat(np.arange(n), 2)
+    condition = np.tile([0, 1], n)
+    item = (person + condition) % n
+    p = [contrast_in(person, item, condition, rng.normal(size=2 * n)).p() for _ in range(200)]
+    assert np.mean(np.array(p) < 0.05) < 0.1
+
+
+@pytest.mark.parametrize("common", [0, 12])
+def test_models_with_cells_of_their_own_in_a_latin_square(common: int) -> None:
+    """Two models, each with numbers for a part of the items alone."""
+    rng = np.random.default_rng(9)
+    n, k = 20, 36
+    person, item = np.indices((n, k)).reshape(2, -1)
+    condition = (person + item) % 2
+    of_model = item < (k + common) // 2, item >= (k - common) // 2
+    p = []
+    for _ in range(300):
+        x = rng.normal(size=(2, n * k))
+        sides = [
+            [
+                (rows, CellDesign(person[rows], item[rows]), x[m][rows])
+                for m in (0, 1)
+                for rows in [np.flatnonzero(of_model[m] & (condition == level))]
+            ]
+            for level in (0, 1)
+        ]
+        p.append(contrast_of(*sides, person, item).p())
+    assert np.mean(np.array(p) < 0.05) < 0.1
 
 
 def test_an_interaction_is_the_contrast_of_the_differences() -> None:
