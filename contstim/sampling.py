@@ -937,12 +937,12 @@ def _counterbalanced(
         of_both = 2 * np.vdot(fit, (weighed @ z).toarray())
         moments[2, column] = a @ a / 4 - of_both + np.vdot(fit, crossed @ fit)
     moments[2, 2] = a @ a - np.vdot(inverse, crossed)
-    own = [float((np.bincount(k, np.abs(a)) ** 2).sum()) / 4 for k in kinds]
-    free = [float(moments[k, k]) / own[k] ** 2 for k in (0, 1)]
+    sizes = [float((np.bincount(k, np.abs(a)) ** 2).sum()) / 4 for k in kinds]
+    free = [float(moments[k, k]) / sizes[k] ** 2 for k in (0, 1)]
     df_rest = len(a) - len(each) - int(np.linalg.matrix_rank(inner, hermitian=True))
     if min(*free, df_rest) < FEWEST - 1 - 1e-9:
         return None
-    parts = _coefficients(moments.T, np.array([*own, a @ a])) * squares
+    parts = _coefficients(moments.T, np.array([*sizes, a @ a])) * squares
     of_block = squares[2] / moments[2, 2]  # its variance, if nothing interacts
     uneven: list[tuple[float, float]] = []
     ends = np.cumsum([len(np.bincount(k)) for k in kinds])
