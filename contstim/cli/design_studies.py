@@ -69,7 +69,7 @@ def _add_power(parser: CommandParser) -> None:
     parser.add("--scores SCORES", "of the models, for --pilot and --plan")
     what = "of a trial, for the minutes that people take, with --plan (default: 8)"
     parser.add("--seconds S", what, number(above=0))
-    _add_people(parser, "the first compared")
+    _add_people(parser, "the first compared", for_power=True)
     what = "groups of participants (default: as many as the trials have, or 1)"
     parser.add("--groups N ...", what, positive)
     what = "participants a group (default: as many as --target takes)"
@@ -83,7 +83,7 @@ def _add_power(parser: CommandParser) -> None:
     parser.add("--looks N", what, positive)
     what = "at which of them the error is spent: obrien-fleming, late (default); pocock, alike"
     parser.add("--spending NAME", what)
-    parser.add("--simulations N", "studies simulated (default: 1000)", simulations)
+    parser.add("--simulations N", "studies simulated (default: 1000; with --plan 300)", simulations)
     parser.add("--figure FILE", "power over people, .svg, .pdf or .png", new_file)
     add_people(parser, "slope", "side_sd")
     parser.add_out()
@@ -117,16 +117,21 @@ def _add_recovery(parser: CommandParser) -> None:
     parser.add_seed()
 
 
-def _add_people(parser: CommandParser, nobody: str) -> None:
+def _add_people(parser: CommandParser, nobody: str, *, for_power: bool = False) -> None:
+    def otherwise(plain: str, stated: str) -> str:
+        more = f"; with --difference {stated}, with --plan the plan's" if for_power else ""
+        return f" (default: {plain}{more})"
+
     what = f"a model that people follow; several make a mixture (default: {nobody})"
     parser.add("--follow SPEC[=WEIGHT]", what, several=True, default=[])
     what = "of the answers, against a preference of 1 (default: 1)"
     parser.add("--noise SD", what, number(0, 1e6))
-    parser.add("--lapse SHARE", "answers at random (default: 0.02)", number(0, 1))
-    what = "of the logarithm of how strongly people follow (default: 0)"
+    what = "answers at random" + otherwise("0.02", "0.011")
+    parser.add("--lapse SHARE", what, number(0, 1))
+    what = "of the logarithm of how strongly people follow" + otherwise("0", "0.47")
     parser.add("--slope-sd SD", what, number(0, 2))
-    what = "of what everybody sees in a pair and no model does, as the noise (default: 0)"
-    parser.add("--item-sd SD", what, number(0, 100))
+    what = "of what everybody sees in a pair and no model does, as the noise"
+    parser.add("--item-sd SD", what + otherwise("0", "0.75"), number(0, 100))
     what = "of the variance of that, common to the pairs of an item (default: 0.5)"
     parser.add("--shared SHARE", what, number(0, 1))
 

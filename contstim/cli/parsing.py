@@ -22,6 +22,10 @@ class CommandParser(argparse.ArgumentParser):
     The help of a subcommand ends with those of its command's examples that are its own.
     """
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        # Else --device, which a command does not have, is taken for its --devices.
+        super().__init__(*args, **{"allow_abbrev": False, **more})
+
     def format_help(self) -> str:
         """Return the help, with examples."""
         command = self.prog.split()[1:]

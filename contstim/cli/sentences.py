@@ -52,7 +52,7 @@ def configure(parser: CommandParser) -> None:
         default=PUNCTUATION[0],
     )
     sample.add("--marks MARKS", "marks that may end a sentence", default=".?!。？！")
-    sample.add("--block FILE", "words that no sentence may hold")
+    sample.add("--block FILE", "words that no sentence may hold", several=True, default=[])
     sample.add(
         "--language CODE",
         "language of text and frequencies, which says what a word is (default: as it seems)",
@@ -71,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.writelines(sentence + "\n" for sentence in pool())
         return 0
     shortest, longest = length_range(args.length)
-    args.block = [args.block] if args.block else []
     words = word_options(args)
     if words.given.keys() - {"block", "offensive", "language"} and args.vocabulary is None:
         raise InputError(

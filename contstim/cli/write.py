@@ -6,7 +6,8 @@ models give the sentence, and raise what accepting ones give it. The table is on
 `contstim score` writes it, of the natural sentences and of the written ones that keep the floors
 beside some natural sentence, under the compared models, with the columns source, writer_log_prob,
 writer_worst and writer_end: `contstim select natural` and `contstim select set` take it as it is.
-Work is kept and gone on with as by `contstim synthesize`, which with --strategy
+The strategy is fluent here unless --strategy names another that writes pools; options of others are
+refused. Work is kept and gone on with as by `contstim synthesize`, which with --strategy
 fluent gives the sentences of such a pool to the natural ones as triplets.
 
 Exit status: 0 done, 1 something could not be written or scored, 2 bad input.

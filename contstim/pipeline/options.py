@@ -16,6 +16,7 @@ from contstim.pipeline.work import model_on_processor
 from contstim.search import (
     STRATEGIES,
     check_options,
+    default_of,
     options_of,
     owners_of_options,
     settings_of,
@@ -103,8 +104,9 @@ class SynthesisOptions(StageOptions):
     of_strategy: dict[str, Any] = field(default_factory=dict)
     starts: Annotated[str, one_of(STARTS)] = option(
         "partitioned",
-        "sentences that a pair starts from: all, in the order given (the default); shared, in an "
-        "order of its own; partitioned, each sentence for one pair",
+        "sentences that a pair starts from: all, in the order given (the default of the command); "
+        "shared, in an order of its own; partitioned, each sentence for one pair (the default of "
+        "study plans)",
     )
     per_pair: Count | None = option(None, "start sentences per pair, at most", "N")
     per_sentence: Annotated[int, Field(ge=1, le=1000)] = option(
@@ -173,8 +175,8 @@ class SynthesisOptions(StageOptions):
     def __post_init__(self) -> None:
         self._check_target()
         self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
-        # Refuses options that it does not have; `beam` has all that the other default has.
-        check_options(self.strategy or "beam", **self.of_strategy)
+        # Refuses options that it does not have.
+        check_options(self.strategy or default_of(self.of_strategy, True), **self.of_strategy)
 
     @classmethod
     def read(cls, table: object, key: str) -> Self:
@@ -184,7 +186,7 @@ class SynthesisOptions(StageOptions):
         of_strategies = owners_of_options().keys() - {item.name for item in fields(cls)}
         given = {name: value for name, value in table.items() if name in of_strategies}
         values = {name: value for name, value in table.items() if name not in of_strategies}
-        strategy = str(table.get("strategy", "beam"))
+        strategy = str(table.get("strategy", default_of(given, True)))
         if given and strategy in STRATEGIES and given.keys() <= options_of(strategy).keys():
             build(settings_of(strategy), given, key)  # names the key whose value is refused
         return build(cls, {"of_strategy": given, **values}, key)

@@ -29,12 +29,18 @@ STRATEGIES = Registry[type[Strategy]](
 
 
 def default_strategy(problem: Problem, **given: Any) -> str:
-    """Return which strategy is used where none is named: ``beam`` for n-grams alone."""
-    return "beam" if problem.at_once else default_for_networks(given)
+    """Return which strategy is used where none is named and these options are given."""
+    return default_of(given, problem.at_once)
 
 
-def default_for_networks(given: Collection[str]) -> str:
-    """Return ``leftward``, or ``bounded`` if options are given that it has, such as ``budget``."""
+def default_of(given: Collection[str], at_once: bool) -> str:
+    """Return the default for n-grams alone, whose scores are known at once, or for others.
+
+    ``beam`` for n-grams, else ``leftward``; ``bounded`` for others if options are given that it
+    has, such as ``budget``, and ``leftward`` for n-grams if some are that ``beam`` does not have.
+    """
+    if at_once and {*given} <= options_of("beam").keys():
+        return "beam"
     return "bounded" if given and {*given} <= options_of("bounded").keys() else "leftward"
 
 

@@ -333,6 +333,11 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
             "see contstim score --help",
         ),
         (
+            "synthesize --device cuda:0",
+            "contstim synthesize: there is no option '--device' here; did you mean '--devices'?; "
+            "see contstim synthesize --help",
+        ),
+        (
             "--frobnicate score s.txt --model contstim:bigram",
             "contstim: there is no option '--frobnicate' here; see contstim --help",
         ),

@@ -9,6 +9,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import read_study_plan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
+from contstim.search import default_of
 from contstim.selection.design import LAYOUTS
 
 GOOD = """\
@@ -36,6 +37,25 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     assert (synthesis.strategy, synthesis.starts) == (None, "partitioned")
     assert found.table(DesignOptions).resolved().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
+
+
+@pytest.mark.parametrize(
+    ("given", "of_ngrams", "of_others"),
+    [
+        ({}, "beam", "leftward"),
+        ({"budget": 3}, "beam", "bounded"),
+        ({"walks": 6}, "leftward", "leftward"),
+    ],
+)
+def test_options_choose_among_the_defaults(
+    tmp_path: Path, given: dict[str, int], of_ngrams: str, of_others: str
+) -> None:
+    path = tmp_path / "s.toml"
+    lines = "".join(f"{name} = {value}\n" for name, value in given.items())
+    path.write_text(GOOD + "[synthesis]\n" + lines, "utf-8")
+    options = read_study_plan(path).table(SynthesisOptions)
+    assert (options.strategy, options.of_strategy) == (None, given)
+    assert (default_of(given, True), default_of(given, False)) == (of_ngrams, of_others)
 
 
 @pytest.mark.parametrize(

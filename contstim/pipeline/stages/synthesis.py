@@ -12,7 +12,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
-from contstim.search import default_for_networks
+from contstim.search import default_of
 from contstim.search.results import Triplet, written_and_natural
 from contstim.tables import csv_text
 from contstim.text.diversity import diversity
@@ -189,8 +189,10 @@ class SynthesisStage(Stage):
 
 def _strategy_of(options: SynthesisOptions) -> str:
     """Return the strategy, or by what it is chosen where none is named."""
-    other = default_for_networks(options.of_strategy)
-    return options.strategy or f"beam where all models are n-grams, else {other}"
+    of_ngrams, other = (default_of(options.of_strategy, at_once) for at_once in (True, False))
+    if options.strategy or of_ngrams == other:
+        return options.strategy or other
+    return f"{of_ngrams} where all models are n-grams, else {other}"
 
 
 SYNTHESIS = SynthesisStage()
