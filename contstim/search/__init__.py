@@ -39,9 +39,12 @@ def default_of(given: Collection[str], at_once: bool) -> str:
     ``beam`` for n-grams, else ``leftward``; ``bounded`` for others if options are given that it
     has, such as ``budget``, and ``leftward`` for n-grams if some are that ``beam`` does not have.
     """
-    if at_once and {*given} <= options_of("beam").keys():
-        return "beam"
-    return "bounded" if given and {*given} <= options_of("bounded").keys() else "leftward"
+    of_beam, of_bounded, of_leftward = (
+        {*given} <= options_of(name).keys() for name in ("beam", "bounded", "leftward")
+    )
+    if at_once:
+        return "leftward" if of_leftward and not of_beam else "beam"
+    return "bounded" if given and of_bounded else "leftward"
 
 
 def options_of(strategy: str) -> dict[str, Field[Any]]:
