@@ -73,7 +73,8 @@ class Reduction:
 def _end(parts: SentenceParts, event: Event) -> float:
     """Return the log-probability of the mark that ends a sentence, and of the end symbol."""
     n = len(parts.units)
-    while n and (parts.units[n - 1] == event.end or is_closing(parts.units[n - 1].strip("Ġ▁"))):
+    end = None if event.end == "none" else event.end  # "none" may be a word of the sentence
+    while n and (parts.units[n - 1] == end or is_closing(parts.units[n - 1].strip("Ġ▁"))):
         n -= 1
     if n == len(parts.units):
         raise InputError(

@@ -441,7 +441,7 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
     """Load the unigram model that SLOR takes off `model`.
 
     The one named; else, for models of sub-words, that of their own tokens, and for models of
-    words the bundled one.
+    words the bundled one, which is made to score what `model` does, in the model's words.
     """
     name = dict(spec.options).get("unigram")
     if name is None:
@@ -453,15 +453,32 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
                 f"reduction=slor in {str(spec)!r} needs a unigram model; add unigram=SPEC, for "
                 "example an ARPA file of order 1"
             )
-        like = {"end": model.event.end == "none", "unknown": model.event.unknown == "unk"}
-        options = {"end": "none", "unknown": "unk"}
-        asked = tuple((key, options[key]) for key, alike in like.items() if alike)
-        name = str(ModelSpec(_BUNDLED, "unigram", asked))
+        asked = {
+            ("end", "none"): not _scores_end(model),
+            ("language", model.language.code): not model.language.plain,
+            ("punctuation", "drop"): not _scores_marks(model),
+            ("unknown", "unk"): model.event.unknown == "unk",
+        }
+        options = tuple(option for option, is_asked in asked.items() if is_asked)
+        name = str(ModelSpec(_BUNDLED, "unigram", options))
     unigram = load_model(name)
-    if (unigram.event.end == "none") != (model.event.end == "none"):
-        with_end, without = (model, unigram) if unigram.event.end == "none" else (unigram, model)
-        raise SpecError(
-            f"{with_end.spec!r} scores the end of a sentence and {without.spec!r} does not; set "
-            "end= alike in both"
-        )
+    for option, what, scores in (
+        ("end", "the end of a sentence", _scores_end),
+        ("punctuation", "marks", _scores_marks),
+    ):
+        if scores(unigram) != scores(model):
+            does, does_not = (model, unigram) if scores(model) else (unigram, model)
+            raise SpecError(
+                f"{does.spec!r} scores {what} and {does_not.spec!r} does not; set {option}= alike "
+                "in both"
+            )
+    unigram.check_language(model.language, ())
     return unigram
+
+
+def _scores_end(model: SentenceModel) -> bool:
+    return model.event.end != "none"
+
+
+def _scores_marks(model: SentenceModel) -> bool:
+    return model.event.punctuation not in ("drop", "context")

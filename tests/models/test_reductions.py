@@ -165,6 +165,39 @@ def test_specs_lead_to_slor(monkeypatch: pytest.MonkeyPatch) -> None:
         assert str(error.value) == message
 
 
+def test_slor_takes_off_only_what_the_model_scores() -> None:
+    # A unigram model of the same units says what it says itself.
+    for options in ("punctuation=drop&", "end=none&", "language=fr&", ""):
+        model = load_model(f"contstim:unigram?{options}reduction=slor")
+        assert model.score(["The dog, he slept."])[0] == pytest.approx(0, abs=1e-12), options
+    # Where marks are part of words, those are scored, and so is their frequency.
+    kept = load_model("contstim:unigram?punctuation=keep&unknown=unk&reduction=slor")
+    assert "contstim:unigram?unknown=unk" in kept.event.reduction
+
+
+@pytest.mark.parametrize(
+    ("options", "unigram", "message"),
+    [
+        (
+            "punctuation=drop",
+            "contstim:unigram",
+            "'contstim:unigram' scores marks and 'contstim:bigram?punctuation=drop' does not; set "
+            "punctuation= alike in both",
+        ),
+        (
+            "language=fr",
+            "contstim:unigram",
+            "'contstim:unigram' cuts sentences into words of English, and these are French; write "
+            "its spec with language=fr",
+        ),
+    ],
+)
+def test_slor_over_other_units_is_refused(options: str, unigram: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_model(f"contstim:bigram?{options}&reduction=slor&unigram={unigram}")
+    assert str(error.value) == message
+
+
 def test_slor_without_a_unigram_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
     monkeypatch.setattr("contstim.models.registry.bundled_models", dict)
@@ -242,3 +275,11 @@ def test_the_end_of_words_is_mark_and_end_symbol() -> None:
     (parts,) = plain.parts(["He saw her."])
     assert parts.units[-2:] == (".", "</s>")
     assert end.score(["He saw her."])[0] == pytest.approx(parts.log_probs[-2:].sum())
+
+
+def test_a_word_is_no_end_for_being_called_none() -> None:
+    model = TableModel(["none", "saw"], 1, end=False)
+    for name in ("end", "reading"):
+        reduced = ReducedModel(model, name, ModelSpec("table", "1", (("reduction", name),)))
+        with pytest.raises(InputError, match="a sentence ends in 'none', no mark that is scored"):
+            reduced.score(["none saw none"])
