@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -248,6 +249,18 @@ def _with_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
     return table.assign(sentence=sentences[places.astype(int)])
 
 
+def _several(sentence: str, units: list[Any]) -> bool:
+    """Return whether the words, or their numbers, of rows without places are a sentence's twice."""
+    n = len(units)
+    if not any(units == units[:k] * (n // k) for k in range(1, n // 2 + 1)):
+        return False
+    # It may be so itself: "no no".
+    if isinstance(units[0], str):
+        letters = "".join(unit.strip("Ġ▁ ") for unit in units)
+        return letters.casefold() != "".join(sentence.split()).casefold()
+    return n != len(sentence.split())
+
+
 def _added_up(table: pd.DataFrame, scores: pd.Series, spec: ModelSpec) -> pd.Series:
     """Return the sum of the words' scores, by sentence.
 
@@ -255,11 +268,18 @@ def _added_up(table: pd.DataFrame, scores: pd.Series, spec: ModelSpec) -> pd.Ser
     """
     where = spec.location
     text = table["sentence"].astype(str).map(tidy)
-    named = next((table[column] for column in _PLACES if column in table), None)
-    place = text.groupby(text.ne(text.shift()).cumsum()).cumcount() if named is None else named
-    twice = text[pd.DataFrame({"sentence": text, "place": place}).duplicated()]
-    if len(twice):
-        raise InputError(f"{where} has the words of {twice.iloc[0]!r} twice; keep them once")
+    place = next((table[column] for column in _PLACES if column in table), None)
+    again: list[str] = []
+    if place is None:
+        number = table.get("sentence_id", text)
+        run = (text.ne(text.shift()) | number.ne(number.shift())).cumsum()
+        place = text.groupby(run).cumcount()
+        units = next((table[c].astype(str) for c in ("token", "word") if c in table), scores)
+        runs = zip(text.groupby(run).first(), units.groupby(run).agg(list), strict=True)
+        again = [sentence for sentence, of_run in runs if _several(sentence, of_run)]
+    twice = [*again, *text[pd.DataFrame({"sentence": text, "place": place}).duplicated()]]
+    if twice:
+        raise InputError(f"{where} has the words of {twice[0]!r} twice; keep them once")
     missing, first = scores.isna(), ~text.duplicated()
     wrong = missing & ~first if (missing & ~first).any() else first & ~missing
     if missing.any() and wrong.any():
@@ -268,4 +288,8 @@ def _added_up(table: pd.DataFrame, scores: pd.Series, spec: ModelSpec) -> pd.Ser
             f"{where} lacks the number of a word of {text.iloc[0]!r}; fill it in (only "
             "that of the first word may be missing, and then of every first word)"
         )
-    return scores.groupby(text.to_numpy(), sort=False).sum()
+    sums = scores.groupby(text.to_numpy(), sort=False).sum(min_count=1)
+    if sums.isna().any():
+        nothing = sums.index[sums.isna()][0]
+        raise InputError(f"{where} holds no number for {nothing!r}; fill or remove it")
+    return sums

@@ -195,6 +195,15 @@ def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ("sentence,a\nX y,-1\nX y,-2\n", "", "two scores of 'X y'; keep one, or, if a row is a wo"),
         ("sentence,a\nX,1\nY,2\n", "&unit=bits", "log-probability 2, which is above 0; say"),
         ("sentence,a\nX,-1\nY,-1\nX,-1\n", "", "has the words of 'X' twice; keep them once"),
+        ("sentence,word,a\n" + "X y,X,-2\nX y,y,-3\n" * 2, "", "has the words of 'X y' twice; kee"),
+        ("sentence,a\n" + "X y,-2\nX y,-3\n" * 2, "", "has the words of 'X y' twice; keep them"),
+        ("sentence,token,a\n" + "ha,ha,-2\n" * 2, "", "has the words of 'ha' twice; keep them"),
+        (
+            "sentence,sentence_id,a\nno no,1,-2\nno no,1,-3\nno no,2,-2\nno no,2,-3\n",
+            "",
+            "has the words of 'no no' twice; keep them once",
+        ),
+        ("sentence,word,a\nX,X,\nZ w,Z,\nZ w,w,-2\n", "", "holds no number for 'X'; fill or rem"),
         ("sentence,position,a\nX,0,-1\nX,0,-2\n", "", "has the words of 'X' twice; keep them"),
         ("sentence,a\nX y,\nX y,-1\nZ w,-1\nZ w,-2\n", "", "lacks the number of a word of 'X y';"),
         ("sentence,a\nX y,\nX y,-1\nZ w,\nZ w,\n", "", "lacks the number of a word of 'Z w'; fi"),
@@ -219,3 +228,11 @@ def test_first_words_without_a_number_do_not_count(tmp_path: Path) -> None:
     path.write_text("sentence,word,surprisal\nX y,X,\nX y,y,3\nZ w,Z,\nZ w,w,2\n", "utf-8")
     scores = load_model(f"table:{path}?rows=words&unit=surprisal").score(["X y", "Z w"])
     assert scores.tolist() == [-3, -2]
+
+
+def test_a_sentence_may_say_its_words_again(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = ("no no,no,-2\n", "X,X,-4\n", "haha,ha,-1\n", "No no,▁no,-1\n")
+    path.write_text("sentence,token,a\n" + "".join(r * (1 + (r != rows[1])) for r in rows), "utf-8")
+    scores = load_model(f"table:{path}?rows=words").score(["no no", "X", "haha", "No no"])
+    assert scores.tolist() == [-4, -4, -2, -2]
