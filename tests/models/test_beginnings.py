@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_corpus import WORDS, write_random
 
 from contstim import load_model
 from contstim.errors import InputError
@@ -69,6 +70,23 @@ def test_words_commas_and_end_add_up_to_the_score(spec: str) -> None:
     begun = model.beginnings(FIRST, LATER)
     assert begun is not None
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
+
+
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_beginnings_shorter_than_n_grams_are_told_apart(tmp_path: Path, order: int) -> None:
+    path = write_random(tmp_path / "m.arpa", order, seed=7)
+    model = load_model(f"ngram:{path}?punctuation=drop&end=none")
+    words = WordList(tuple(WORDS))
+    here = model.beginnings(words, words)
+    assert here is not None
+    texts = [""]
+    for _ in range(3):
+        n = len(words)
+        rows, index = np.repeat(np.arange(len(texts)), n), np.tile(np.arange(n), len(texts))
+        texts = [f"{texts[row]} {words.words[i]}" for row, i in zip(rows, index, strict=True)]
+        expected = [of_words[-1] for of_words in model.score_words(texts)]
+        assert here.log_probs(rows, index) == pytest.approx(expected, abs=1e-5)
+        here = here.followed_by(rows, index)
 
 
 def test_words_of_several_pieces_are_bounded_by_their_first() -> None:

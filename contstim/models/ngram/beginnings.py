@@ -45,9 +45,9 @@ class NgramBeginnings(Beginnings):
         self._rows = list(rows) or [(model.table.ids[START],)]
         self._ids = model.tokenizer.ids_of(self.words)
         seen = model.table.order - 1
-        contexts = {row[len(row) - seen :] if seen else (): row for row in self._rows}
-        by_context = {c: replacer.following(list(row)) * _NATS for c, row in contexts.items()}
-        self._after = [by_context[row[len(row) - seen :] if seen else ()] for row in self._rows]
+        contexts = [row[max(0, len(row) - seen) :] for row in self._rows]
+        by_context = {c: replacer.following(list(c)) * _NATS for c in set(contexts)}
+        self._after = [by_context[context] for context in contexts]
 
     def upper(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of every word, all exact."""
