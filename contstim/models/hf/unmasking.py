@@ -95,6 +95,11 @@ class UnmaskingModel(MaskedModel):
             return super()._parts(encoded, values, plan)
         return SentenceParts(encoded.units, values, encoded.word_of, encoded.n_words)
 
+    @property
+    def guides_itself(self) -> bool:
+        """Always: a sentence takes as many inputs as it has tokens."""
+        return True
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.
 

@@ -20,7 +20,9 @@ from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.metrics import plan_for
 from contstim.models.hf.unmasking import UNMASKING_RULES, UnmaskingModel
 from contstim.models.registry import load_model
+from contstim.search import synthesize
 from contstim.text import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
 
 Tiny = Callable[[str], Path]
 
@@ -205,3 +207,13 @@ def test_options_that_do_not_go_together(tiny: Tiny) -> None:
     )
     pll = f"hf:{tiny('bert')}?metric=pll&rule=l2r"
     assert refusal(pll) == f"rule='l2r' in {pll!r} goes with metric=duel; leave it out"
+
+
+def test_the_usual_search_finds_its_sentences(tiny: Tiny) -> None:
+    reject, accept = (_model(tiny("bert"), f"metric={metric}") for metric in ("duel", "pll"))
+    natural = "The dog saw a man."
+    words = Vocabulary.from_words(["The", "A", "dog", "cat", "man", "saw", "ran"])
+    done = synthesize(natural, reject=reject, accept=accept, vocabulary=words, seed=1)
+    before, after = reject.score([natural, done.sentence])
+    assert after < before
+    assert np.diff(accept.score([natural, done.sentence]))[0] >= 0
