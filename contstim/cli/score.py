@@ -98,9 +98,8 @@ def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceMo
             for sentence, values in zip(
                 chunk, _numbered(model.score_words, chunk, first), strict=True
             ):
-                for position, (word, value) in enumerate(
-                    zip(sentence.split(), values.tolist(), strict=True)
-                ):
+                words = model.language.split(sentence)
+                for position, (word, value) in enumerate(zip(words, values.tolist(), strict=True)):
                     writer.writerow((sentence, model.name, position, word, value))
 
 

@@ -201,7 +201,8 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
     sieve, notes = Sieve(human.choices), list(human.notes)
     for model in models:
         sentences = sieve.kept[["sentence_1", "sentence_2"]]
-        refused = {s for s in np.unique(sentences) if not model.knows(str(s).split()).all()}
+        split = model.language.split
+        refused = {s for s in np.unique(sentences) if not model.knows(split(str(s))).all()}
         bad = sentences.isin(refused).any(axis=1)
         if not bad.any():
             continue

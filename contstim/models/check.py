@@ -55,7 +55,8 @@ def check_model(
     'a batch, single sentences and another order give the same scores'
     """
     listed = _sentences_for(model) if sentences is None else list(sentences)
-    if len({len(s.split()) for s in listed}) < 2 or len(listed) < 3:
+    language = model.language
+    if len({len(language.split(s)) for s in listed}) < 2 or len(listed) < 3:
         raise ValidationError(
             f"{model.spec}: a check needs at least three sentences of different lengths that the "
             f"model can score, got {len(listed)}; give some of your own"
@@ -64,11 +65,11 @@ def check_model(
     done += [_check_routes(model, listed, tolerance), _check_words(model, listed, tolerance)]
     done.append(_check_unknown(model, listed))
     if not words:
-        shown = list(dict.fromkeys(w for s in listed for w in Sentence.parse(s).words))
+        shown = list(dict.fromkeys(w for s in listed for w in Sentence.parse(s, language).words))
         words = list(compress(shown, _known(model, shown)))[:50]
     candidates = WordList.of(words)
     for sentence in listed[:3]:
-        _check_replacements(model, Sentence.parse(sentence), candidates, tolerance)
+        _check_replacements(model, Sentence.parse(sentence, language), candidates, tolerance)
     done.append(
         f"replacement scores equal whole scores, bounds hold ({len(candidates)} candidates at "
         "every position of three sentences)"
@@ -93,7 +94,7 @@ def _sentences_for(model: SentenceModel) -> list[str]:
     """Take some pool sentences of several lengths, all of whose words `model` knows."""
     by_length: dict[int, list[str]] = {}
     for sentence in pool():
-        words = sentence.split()
+        words = model.language.split(sentence)
         same = by_length.setdefault(len(words), [])
         if len(same) < _PER_LENGTH and _known(model, words).all():
             same.append(sentence)
@@ -154,7 +155,7 @@ def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -
         return _check_no_shares(model, sentences)
     rows = zip(sentences, model.score_words(sentences), totals.score, totals.n_words, strict=True)
     for sentence, by_word, score, counted in rows:
-        n_words = len(sentence.split())
+        n_words = len(model.language.split(sentence))
         if by_word.shape != (n_words,) or counted != n_words:
             raise _fail(
                 model, f"gives {len(by_word)} word scores for the {n_words} words of {sentence!r}"

@@ -74,6 +74,17 @@ def test_word_scores_sum_to_sentence_scores(
     assert sums.to_numpy() == pytest.approx(expected)
 
 
+def test_word_scores_stand_beside_the_words_of_the_models_language(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, spec = tmp_path / "fr.txt", "contstim:unigram?language=fr&unknown=unk"
+    path.write_text("L'homme dort.\n", "utf-8")
+    assert main(["score", "--model", spec, str(path), "--by", "word"]) == 0
+    words = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert words["word"].tolist() == ["L'", "homme", "dort."]
+    assert words["log_prob"].tolist() == load_model(spec).score_words(["L'homme dort."])[0].tolist()
+
+
 def test_models_list_info_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "list"]) == 0
     listed = capsys.readouterr().out

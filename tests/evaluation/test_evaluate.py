@@ -30,9 +30,13 @@ from contstim.evaluation import (
     wilcoxon_signed_rank,
 )
 from contstim.evaluation.answer import answer_sentences
+from contstim.evaluation.exclusion import leave_out_unknown
 from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
+from contstim.models.registry import load_model
 from contstim.tables import read_table
+from contstim.text.languages import language_called
+from contstim.training.ngram import train_ngram
 
 
 def no_silent_gap(result):
@@ -304,6 +308,18 @@ def test_exclusions_are_reported(make_study):
         evaluate(study.drop(columns="expected"), exclusions=ExclusionRules(min_catch_correct=0.75))
     with pytest.raises(InputError, match="rt_ms, which is empty"):
         evaluate(study.drop(columns="rt_ms"), exclusions=ExclusionRules(min_rt_ms=100))
+
+
+def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
+    text, french = tmp_path / "text.txt", language_called("fr")
+    text.write_text("L'homme dort.\nL'homme mange.\nElle dort.\n" * 5, "utf-8")
+    path, discounts = tmp_path / "fr.arpa", (0.5, 1.0, 1.5)
+    train_ngram(text, path, order=2, punctuation="split", fallback=discounts, language=french)
+    model = load_model(f"ngram:{path}?language=fr&punctuation=split")
+    columns = ["participant", "sentence_1", "sentence_2"]
+    pairs = [("p", "L'homme dort.", "Elle dort."), ("p", "L'homme rit.", "Elle mange.")]
+    left = leave_out_unknown(HumanData(pd.DataFrame(pairs, columns=columns)), [model])
+    assert left.choices["sentence_1"].tolist() == ["L'homme dort."]
 
 
 def test_sides_do_not_matter(make_study):

@@ -133,6 +133,14 @@ def test_normalisation_over_the_toy_language() -> None:
         check_normalisation(closed, opened, WORDS[:3], length=4)
 
 
+def test_words_are_those_of_the_models_language() -> None:
+    texts = ["L'homme dort.", "Le chien qu'il voit mange.", "Elle dort ici, non ?"]
+    done = check_model(
+        load_model("contstim:unigram?language=fr&unknown=unk"), texts, ["dog", "man"]
+    )
+    assert "word scores sum to sentence scores, one for each word" in done
+
+
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
 def test_a_position_outside_the_sentence_is_refused(exact: str) -> None:
     model, words = TableModel(WORDS, 1, exact=exact), WordList(("cat",))

@@ -190,12 +190,12 @@ class WordScoring(Scoring):
         return sum(map(len, parts))
 
     def table(self, sentences: Sequence[str]) -> pd.DataFrame:  # noqa: D102 - as Scoring, by word
-        words = self._kept()
+        words, split = self._kept(), self.model.language.split
         rows = [
             (sentence, self.model.name, position, word, value)
             for sentence in sentences
             for position, (word, value) in enumerate(
-                zip(sentence.split(), words[sentence].tolist(), strict=True)
+                zip(split(sentence), words[sentence].tolist(), strict=True)
             )
         ]
         return pd.DataFrame(rows, columns=["sentence", "model", "position", "word", "log_prob"])

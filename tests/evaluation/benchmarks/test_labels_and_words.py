@@ -25,6 +25,7 @@ from contstim.evaluation.benchmarks.running import Scoring, run_benchmarks, scor
 from contstim.evaluation.benchmarks.words import SuiteBenchmark, WordBenchmark
 from contstim.evaluation.benchmarks.writing import write_run
 from contstim.evaluation.syntaxgym import read_suites
+from contstim.models.cache import ScoreCache, model_identity
 from contstim.models.learnt import LabelledSentences, matthews_correlation
 from contstim.models.registry import load_model
 
@@ -198,6 +199,14 @@ def test_scores_of_words_are_kept_apart_and_asked_for_once(suites, tmp_path, mon
     assert len(scoring.table(suites.sentences)) == 16
     assert str(scoring.cost()) == f"{SPEC}: all 4 sentences have scores"
     assert Scoring(model, [suites], tmp_path).cost().n_sentences == 0
+
+
+def test_words_are_those_of_the_models_language(suites, tmp_path):
+    model = load_model("contstim:unigram?language=fr&unknown=unk")
+    (scoring,) = scorings([model], [suites], tmp_path)
+    of_words = model.score_words(["L'homme dort."])
+    ScoreCache(tmp_path).add_words(model_identity(model), ["L'homme dort."], of_words)
+    assert scoring.table(["L'homme dort."])["word"].tolist() == ["L'", "homme", "dort."]
 
 
 @pytest.mark.parametrize("spec", ["contstim:bert", "contstim:trigram?reduction=mean"])
