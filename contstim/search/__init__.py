@@ -240,4 +240,5 @@ def synthesize(
         finished=finished,
         bound=bound,
         stopped=stopped,
+        accepting=problem.accepting,
     )

@@ -319,6 +319,7 @@ def syntheses(
                 strategy=strategy,
                 seed=seed,
                 attempt=0,
+                accepting=place.sides.accept,
             )
         )
     return made

@@ -49,7 +49,7 @@ class Step:
 
     @property
     def accept_log_prob(self) -> float:
-        """The score by the last model, for a pair the accepting one."""
+        """The score by the last model, for a pair without floors the accepting one."""
         return self.scores[-1]
 
 
@@ -63,8 +63,8 @@ class Synthesis:
     natural, sentence
         The start and the result.
     models
-        Specs of the problem's models, those of its objective first: for a pair, the rejecting
-        one and the accepting one.
+        Specs of the problem's models, those of its objective first; those of floors and those
+        that accept follow in any order.
     natural_scores, scores
         Their scores of both sentences.
     loss
@@ -87,6 +87,8 @@ class Synthesis:
     stopped
         Why the search ended before its end, where a budget of requests was spent; else empty. The
         sentence is the best until then.
+    accepting
+        Specs of the models that are to accept the sentence.
 
     Examples
     --------
@@ -115,6 +117,7 @@ class Synthesis:
     finished: bool = True
     bound: float | None = None
     stopped: str = ""
+    accepting: tuple[str, ...] = ()
 
     @property
     def reached(self) -> float | None:
@@ -135,8 +138,8 @@ class Synthesis:
 
     @property
     def accept(self) -> str:
-        """The spec of the last model, for a pair the accepting one."""
-        return self.models[-1]
+        """The spec of the accepting model; of several the first, of none the last model's."""
+        return (*self.accepting, self.models[-1])[0]
 
     @property
     def natural_reject_log_prob(self) -> float:
@@ -146,7 +149,7 @@ class Synthesis:
     @property
     def natural_accept_log_prob(self) -> float:
         """Log p_accept(n)."""
-        return self.natural_scores[-1]
+        return self.natural_scores[self.models.index(self.accept)]
 
     @property
     def reject_log_prob(self) -> float:
@@ -156,7 +159,7 @@ class Synthesis:
     @property
     def accept_log_prob(self) -> float:
         """Log p_accept(s)."""
-        return self.scores[-1]
+        return self.scores[self.models.index(self.accept)]
 
     def _repr_html_(self) -> str:
         """Return both sentences with their scores, which notebooks show."""
@@ -233,26 +236,29 @@ class Triplet(TableRow):
     @classmethod
     def of(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
         """Join the synthesis that model 1 accepts and the one that model 2 accepts."""
+        # Each way's rejecting model stands first in it; the accepting one may stand anywhere.
+        both = second.reject, first.reject
+        natural, *synthetic = (
+            dict(zip(way.models, scores, strict=True))
+            for way, scores in (
+                (first, first.natural_scores),
+                (first, first.scores),
+                (second, second.scores),
+            )
+        )
         return cls(
-            model_1=first.accept,
-            model_2=first.reject,
-            natural=first.natural,
-            synthetic_1=first.sentence,
-            synthetic_2=second.sentence,
-            natural_lp_1=first.natural_accept_log_prob,
-            natural_lp_2=first.natural_reject_log_prob,
-            synthetic_1_lp_1=first.accept_log_prob,
-            synthetic_1_lp_2=first.reject_log_prob,
-            synthetic_2_lp_1=second.reject_log_prob,
-            synthetic_2_lp_2=second.accept_log_prob,
+            *both,
+            first.natural,
+            first.sentence,
+            second.sentence,
+            *(scores[model] for scores in (natural, *synthetic) for model in both),
             repeat=repeat,
             others=tuple(
-                (f"{which}_lp {model}", score)
-                for k, model in list(enumerate(first.models))[1:-1]
-                for which, score in (
-                    ("natural", first.natural_scores[k]),
-                    ("synthetic_1", first.scores[k]),
-                    ("synthetic_2", second.scores[second.models.index(model)]),
+                (f"{which}_lp {model}", scores[model])
+                for model in first.models
+                if model not in both
+                for which, scores in zip(
+                    ("natural", "synthetic_1", "synthetic_2"), (natural, *synthetic), strict=True
                 )
             )
             + reached_columns({"reached_1": first, "reached_2": second}),

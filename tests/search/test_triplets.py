@@ -7,7 +7,9 @@ from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
 from contstim.errors import InputError
 from contstim.models.toy import TableModel
 from contstim.search import synthesize
+from contstim.search.problem import Floor
 from contstim.search.results import Triplet
+from contstim.search.targets import problem_of
 from contstim.search.triplets import synthesize_triplets
 from contstim.text import pool
 from contstim.text.vocabulary import Vocabulary
@@ -40,6 +42,31 @@ def test_sentence_1_is_what_model_1_prefers(pair: Pair) -> None:
     fall = row["natural_lp_2"] - row["synthetic_1_lp_2"]
     fall += row["natural_lp_1"] - row["synthetic_2_lp_1"]
     assert triplet.controversiality == pytest.approx(fall)
+
+
+@pytest.mark.parametrize("order", [(0, 2), (1, 2), (2, 0), (1, 0, 2)])
+def test_floors_in_any_order_leave_the_pair_the_pair(pair: Pair, order: tuple[int, ...]) -> None:
+    third = TableModel([*LOWER, *UPPER], 13)
+    models = (*pair, third)
+    floors = [Floor(models[k].name, -1000.0) for k in order]
+    ways = [
+        synthesize(
+            SENTENCES[0],
+            problem=problem_of([reject], [accept], floors=floors, others=[third]),
+            vocabulary=VOCABULARY,
+        )
+        for reject, accept in (pair[::-1], pair)
+    ]
+    for way, (reject, accept) in zip(ways, (pair[::-1], pair), strict=True):
+        assert (way.reject, way.accept) == (reject.name, accept.name)
+        assert way.accept_log_prob == accept.score([way.sentence])[0]
+        assert way.natural_accept_log_prob == accept.score([way.natural])[0]
+    row = Triplet.of(*ways, repeat=1).row()
+    assert (row["model_1"], row["model_2"]) == (pair[0].name, pair[1].name)
+    for kind in ("natural", "synthetic_1", "synthetic_2"):
+        for k, model in enumerate(pair, start=1):
+            assert row[f"{kind}_lp_{k}"] == model.score([row[kind]])[0]
+        assert row[f"{kind}_lp {third.name}"] == third.score([row[kind]])[0]
 
 
 def test_several_triplets_from_one_sentence_differ(pair: Pair) -> None:
