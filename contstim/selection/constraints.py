@@ -174,7 +174,7 @@ class SelectionConstraint(ABC):
 
     @property
     def tied(self) -> pd.Series | None:
-        """By label, a number that the two sentences of a pair are put together by; None if none."""
+        """By label, what the two sentences of each pair must have in common; None if nothing."""
         return None
 
     @abstractmethod
@@ -278,8 +278,8 @@ class Equal(SelectionConstraint):
 
     @property
     def tied(self) -> pd.Series:
-        """The number of each sentence's value."""
-        return pd.Series(pd.factorize(self.feature)[0], index=self.feature.index)
+        """The feature."""
+        return self.feature
 
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add a row for each model pair and value."""
@@ -300,6 +300,36 @@ class Equal(SelectionConstraint):
             ]
             names = [f"{self.name}: as many of {v!r} for {model_1} and {model_2}" for v in values]
             rows.add(weights, 0.0, 0.0, names)
+
+
+def tied_together(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
+    """Return constraints; where several tie sentences, with one more that all are kept at once.
+
+    As many of each value of either feature on both sides are not yet as many of both values.
+    """
+    ties = [constraint.tied for constraint in constraints if constraint.tied is not None]
+    if len(ties) < 2:
+        return list(constraints)
+    columns = [tie.reindex(ties[0].index) for tie in ties]
+    together = pd.Series(list(zip(*columns, strict=True)), index=ties[0].index)
+    return [*constraints, Equal(together, "equal together")]
+
+
+def ties_of(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
+    """Return a number for each sentence, shape (S,): those of one number may be a pair.
+
+    Parameters
+    ----------
+    constraints
+        As `tied_together` returns them.
+    labels
+        The sentences' labels.
+    """
+    ties = [constraint.tied for constraint in constraints if constraint.tied is not None]
+    if not ties:
+        return np.zeros(len(labels), dtype=np.int64)
+    numbers = pd.Series(pd.factorize(ties[-1])[0], index=ties[-1].index)
+    return numbers.reindex(labels, fill_value=-1).to_numpy(dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

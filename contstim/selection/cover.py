@@ -22,12 +22,16 @@ from contstim.people import (
     log_ratio_scale,
 )
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
-from contstim.selection.constraints import ConstraintRows, SelectionConstraint
+from contstim.selection.constraints import ConstraintRows, SelectionConstraint, ties_of
 from contstim.selection.programme import feasible_choices, some
 from contstim.selection.scores import RankedScores
 
 #: What is said where there is nothing to choose from.
 NO_PAIR = "no pair of sentences can be selected; give more sentences"
+NO_PAIR_TIED = (
+    "no two sentences have the same value of what is to be equal; loosen the constraint or give "
+    "more sentences"
+)
 
 # Steps in which the bound on expected log Bayes factors is lowered.
 _BOUND_STEPS = 80
@@ -186,8 +190,11 @@ class Cover:
     measure
         What pairs add.
     pairs
-        Candidates in any order, repeated or not: rows of their two sentences.
-    constraints, n, uses
+        Candidates in any order, repeated or not: rows of their two sentences. Those that have not
+        in common what they must are left out.
+    constraints
+        As in `select_set`, but `tied_together`.
+    n, uses
         As in `select_set`.
 
     Attributes
@@ -216,6 +223,10 @@ class Cover:
     ) -> None:
         if not len(pairs):
             raise InfeasibleError(NO_PAIR)
+        ties = ties_of(constraints, measure.ranked.labels)[pairs]
+        pairs = pairs[ties[:, 0] == ties[:, 1]]
+        if not len(pairs):
+            raise InfeasibleError(NO_PAIR_TIED)
         self.n, self.uses, self.counted = n, uses, measure.counted
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         signs = measure.ranked.signs(pairs)
@@ -463,10 +474,14 @@ def kept_pairs(
     problem = AssignmentProblem(ranked.doubled[sentences][:, :2], everywhere, everywhere, roles)
     limits = ConstraintRows(roles, ranked.labels[sentences], constraints)
     first, second = (sentences[own] for own in feasible_choices(problem, limits))
-    shuffled = [
-        np.column_stack([rng.permutation(first)[:size], rng.permutation(second)[:size]])
-        for size in 20 * [min(len(first), len(second))]
-    ]
+    ties = ties_of(constraints, ranked.labels)
+    shuffled = []
+    for _ in range(20):
+        one, two = rng.permutation(first), rng.permutation(second)
+        for tie in np.unique(ties[first]):
+            of_both = one[ties[one] == tie], two[ties[two] == tie]
+            size = min(map(len, of_both))
+            shuffled.append(np.column_stack([own[:size] for own in of_both]))
     pairs = np.concatenate(shuffled)
     return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
 

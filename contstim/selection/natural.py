@@ -17,7 +17,12 @@ from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
-from contstim.selection.constraints import ConstraintRows, SelectionConstraint
+from contstim.selection.constraints import (
+    ConstraintRows,
+    SelectionConstraint,
+    tied_together,
+    ties_of,
+)
 from contstim.selection.programme import Solver, SolverOptions, solve_programme
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 from contstim.settings import one_of, option, settings
@@ -121,7 +126,8 @@ def select_natural_pairs(
     match
         A feature (length, frequency ...) of each sentence, by label. Within each model pair the
         chosen sentences are then put together so that the summed absolute difference of the
-        feature is least; the choice of sentences is the same as without.
+        feature is least; the choice of sentences is the same as without. What constraints want to
+        be equal comes first.
     constraints
         :class:`Balance`, :class:`AtMost`, :class:`Linear` or others. They need integer programming,
         through PuLP.
@@ -196,6 +202,7 @@ def select_natural_pairs(
     low = ranked.fractions[split] < (np.inf if reject_below is None else reject_below)
     problem = AssignmentProblem(costs[split], high[sides_differ], low, roles)
     labels = ranked.labels[split]
+    constraints = tied_together(constraints)
     # Also before a programme: it says what is impossible without the constraints, and their cost.
     with waiting("choosing pairs"):
         chosen = assign(problem)
@@ -208,9 +215,8 @@ def select_natural_pairs(
             chosen, relaxation, proven = solve_programme(problem, rows, options)
         used, cost = str(options), _check(problem, chosen, rows)
     bound = cost if proven else min(cost, relaxation)
-    ties = [constraint.tied for constraint in constraints if constraint.tied is not None]
-    match = ties[0] if ties and match is None else match
-    table = _rows(roles, chosen, labels, ranked.fractions[split], list(wanted), match)
+    ties = ties_of(constraints, labels)
+    table = _rows(roles, chosen, labels, ranked.fractions[split], list(wanted), ties, match)
     table.attrs = {
         "objective": cost / unit,
         "bound": bound / unit,
@@ -292,6 +298,7 @@ def _rows(
     labels: pd.Index,
     ranks: FloatArray,
     pairs: Sequence[tuple[str, str]],
+    ties: IntArray,
     match: pd.Series | None,
 ) -> pd.DataFrame:
     """Return the pairs as a table, in the order in which model pairs were named."""
@@ -299,7 +306,7 @@ def _rows(
         (one, two): {"model_1": one, "model_2": two} for one, two in pairs
     }
     for role, rows in zip(roles, chosen, strict=True):
-        in_order = rows if match is None else _matched(rows, labels, match)
+        in_order = rows[np.lexsort((_values(match, labels[rows]), ties[rows]))]
         part = parts[role.model_1, role.model_2]
         part[role.role] = labels[in_order]
         part[role.role.replace("sentence", "rank")] = ranks[in_order, role.reject]
@@ -308,10 +315,12 @@ def _rows(
     return pd.concat(tables, ignore_index=True)
 
 
-def _matched(rows: IntArray, labels: pd.Index, match: pd.Series) -> IntArray:
-    """Return rows in the order of their values of `match`."""
-    values = match.reindex(labels[rows]).to_numpy(dtype=np.float64, na_value=np.nan)
+def _values(match: pd.Series | None, labels: pd.Index) -> FloatArray:
+    """Return what sentences of these labels are put together by; without `match` nothing."""
+    if match is None:
+        return np.zeros(len(labels))
+    values = match.reindex(labels).to_numpy(dtype=np.float64, na_value=np.nan)
     if not np.isfinite(values).all():
-        label = labels[rows][int(np.argmin(np.isfinite(values)))]
+        label = labels[int(np.argmin(np.isfinite(values)))]
         raise InputError(f"match has no finite value for sentence {label!r}; give one")
-    return rows[np.argsort(values, kind="stable")]
+    return values

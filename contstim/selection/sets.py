@@ -16,7 +16,7 @@ from contstim.errors import InfeasibleError, InputError, require_whole
 from contstim.people import People, log_bayes_factors
 from contstim.plugins import Registry
 from contstim.progress import waiting
-from contstim.selection.constraints import SelectionConstraint
+from contstim.selection.constraints import SelectionConstraint, tied_together, ties_of
 from contstim.selection.cover import (
     NO_PAIR,
     Cover,
@@ -203,7 +203,7 @@ def select_set(
         raise InfeasibleError(NO_PAIR)
     kind, of = SET_CRITERIA[criterion], keep if len(keep) > 1 else rows
     measure = kind(log_probs, ranked, of, margin, people)
-    choice = _Selection(measure, keep, given, constraints, n, uses, time_limit)
+    choice = _Selection(measure, keep, given, tied_together(constraints), n, uses, time_limit)
     problem, chosen, bound, solver = choice.made(measure.bound(rows, n, uses), seed)
     table, separations = _told(measure, problem, chosen)
     objective = problem.least_sum(chosen)
@@ -270,21 +270,24 @@ class _Selection:
 
     def made(self, bound: float, seed: int) -> tuple[Cover, IntArray, float, str]:
         """Return the candidates, those chosen, a bound at most `bound`, and what chose."""
-        ranks, margin = self.measure.ranked.fractions[self.keep], self.measure.margin
+        ranks, margin = self.measure.ranked.fractions, self.measure.margin
         candidates = [self.given]
         levelled: tuple[Cover, IntArray] | None = None
         complete = len(self.keep) <= _ALL_PAIRS_UP_TO
         if complete:
             candidates += [self.keep[np.column_stack(np.triu_indices(len(self.keep), 1))]]
         elif self.measure.counted and not _all_splits_are_tried(ranks.shape[1]):
-            even = self.keep[even_pairs(ranks, self.n, margin)]
+            tied = self._tied()
+            even = [own[even_pairs(ranks[own], share, margin)] for own, share in tied]
             if not self.constraints:
                 # One pair at a time among all the even ones, if sentences suffice for that.
-                problem = self._among([self.given, even])
+                problem = self._among([self.given, *even])
                 with waiting("choosing pairs"):
                     chosen_singly = problem.levelled(bound)
                 levelled = None if chosen_singly is None else (problem, chosen_singly)
-            candidates += [even[: _EVEN * self.n]]
+            candidates += [
+                best[: _EVEN * share] for best, (_, share) in zip(even, tied, strict=True)
+            ]
         reached = 0.0 if levelled is None else levelled[0].least_sum(levelled[1])
         if levelled is not None and reached >= _NEAR * bound:
             return *levelled, bound, "one pair at a time"
@@ -304,7 +307,11 @@ class _Selection:
         """Return the candidates of the integer programme: those found, and promising ones."""
         ranked, keep, n = self.measure.ranked, self.keep, self.n
         if not complete:
-            pairs = [*pairs, keep[_promising_pairs(ranked.fractions[keep], n, rng)]]
+            promising = (
+                own[_promising_pairs(ranked.fractions[own], share, rng)]
+                for own, share in self._tied()
+            )
+            pairs = [*pairs, *promising]
         if self.constraints:
             rows = np.union1d(keep, self.given)
             keeping = kept_pairs(ranked, rows, self.constraints, n, self.uses, rng)
@@ -313,9 +320,16 @@ class _Selection:
         if isinstance(self.measure, LogBayesFactor) and not complete:
             with waiting("looking for pairs"):
                 for _ in range(_ROUNDS):
-                    more = _priced_pairs(self.measure, keep, wider.prices(), n)
-                    wider = self._among([wider.pairs, more])
+                    prices = wider.prices()
+                    more = (_priced_pairs(self.measure, *tied, prices) for tied in self._tied())
+                    wider = self._among([wider.pairs, *more])
         return wider
+
+    def _tied(self) -> list[tuple[IntArray, int]]:
+        """Return the rows of which every two may be a pair, with their share of the pairs."""
+        ties = ties_of(self.constraints, self.measure.ranked.labels)[self.keep]
+        every = [self.keep[ties == tie] for tie in np.unique(ties)]
+        return [(own, -(-self.n * len(own) // len(self.keep))) for own in every if len(own) > 1]
 
 
 def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
@@ -456,7 +470,7 @@ def _promising_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> Int
     return np.concatenate(parts)
 
 
-def _priced_pairs(measure: LogBayesFactor, keep: IntArray, prices: FloatArray, n: int) -> IntArray:
+def _priced_pairs(measure: LogBayesFactor, keep: IntArray, n: int, prices: FloatArray) -> IntArray:
     """Return pairs of the rows `keep` of most value at the model pairs' `prices`.
 
     Directions in which sentences are looked for are the largest eigenvectors of the prices'

@@ -6,7 +6,7 @@ Tests `contstim.selection.programme`.
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -102,6 +102,39 @@ def test_pairs_of_one_value_equal_brute_force(seed):
     assert table.attrs["objective"] == pytest.approx(min(allowed), abs=1e-9)
     # The two of a pair are put together by it, too.
     assert value[table["sentence_1"]].tolist() == value[table["sentence_2"]].tolist()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_pairs_of_two_equal_values_equal_brute_force(seed):
+    frame = scores(20, 2, seed)
+    rng = np.random.default_rng(seed)
+    values = [pd.Series(rng.integers(0, 2, 20), index=frame.index) for _ in range(2)]
+    match = pd.Series(rng.normal(size=20), index=frame.index)
+    both = dict(zip(frame.index, zip(*values, strict=True), strict=True))
+    allowed = [
+        cost
+        for cost, one, two in every_selection(frame, 3)
+        if sorted(map(both.get, one)) == sorted(map(both.get, two))
+    ]
+    try:
+        table = select_natural_pairs(
+            frame, 3, constraints=[Equal(value) for value in values], match=match
+        )
+    except InfeasibleError:
+        assert not allowed
+        return
+    assert table.attrs["objective"] == pytest.approx(min(allowed), abs=1e-9)
+    one, two = table["sentence_1"].tolist(), table["sentence_2"].tolist()
+    of_one = [both[sentence] for sentence in one]
+    assert of_one == [both[sentence] for sentence in two]
+    # Among the ways to put them together that keep that, the feature to match differs least.
+    apart = {
+        way: sum(abs(match[a] - match[b]) for a, b in zip(one, way, strict=True))
+        for way in permutations(two)
+        if [both[sentence] for sentence in way] == of_one
+    }
+    assert apart[tuple(two)] == pytest.approx(min(apart.values()))
 
 
 def test_a_sentence_without_a_value_is_named():

@@ -19,6 +19,7 @@ from contstim.people import log_bayes_factors
 from contstim.selection import (
     AtMost,
     Balance,
+    Equal,
     People,
     Recurring,
     fractional_ranks,
@@ -303,6 +304,42 @@ def test_optimum_under_constraints_equals_brute_force(seed, criterion):
     assert table.attrs["objective"] == pytest.approx(best, rel=2e-3)
     assert table.attrs["bound"] >= best - 1e-9
     assert allowed(list(zip(table["sentence_1"], table["sentence_2"], strict=True)))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10_000))
+def test_pairs_of_equal_values_equal_brute_force(seed):
+    frame = scores(7, 3, seed)
+    rng = np.random.default_rng(seed)
+    values = [pd.Series(rng.integers(0, 2, 7), index=frame.index) for _ in range(2)]
+    worth = {
+        (one, two): np.array([v > 0 for v in separations(frame, [(one, two)], 0.0).values()], float)
+        for one, two in combinations(frame.index, 2)
+    }
+
+    def allowed(chosen):
+        return all(value[one] == value[two] for one, two in chosen for value in values)
+
+    best = brute_force(frame, 2, worth, allowed)
+    try:
+        table = select_set(frame, 2, constraints=[Equal(value) for value in values])
+    except InfeasibleError:
+        assert best is None
+        return
+    assert table.attrs["objective"] == best
+    assert allowed(list(zip(table["sentence_1"], table["sentence_2"], strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("models", "criterion"), [(4, "separation"), (4, "log-bf"), (11, "separation")]
+)
+def test_of_many_sentences_those_of_equal_values_are_paired(models, criterion):
+    frame = scores(200, models)
+    value = pd.Series(np.arange(200) % 5, index=frame.index)
+    free = select_set(frame, 10, criterion=criterion, time_limit=1).attrs["objective"]
+    table = select_set(frame, 10, criterion=criterion, time_limit=1, constraints=[Equal(value)])
+    assert value[table["sentence_1"]].tolist() == value[table["sentence_2"]].tolist()
+    assert table.attrs["objective"] > 0.7 * free
 
 
 @settings(max_examples=5, deadline=None)
