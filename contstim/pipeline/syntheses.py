@@ -175,11 +175,12 @@ class Syntheses:
             STRATEGIES.package(options.strategy or "beam"),
             SYNTHESIS_TARGETS.package(options.target),
         )
-        named = self.named(sides)
+        named, steering = self.named(sides), options.steering
+        others = () if steering is None else steering.models
         return SynthesisTask(
             self.run.versions,
             named,
-            tuple(self.run.every[spec] for spec in sides.models),
+            tuple(self.run.every[spec] for spec in dict.fromkeys((*sides.models, *others))),
             sentence,
             self.run.vocabulary_digest,
             options.strategy,

@@ -102,7 +102,7 @@ class SynthesisTask(Task):
     sides
         What is wanted, models by their canonical specs.
     records
-        Those models, in the order of the sides'.
+        Those models, in the order of the sides'; then others that the strategy works with.
     vocabulary
         Digest of the words that may be written.
     strategy, options
@@ -140,8 +140,9 @@ class SynthesisTask(Task):
     packages: tuple[str, ...] = ()
 
     @property
-    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
-        return self.records
+    def models(self) -> Sequence[ModelRecord]:
+        """The models of the sides."""
+        return self.records[: len(self.sides.models)]
 
     @property
     def part(self) -> str:  # noqa: D102
@@ -150,6 +151,7 @@ class SynthesisTask(Task):
 
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = self.sides.problem(worker.load(self))
+        worker.expect(self.records[len(self.models) :])
         proposal = worker.proposal(self, self.vocabulary, self.barred)
         if self.alike is not None:
             natural = Sentence.parse(self.sentence, proposal.vocabulary.language)
@@ -222,6 +224,7 @@ class WriteTask(Task):
 
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         models = worker.load(self)
+        worker.expect(self.others)
         how: Any = strategy_called(self.strategy, **self.options)
         proposal = worker.proposal(self, self.vocabulary)
         chance = int(digest_of([self.sides.reject, self.sides.accept])[:16], 16)

@@ -31,6 +31,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.registry import load_model
 from contstim.search.candidates import WordReplacement
+from contstim.search.sweeps import loaded as loaded_by_strategy
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
@@ -296,6 +297,7 @@ class Worker:
         self.store = RunStore(context.store, context.scores)
         self._loaded = LoadedModels() if loaded is None else loaded
         self._versions = versions()
+        self._others: Sequence[ModelRecord] = ()
         # Of the models of a group, the whole one; and one that leaves some words out.
         self._proposal: tuple[str, WordReplacement] | None = None
         self._barred: tuple[tuple[str, ...], WordReplacement] | None = None
@@ -370,6 +372,12 @@ class Worker:
                 )
             models.append(model)
         return tuple(models)
+
+    def expect(self, others: Sequence[ModelRecord]) -> None:
+        """Let strategies load what they work with anew, unless the tasks before had the same."""
+        if others != self._others:
+            loaded_by_strategy.cache_clear()
+            self._others = others
 
     def proposal(
         self, task: Task, vocabulary: str, barred: tuple[str, ...] = ()

@@ -5,11 +5,12 @@ Tests `contstim.pipeline.stages.synthesis` and `contstim.pipeline.tasks`.
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
-from small import Counting, one_stage
+from small import Counting, begin, one_stage
 from toy_corpus import WORDS, write_random
 from toy_words import SENTENCES, VOCABULARY
 
@@ -19,14 +20,17 @@ from contstim.files import LockedError, write_whole
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.search import synthesize
 from contstim.search.candidates import WordReplacement
 from contstim.search.results import OneWay, Row, Triplet
+from contstim.search.sweeps import loaded
 from contstim.search.triplets import synthesize_triplets
 from contstim.tables import TRIPLETS
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
+from contstim.training.ngram import train_ngram
 
 pytestmark = pytest.mark.usefixtures("table_family")
 
@@ -202,6 +206,82 @@ def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
         _write(foreign)
     assert out.read_bytes() == before
     assert foreign.read_text() == "a,b\n1,2\n"
+
+
+def test_a_file_depends_on_every_option() -> None:
+    plan = one_stage(SENTENCES, VOCABULARY, models=("table:11", "table:12"))
+    others = {
+        "strategy": "bounded",
+        "starts": "shared",
+        "per_pair": 1,
+        "per_sentence": 2,
+        "minimum_drop": 1.0,
+        "pairs": (("table:12", "table:11"),),
+        "margin": 1.0,
+        "floors": ("table:11>=-500",),
+        "most_changes": 1,
+        "fixed": (1,),
+        "changed": (1,),
+        "agree": True,
+        "words_at": {"1": (VOCABULARY.elsewhere.words[0],)},
+        "certificate": True,
+        "same_tokens": True,
+        "alike": "class",
+        "most_use": 0.5,
+    }
+
+    def settings(plan: StudyPlan) -> tuple[object, str]:
+        run = begin(plan)
+        return SYNTHESIS.settings(run), SYNTHESIS.words(plan)
+
+    usual = settings(plan)
+    for option, value in others.items():
+        changed = settings(plan.changed(SynthesisOptions, **{option: value}))
+        assert changed[0] != usual[0], option
+        if option not in ("minimum_drop", "per_sentence", "certificate"):
+            assert changed[1] != usual[1], option
+    bounded = plan.changed(SynthesisOptions, strategy="bounded")
+    budgeted = plan.changed(SynthesisOptions, strategy="bounded", of_strategy={"budget": 3})
+    assert settings(budgeted)[0] != settings(bounded)[0]
+    aims = [
+        {"target": "one-against-all"},
+        {"target": "split", "reject": ("table:11",), "accept": ("table:12",)},
+        {"target": "common-failure", "reference": "table:13"},
+    ]
+    aimed = [plan.changed(SynthesisOptions, **aim) for aim in aims]
+    aimed.append(aimed[0].changed(SynthesisOptions, loss="mean"))
+    assert all(settings(one)[0] != settings(other)[0] for one, other in combinations(aimed, 2))
+    every = {*others, "of_strategy", "loss", *(option for aim in aims for option in aim)}
+    assert every == {field.name for field in fields(SynthesisOptions)}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "option"), [("leftward", "guide"), ("infill", "by"), ("fluent", "writer")]
+)
+def test_a_task_depends_on_the_model_that_its_strategy_works_with(
+    tmp_path: Path, strategy: str, option: str
+) -> None:
+    (tmp_path / "text.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
+    file = tmp_path / "1.arpa"
+    train_ngram(tmp_path / "text.txt", file, order=1, fallback=(0.5, 1.0, 1.5))
+    plan = PLAN.changed(
+        SynthesisOptions,
+        strategy=strategy,
+        of_strategy={option: f"ngram:{file}"},
+        fixed=(0,),  # no pool is written then
+    )
+
+    def tasks() -> list[str]:
+        return [task.key for task in SYNTHESIS.tasks(begin(plan))]
+
+    before = tasks()
+    assert before == tasks()
+    file.write_text(file.read_text("utf-8") + "\n", "utf-8")
+    assert not {*before} & {*tasks()}
+    # Nor does what an earlier run of this process has loaded do the work.
+    earlier = loaded(f"ngram:{file}")
+    write_synthesis(plan.changed(SynthesisOptions, per_pair=1), None, InProcess())
+    assert loaded(f"ngram:{file}") is not earlier
 
 
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "
 _NOTED = (
     *("reference", "loss", "margin", "floors"),
     *("most_changes", "fixed", "changed", "words_at", "certificate"),
-    *("same_tokens", "alike", "most_use"),
+    *("agree", "same_tokens", "alike", "most_use"),
 )
 
 
@@ -58,7 +58,9 @@ class SynthesisStage(Stage):
             "words that may change, at most": options.most_changes,
             "positions that stay (from 0)": ", ".join(map(str, options.fixed)),
             "positions that must change": ", ".join(map(str, options.changed)),
+            "positions that have words of their own": ", ".join(options.words_at),
             "what a word shares with the one that it replaces": options.alike,
+            "neighbours": "as their language has them together" if options.agree else "",
             "tokens": "under every model as many as of the natural sentence"
             if options.same_tokens
             else "",
