@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import compress
+from itertools import compress, islice
 from typing import ClassVar
 
 import numpy as np
@@ -364,15 +364,16 @@ class Search:
             If no single replacement brings that any further.
         """
         sentence, room = self.start, -np.inf
-        for p in self.problem.edits.changed:
-            sentence, room = self._roomiest(sentence, p, -np.inf)
+        changed = self.problem.edits.changed
+        for k, p in enumerate(changed):
+            sentence, room = self._roomiest(sentence, p, -np.inf, changed[k + 1 :])
         settled = False
         while room < 0 and not settled:
             settled = True
             for p in self.positions:
-                changed, more = self._roomiest(sentence, p, room)
+                another, more = self._roomiest(sentence, p, room)
                 if more > room:
-                    sentence, room, settled = changed, more, False
+                    sentence, room, settled = another, more, False
         scores = self.scores(sentence)
         wanted = self.problem.constraints
         broken, missed = most_broken(wanted, self.natural, scores, len(sentence))
@@ -384,10 +385,13 @@ class Search:
             )
         self._go(sentence, scores)
 
-    def _roomiest(self, sentence: Sentence, position: int, room: float) -> tuple[Sentence, float]:
+    def _roomiest(
+        self, sentence: Sentence, position: int, room: float, later: tuple[int, ...] = ()
+    ) -> tuple[Sentence, float]:
         """Return a sentence with another word at a position, and its room above the constraints.
 
-        Of the words that seem to leave most room, that which does; if more than `room`.
+        Of the words that seem to leave most room, that which does; if more than `room`. The
+        positions to change `later` have their old words yet.
         """
         edits = self.problem.edits
         others = Edits.differences(self.start, sentence) | {*edits.changed}
@@ -399,6 +403,15 @@ class Search:
         if natural is not None and position in edits.changed:
             mask[natural] = False
         index = np.flatnonzero(mask)
+        rooms = np.full(len(index), np.inf)
+        for name, minimum in self.minimum.items():
+            rooms = np.minimum(rooms, candidates.tables[name].estimate[index] - minimum)
+        fitting = (
+            i
+            for i in index[np.argsort(-rooms, kind="stable")].tolist()
+            if self._fits(sentence.replace(position, candidates.words.words[i]), position, later)
+        )
+        index = np.array([*islice(fitting, _TRIED)], dtype=np.int64)
         if not len(index):
             if position not in edits.changed:
                 return sentence, room
@@ -408,16 +421,23 @@ class Search:
             )
         rooms = np.full(len(index), np.inf)
         for name, minimum in self.minimum.items():
-            rooms = np.minimum(rooms, candidates.tables[name].estimate[index] - minimum)
-        index = index[np.argsort(-rooms, kind="stable")[:_TRIED]]
-        rooms = np.full(len(index), np.inf)
-        for name, minimum in self.minimum.items():
             rooms = np.minimum(rooms, candidates.scores(name, index) - minimum)
         best = int(rooms.argmax())
         if not rooms[best] > room:
             return sentence, room
         word = candidates.words.words[index[best]]
         return sentence.replace(position, word), float(rooms[best])
+
+    def _fits(self, sentence: Sentence, position: int, later: tuple[int, ...]) -> bool:
+        """Return whether the word at a position may stand there, as far as its neighbours stay."""
+        if not later:
+            return self.may(sentence)
+        first = max((p + 1 for p in later if p < position), default=0)
+        end = min((p for p in later if p > position), default=len(sentence))
+        parts = (sentence.words, sentence.before, sentence.after)
+        around = Sentence(*(part[first:end] for part in parts), sentence.language)
+        apart = {*around.disagreements} - {*self.start.disagreements}
+        return around.reads_back and not (self.problem.edits.agree and apart)
 
     def _place(self, position: int, sentence: Sentence, sifted: bool) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""

@@ -128,6 +128,38 @@ def test_what_must_change_changes_even_where_the_loss_rises() -> None:
     assert rose > 0
 
 
+@pytest.mark.parametrize("changed", [(1,), (1, 2), (4, 3), (0, 1), (1, 4)])
+def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -> None:
+    words = "a an dog apple owl sees eats cat insect the".split()
+    models = [TableModel(words, seed, exact="all") for seed in range(8)]
+    lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset(words))
+    start = Sentence.parse("a dog sees an owl.")
+    for accept in models[1:]:
+        problem = Problem(
+            (models[0], accept),
+            Fall((models[0].name,)),
+            (Accepted(accept.name, 20.0),),
+            Edits(changed=changed, agree=True),
+        )
+        search = Search(problem, WordReplacement(lists, problem.models), start, seed=0)
+        assert not search.sentence.disagreements
+        assert Edits.differences(start, search.sentence) >= {*changed}
+
+
+def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
+    edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), agree=True)
+    words = "a dog apple owl sees".split()
+    reject, accept = (TableModel(words, seed, exact="all") for seed in (1, 2))
+    problem = Problem((reject, accept), Fall((reject.name,)), (Accepted(accept.name, 50.0),), edits)
+    lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset())
+    with pytest.raises(InfeasibleError) as error:
+        synthesize("a dog sees.", problem=problem, vocabulary=lists)
+    assert str(error.value) == (
+        "position 1 of 'a dog sees.' is to be changed, but no other word may stand there; allow "
+        "more words"
+    )
+
+
 def test_words_taken_at_once() -> None:
     problem = _problem("all", Edits(most=2, fixed=(3,)))
     proposal = WordReplacement(VOCABULARY, problem.models)
