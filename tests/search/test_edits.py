@@ -130,7 +130,7 @@ def test_what_must_change_changes_even_where_the_loss_rises() -> None:
 
 @pytest.mark.parametrize("changed", [(1,), (1, 2), (4, 3), (0, 1), (1, 4)])
 def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -> None:
-    words = "a an dog apple owl sees eats cat insect the".split()
+    words = ["a", "an", "dog", "apple", "owl", "sees", "eats", "cat", "insect", "the"]
     models = [TableModel(words, seed, exact="all") for seed in range(8)]
     lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset(words))
     start = Sentence.parse("a dog sees an owl.")
@@ -148,7 +148,7 @@ def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -
 
 def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
     edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), agree=True)
-    words = "a dog apple owl sees".split()
+    words = ["a", "dog", "apple", "owl", "sees"]
     reject, accept = (TableModel(words, seed, exact="all") for seed in (1, 2))
     problem = Problem((reject, accept), Fall((reject.name,)), (Accepted(accept.name, 50.0),), edits)
     lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset())
