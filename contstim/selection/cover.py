@@ -477,9 +477,9 @@ def kept_pairs(
     ties = ties_of(constraints, ranked.labels)
     shuffled = []
     for _ in range(20):
-        one, two = rng.permutation(first), rng.permutation(second)
+        both = rng.permutation(first), rng.permutation(second)
         for tie in np.unique(ties[first]):
-            of_both = one[ties[one] == tie], two[ties[two] == tie]
+            of_both = [side[ties[side] == tie] for side in both]
             size = min(map(len, of_both))
             shuffled.append(np.column_stack([own[:size] for own in of_both]))
     pairs = np.concatenate(shuffled)
