@@ -237,7 +237,7 @@ class Triplet(TableRow):
     def of(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
         """Join the synthesis that model 1 accepts and the one that model 2 accepts."""
         # Each way's rejecting model stands first in it; the accepting one may stand anywhere.
-        both = second.reject, first.reject
+        model_1, model_2 = second.reject, first.reject
         natural, *synthetic = (
             dict(zip(way.models, scores, strict=True))
             for way, scores in (
@@ -247,16 +247,22 @@ class Triplet(TableRow):
             )
         )
         return cls(
-            *both,
-            first.natural,
-            first.sentence,
-            second.sentence,
-            *(scores[model] for scores in (natural, *synthetic) for model in both),
+            model_1=model_1,
+            model_2=model_2,
+            natural=first.natural,
+            synthetic_1=first.sentence,
+            synthetic_2=second.sentence,
+            natural_lp_1=natural[model_1],
+            natural_lp_2=natural[model_2],
+            synthetic_1_lp_1=synthetic[0][model_1],
+            synthetic_1_lp_2=synthetic[0][model_2],
+            synthetic_2_lp_1=synthetic[1][model_1],
+            synthetic_2_lp_2=synthetic[1][model_2],
             repeat=repeat,
             others=tuple(
                 (f"{which}_lp {model}", scores[model])
                 for model in first.models
-                if model not in both
+                if model not in (model_1, model_2)
                 for which, scores in zip(
                     ("natural", "synthetic_1", "synthetic_2"), (natural, *synthetic), strict=True
                 )

@@ -434,8 +434,10 @@ class Search:
             return self.may(sentence)
         first = max((p + 1 for p in later if p < position), default=0)
         end = min((p for p in later if p > position), default=len(sentence))
-        parts = (sentence.words, sentence.before, sentence.after)
-        around = Sentence(*(part[first:end] for part in parts), sentence.language)
+        words, before, after = (
+            part[first:end] for part in (sentence.words, sentence.before, sentence.after)
+        )
+        around = Sentence(words, before, after, sentence.language)
         apart = {*around.disagreements} - {*self.start.disagreements}
         return around.reads_back and not (self.problem.edits.agree and apart)
 
