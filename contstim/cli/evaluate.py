@@ -41,11 +41,11 @@ from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import (
     joined_scores,
     model_scores,
-    rising,
     score_kinds,
     unscored_catch,
 )
 from contstim.models.registry import load_models
+from contstim.models.scored import rising
 from contstim.people import unit_sentence
 from contstim.tables import read_list, read_table
 

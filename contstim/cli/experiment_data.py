@@ -213,6 +213,7 @@ def _audit(args: argparse.Namespace) -> int:
     from contstim.evaluation.audit import audit
     from contstim.experiment.collected import read_collected
     from contstim.models.registry import load_models
+    from contstim.models.scored import rising
     from contstim.selection.scores import read_scores
 
     if bool(args.scores) == bool(args.model):
@@ -228,8 +229,10 @@ def _audit(args: argparse.Namespace) -> int:
     else:
         rows = choices[choices["condition"] != "catch"]
         sentences = pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])).tolist()
-        columns = {model.name: model.score(sentences) for model in load_models(args.model)}
-        scores = pd.DataFrame(columns, index=sentences)
+        models = load_models(args.model)
+        columns = {model.name: model.score(sentences) for model in models}
+        kinds = {model.name: model.kind.columns for model in models}
+        scores = rising(pd.DataFrame(columns, index=sentences), kinds)
     report = audit(choices, scores, alpha=args.alpha, seed=args.seed)
     report.write(Path(args.out))
     flags = report.flags

@@ -109,7 +109,7 @@ def _review(args: argparse.Namespace, table: pd.DataFrame) -> int:
         mailed_review,
         serve_review,
     )
-    from contstim.selection import read_scores
+    from contstim.selection.scores import given_scores
 
     decided = _decided(args)
     if len(decided) > 1:
@@ -119,7 +119,7 @@ def _review(args: argparse.Namespace, table: pd.DataFrame) -> int:
         )
     path = Path(decided[0])
     refuse_overwriting(path, [args.table, args.scores, args.rule])
-    scores = None if args.scores is None else read_scores(args.scores)
+    scores = None if args.scores is None else given_scores(args.scores)[0]
     review = Review(table, path, args.reviewer, _rule(args, REVIEW_RULE), scores)
     if args.mail is not None:
         refuse_overwriting(args.mail, [args.table, path, args.scores, args.rule])

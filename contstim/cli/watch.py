@@ -28,9 +28,10 @@ from contstim.adaptive import POLICIES, AdaptivePlan
 from contstim.adaptive.standing import most_trials, replay, study_standing
 from contstim.cli.parsing import CommandParser, number, positive
 from contstim.errors import InputError, NoDataError
-from contstim.evaluation import FORMATS, check_choices, read_choices, score_table
+from contstim.evaluation import FORMATS, check_choices, read_choices
 from contstim.evaluation.choices import clean_choices
 from contstim.evaluation.options import read_adaptive_plan
+from contstim.evaluation.scores import rising_table
 from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
@@ -147,7 +148,7 @@ def _read(
     human = read_choices(path, kind)
     table = human.choices
     if scores is None and human.scores is not None:
-        scores = score_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])
+        scores = rising_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])
     return table, _required(scores, path), None
 
 

@@ -33,7 +33,6 @@ from contstim.evaluation.scores import (
     as_source,
     model_scores,
     model_specs,
-    rising,
     score_kinds,
     score_table,
     token_table,
@@ -55,6 +54,7 @@ from contstim.evaluation.values import analyse
 from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
 from contstim.models.registry import Models
+from contstim.models.scored import rising
 from contstim.progress import track
 from contstim.sampling import POPULATIONS
 from contstim.tables import read_table

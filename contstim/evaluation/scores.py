@@ -15,7 +15,7 @@ from contstim.evaluation.choices import CATCH, refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
-from contstim.models.scored import one_score_each
+from contstim.models.scored import one_score_each, rising, table_kinds, table_specs
 from contstim.tables import KIND, SCORES, SPEC
 from contstim.text.language import tidy
 
@@ -201,10 +201,7 @@ def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
 def model_specs(scores: ScoreSource | None) -> dict[str, str]:
     """Return the specs of models that are called otherwise, as far as they are known."""
     if isinstance(scores, pd.DataFrame):
-        if not {"model", SPEC} <= set(scores.columns):
-            return {}
-        stated = scores[["model", SPEC]].dropna().drop_duplicates().astype(str)
-        named = dict(stated.itertuples(index=False))
+        named = table_specs(scores)
     else:
         named = {name: m.spec for name, m in (scores or {}).items() if isinstance(m, SentenceModel)}
     return {name: spec for name, spec in named.items() if name != spec}
@@ -225,40 +222,20 @@ def token_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame |
 
 
 def score_kinds(scores: ScoreSource, models: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return unit and ``higher`` or ``lower`` of each model, see `contstim.tables.KIND`.
-
-    As a long table says, otherwise as the spec that a model is named by does (see `score_kind`).
+    """Return unit and ``higher`` or ``lower`` of each model: of tables as `table_kinds`.
 
     Raises
     ------
     InputError
-        If a table says two things of a model, or neither ``higher`` nor ``lower``.
+        As `table_kinds`.
     """
+    if isinstance(scores, pd.DataFrame):
+        return table_kinds(scores, models)
     specs = model_specs(scores)
     kinds = {model: score_kind(specs.get(model, model)).columns for model in models}
-    if not isinstance(scores, pd.DataFrame):
-        # Of a model that no family is registered for, it says itself.
-        loaded = {name: m for name, m in scores.items() if isinstance(m, SentenceModel)}
-        return kinds | {name: loaded[name].kind.columns for name in models if name in loaded}
-    if not {"model", *KIND} <= set(scores.columns):
-        return kinds
-    for model, unit, better in (
-        scores[["model", *KIND]].dropna().drop_duplicates().itertuples(index=False)
-    ):
-        if better not in ("higher", "lower"):
-            raise InputError(
-                f"'better' is {better!r} for model {model!r}; it must be 'higher' or 'lower'"
-            )
-        if (scores.loc[scores["model"] == model, "better"].dropna() != better).any():
-            raise InputError(f"model {model!r} has both 'higher' and 'lower' as 'better'; keep one")
-        kinds[str(model)] = str(unit), better
-    return kinds
-
-
-def rising(wide: pd.DataFrame, kinds: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
-    """Return scores of which the higher is the better: those of some `kinds` are negated."""
-    falling = [model for model, (_, better) in kinds.items() if better == "lower"]
-    return wide.assign(**{model: -wide[model] for model in falling})
+    # Of a model that no family is registered for, it says itself.
+    loaded = {name: m for name, m in scores.items() if isinstance(m, SentenceModel)}
+    return kinds | {name: loaded[name].kind.columns for name in models if name in loaded}
 
 
 def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:

@@ -5,7 +5,7 @@ For selection, evaluation and the planning of designs, which need no new sentenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from contstim.models.base import (
     Totals,
     as_sentences,
 )
-from contstim.tables import read_table
+from contstim.models.registry import score_kind
+from contstim.tables import KIND, SPEC, read_table
 from contstim.text import read_sentences
 from contstim.text.language import tidy
 
@@ -45,6 +46,8 @@ _OF_WORDS = ("word", "token", *_PLACES)
 _SHOWN = 3
 # Columns of a table of scores that hold no score.
 _COUNTS = ("n_tokens", "n_words", "stderr")
+# Among the attributes of a table (`DataFrame.attrs`), the models whose scores `rising` negated.
+_NEGATED = "negated"
 
 
 class ScoredSentences(SentenceModel):
@@ -184,6 +187,55 @@ def one_score_each(scores: pd.Series, whose: str) -> pd.Series:
             "if a row is a word, have them added up: as a model, 'table:FILE?rows=words'"
         )
     return once
+
+
+def table_specs(table: pd.DataFrame) -> dict[str, str]:
+    """Return the specs that a long table states of its models, by their names in it."""
+    if not {"model", SPEC} <= set(table.columns):
+        return {}
+    stated = table[["model", SPEC]].dropna().drop_duplicates().astype(str)
+    return dict(stated.itertuples(index=False))
+
+
+def table_kinds(table: pd.DataFrame, models: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return unit and ``higher`` or ``lower`` of each model, see `contstim.tables.KIND`.
+
+    As a long table says, otherwise as the spec that a model is named by does (see `score_kind`);
+    of scores that `rising` has negated the higher is the better.
+
+    Raises
+    ------
+    InputError
+        If a table says two things of a model, or neither ``higher`` nor ``lower``.
+    """
+    specs, negated = table_specs(table), table.attrs.get(_NEGATED, ())
+    kinds = {model: score_kind(specs.get(model, model)).columns for model in models}
+    kinds |= {model: (kinds[model][0], "higher") for model in models if model in negated}
+    if not {"model", *KIND} <= set(table.columns):
+        return kinds
+    for model, unit, better in (
+        table[["model", *KIND]].dropna().drop_duplicates().itertuples(index=False)
+    ):
+        if better not in ("higher", "lower"):
+            raise InputError(
+                f"'better' is {better!r} for model {model!r}; it must be 'higher' or 'lower'"
+            )
+        if (table.loc[table["model"] == model, "better"].dropna() != better).any():
+            raise InputError(f"model {model!r} has both 'higher' and 'lower' as 'better'; keep one")
+        kinds[str(model)] = str(unit), better
+    return kinds
+
+
+def rising(wide: pd.DataFrame, kinds: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
+    """Return scores of which the higher is the better: those of some `kinds` are negated.
+
+    The table's attributes name these, so that `table_kinds` does not have them negated again.
+    """
+    falling = [model for model, (_, better) in kinds.items() if better == "lower"]
+    turned = wide.assign(**{model: -wide[model] for model in falling})
+    if falling:
+        turned.attrs[_NEGATED] = [*wide.attrs.get(_NEGATED, ()), *falling]
+    return turned
 
 
 def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:

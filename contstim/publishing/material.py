@@ -19,8 +19,8 @@ from contstim.experiment.collected import Collected, read_collected, recruiter_i
 from contstim.experiment.exporting import DESCRIBED, Column, data_dictionary
 from contstim.experiment.study import Study, read_study
 from contstim.publishing.privacy import OF_STUDIES, Privacy
-from contstim.selection.scores import read_scores
-from contstim.tables import read_table
+from contstim.selection.scores import given_scores
+from contstim.tables import KIND, read_table
 
 # Where an answer is of fewer people, counts are not given.
 _FEW = 5
@@ -128,7 +128,10 @@ def study_material(folder: str | Path, data: Path | None = None) -> Material:
     human = read_choices(whole, "tidy")
     scores, pool = None, ()
     if study.adaptive is not None:
-        scores = read_scores(scores_path(study)).rename_axis("sentence").reset_index()
+        wide, kinds = given_scores(scores_path(study))
+        wide = wide.rename_axis("sentence").reset_index()
+        scores = wide.melt("sentence", var_name="model", value_name="log_prob")
+        scores[[*KIND]] = [kinds[str(model)] for model in scores["model"]]
         pairs = read_table(study.folder / "pool.csv", cells="text")
         pool = tuple(pd.unique(pairs[["sentence_1", "sentence_2"]].to_numpy().ravel()))
     privacy = _known(study, collected, data)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.scored import one_score_each
+from contstim.models.scored import one_score_each, rising, table_kinds
 from contstim.tables import MISSING, TRIPLETS, read_table
 
 _LONG = ("sentence", "model", "log_prob")
@@ -22,6 +22,10 @@ _LONG = ("sentence", "model", "log_prob")
 
 def read_scores(path: str | Path) -> pd.DataFrame:
     r"""Read log-probabilities, shape (S, M): a row per sentence, a column per model.
+
+    Of two sentences the one that a model prefers has the higher score: perplexities, and all
+    else of which the lower is the better by the table's column ``better`` or by the spec that
+    names the model, are negated.
 
     Parameters
     ----------
@@ -47,19 +51,20 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     sentence
     The dog slept. -21.5 -18.2
     """
+    return rising(*given_scores(path))
+
+
+def given_scores(path: str | Path) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
+    """Read scores as a table gives them, and unit and direction of each model's (`table_kinds`).
+
+    Raises as `read_scores`.
+    """
     if str(path).endswith(".npz"):
-        return _read_npz(Path(path))
-    table = read_table(path)
-    columns = [str(column) for column in table.columns]
-    if set(_LONG) <= set(columns):
-        return _widen(table, path)
-    if len(columns) < 2:
-        raise InputError(
-            f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
-            "the columns sentence, model, log_prob"
-        )
-    _refuse_text(table.iloc[:, 1:], path)
-    return _by_sentence(table, path).astype(np.float64)
+        table = wide = _read_npz(Path(path))
+    else:
+        table = read_table(path)
+        wide = _wide(table, path)
+    return wide, table_kinds(table, [str(name) for name in wide.columns])
 
 
 def read_token_counts(path: str | Path) -> pd.DataFrame | None:
@@ -117,10 +122,23 @@ def _by_sentence(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     return table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))
 
 
+def _wide(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    columns = [str(column) for column in table.columns]
+    if set(_LONG) <= set(columns):
+        return _widen(table, path)
+    if len(columns) < 2:
+        raise InputError(
+            f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
+            "the columns sentence, model, log_prob"
+        )
+    _refuse_text(table.iloc[:, 1:], path)
+    return _by_sentence(table, path).astype(np.float64)
+
+
 def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     _refuse_text(table[["log_prob"]], path)
     columns = {
-        model: one_score_each(rows.set_index("sentence")["log_prob"], f"model {model!r} of {path}")
+        str(model): one_score_each(rows.set_index("sentence")["log_prob"], f"model {model!r} of {path}")
         for model, rows in table.groupby("model", sort=False)
     }
     wide = pd.DataFrame(columns).reindex(table["sentence"].unique())

@@ -11,6 +11,7 @@ import uuid
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from talking import answer, answers_to, event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
+from contstim.evaluation import audit as audits
 from contstim.evaluation.importers import read_choices
 from contstim.experiment.collected import Collected, participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds
@@ -614,7 +616,10 @@ def test_row_ids_of_other_data_sets_are_unique(filled: Study, tmp_path: Path) ->
 
 
 def test_the_audit_of_a_study(
-    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    study: Study,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     command = ["experiment", "audit", str(study.folder), "--out", str(tmp_path / "audit")]
     with Store(study) as store:
@@ -633,3 +638,10 @@ def test_the_audit_of_a_study(
     assert main([*command, "--scores", str(tmp_path / "scores.csv")]) == 0
     assert "0 participants have a flag" in capsys.readouterr().out
     assert (tmp_path / "audit" / "audit.md").exists()
+    # Of two sentences the one of lower perplexity is the one of higher mean log-probability.
+    models = [f"contstim:bigram?reduction={name}&unknown=unk" for name in ("mean", "ppl")]
+    spy = Mock(wraps=audits.audit)
+    monkeypatch.setattr(audits, "audit", spy)
+    assert main([*command, "--model", models[0], "--model", models[1]]) == 0
+    ranks = spy.call_args.args[1].rank()
+    assert ranks[models[0]].tolist() == ranks[models[1]].tolist()

@@ -102,6 +102,21 @@ def test_the_tables_say_what_the_functions_say(
     assert pairs.groupby(["model_1", "model_2"]).size().tolist() == [2, 2, 2]
 
 
+def test_of_two_natural_sentences_the_one_of_lower_perplexity_is_preferred(
+    study: StudyPlan, tmp_path: Path
+) -> None:
+    one, two, _ = study.models
+    kept = [options for options in study.stages if isinstance(options, NaturalOptions)]
+    plan = replace(study, models=(one, f"{two}&reduction=ppl"), stages=tuple(kept))
+    run_study(plan, InProcess(), out=tmp_path)
+    scores = _read(tmp_path / "scores.csv").pivot(index="sentence", columns="model")["log_prob"]
+    for row in pd.read_csv(tmp_path / "natural_pairs.csv").to_dict("records"):
+        first, second = (scores.loc[row[f"sentence_{k}"]] for k in (1, 2))
+        log_prob, perplexity = row["model_1"], row["model_2"]
+        assert first[log_prob] > second[log_prob]
+        assert first[perplexity] > second[perplexity]
+
+
 def test_the_word_search_is_the_one_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ Tests `contstim.publishing.privacy` and `contstim.publishing.material`.
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from adaptive_studies import make_adaptive, take_part
@@ -236,6 +237,12 @@ def test_nothing_is_published_before_somebody_is_through(
 
 def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
     study = make_adaptive(tmp_path)
+    path = study.folder / "scores.csv"
+    given = pd.read_csv(path).melt("sentence", var_name="model", value_name="log_prob")
+    falling = given["model"] == "c"
+    given["unit"] = np.where(falling, "bits", "nats")
+    given["better"] = np.where(falling, "lower", "higher")
+    given.to_csv(path, index=False)
     with Store(study) as store:
         for number in range(3):
             take_part(store, f"{PLANTED}{number}")
@@ -250,6 +257,9 @@ def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
     human = read_published(out)
     assert human.scores is not None
     assert human.scores["sentence"].nunique() >= 120  # the whole pool's
+    columns = ["sentence", "model", "unit", "better", "log_prob"]
+    published = human.scores[columns].merge(given, on=columns)
+    assert len(published) == len(human.scores)
     assert human.choices["propensity"].notna().any()
     shown = json.loads((out / "materials" / "study.json").read_text("utf-8"))
     assert shown["adaptive"]["seed"] == 4

@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError, MissingExtraError
+from contstim.evaluation import evaluate
 from contstim.selection import read_scores, read_triplets
+from contstim.selection.scores import given_scores, read_token_counts
 from contstim.tables import TRIPLETS
 
 WIDE = 'sentence,m1,m2\n"Yes, null",-1.5,-inf\nnull,-2,\n12,-3.25,-4\n'
@@ -50,6 +52,41 @@ def test_rows_that_come_again_count_once(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("sentence,model,log_prob\na,m1,-1\na,m2,-2\nb,m1,-3\nb,m2,-4\na,m1,-1\n")
     assert read_scores(path).to_numpy().tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
+
+
+FALLING = """\
+sentence,model,log_prob,n_tokens,unit,better
+a,m1,8,3,bits,lower
+b,m1,2,4,bits,lower
+a,m2,-8,3,nats,higher
+b,m2,-2,4,nats,higher
+"""
+
+
+def test_of_two_sentences_the_one_preferred_has_the_higher_score(tmp_path):
+    """Where a table or the name of a model says that the lower is the better, and only there."""
+    path = tmp_path / "scores.csv"
+    path.write_text(FALLING)
+    assert read_scores(path).to_numpy().tolist() == [[-8.0, -8.0], [-2.0, -2.0]]
+    assert read_token_counts(path).to_numpy().tolist() == [[3.0, 3.0], [4.0, 4.0]]
+    assert given_scores(path)[0].to_numpy().tolist() == [[8.0, -8.0], [2.0, -2.0]]
+    path.write_text("sentence,contstim:gpt?reduction=ppl,m2\na,80,-8\nb,20,-2\n")
+    assert read_scores(path).to_numpy().tolist() == [[-80.0, -8.0], [-20.0, -2.0]]
+    arrays = {"contstim:gpt?reduction=ppl": [80.0, 20.0], "m2": [-8.0, -2.0]}
+    np.savez(tmp_path / "scores.npz", **arrays)
+    turned = read_scores(tmp_path / "scores.npz")
+    assert turned.to_numpy().tolist() == [[-80.0, -8.0], [-20.0, -2.0]]
+
+
+@pytest.mark.parametrize("name", ["m1", "contstim:gpt?reduction=ppl"])
+def test_what_was_turned_is_not_turned_again(tmp_path, name):
+    path = tmp_path / "scores.csv"
+    path.write_text(FALLING.replace("m1", name))
+    choices = pd.DataFrame({"participant": ["p", "q"], "trial": 1, "rating": 2.5})
+    choices = choices.assign(sentence_1="a", sentence_2="b")
+    for scores in (pd.read_csv(path), read_scores(path), read_scores(path).reset_index()):
+        models = evaluate(choices, scores).models
+        assert models.loc[models["measure"] == "accuracy", "value"].eq(1).all()
 
 
 def test_arrays(tmp_path):

@@ -296,9 +296,13 @@ class Run:
     def log_probs(self, further: Sequence[str] = ()) -> pd.DataFrame:
         """Return log-probabilities, nats, NaN where not there: a column per model.
 
-        The rows are the natural sentences, and then `further` ones.
+        The rows are the natural sentences, and then `further` ones. Scores of which the lower is
+        the better are negated.
         """
         import pandas as pd  # which syntheses alone do without
+
+        from contstim.models.registry import score_kind
+        from contstim.models.scored import rising
 
         columns = {
             model.name: pd.Series(
@@ -306,7 +310,11 @@ class Run:
             ).reindex([*self.sentences, *further])
             for given, model in self.models.items()
         }
-        return pd.DataFrame(columns)
+        kinds = {
+            model.name: score_kind(str(model.description["spec"])).columns
+            for model in self.models.values()
+        }
+        return rising(pd.DataFrame(columns), kinds)
 
     def n_tokens(self, further: Sequence[str] = ()) -> pd.DataFrame:
         """Return numbers of tokens, NaN where not known; rows and columns as of `log_probs`."""
