@@ -199,6 +199,28 @@ def test_left_and_right_of_a_table_of_ones_own(
     assert models["accuracy"] == pytest.approx((study()["code"] < 4).mean(), abs=1e-12)
 
 
+@pytest.mark.parametrize("name", ["swapped", "flipped", "vertauscht"])
+@pytest.mark.parametrize("cells", [(False, True), (0, 1), ("nein", "ja")])
+def test_where_left_and_right_were_exchanged_sentence_1_was_on_the_right(
+    name: str, cells: tuple[object, object]
+) -> None:
+    table = pd.DataFrame(
+        {
+            "subject": ["s1", "s1", "s2", "s2"],
+            "left": ["The dog slept.", "Home went he.", "The dog slept.", "Home went he."],
+            "right": ["Dog the slept.", "He went home.", "Dog the slept.", "He went home."],
+            name: [*cells, *cells],
+            "response": ["left", "right", "left", "right"],
+            "item": [1, 2, 1, 2],
+        }
+    )
+    choices = read_choices(table).choices
+    first = choices["rating"] < 0
+    chosen = choices["sentence_1"].where(first, choices["sentence_2"])
+    assert chosen.tolist() == ["The dog slept.", "He went home."] * 2
+    assert choices["side_1"].eq("left").eq(first).tolist() == [True, False] * 2
+
+
 def test_the_same_person_and_pair_again_is_refused_in_a_table_of_ones_own() -> None:
     t = german()
     with pytest.raises(InputError, match="has one pair twice .*of two people, call these diff"):

@@ -114,13 +114,14 @@ def read_export(
     if "rating" in data and (coded or are_codes(data["rating"])):
         data = data.rename(columns={} if "response" in data else {"rating": "response"})
         data = data.drop(columns="rating", errors="ignore")
-    both = _sentences(data)
+    side = taken.get("side", "")
+    both = _sentences(data, side)
     answer = "rating" if "rating" in data else "response"
     shown = both.notna().all(axis=1) & data[answer].notna()
     if not shown.any():
         raise InputError(f"no row of the {kind} holds two sentences and an answer")
     data, both = data[shown].copy(), both[shown]
-    left = left_is_first(data, taken.get("side", ""))
+    left = left_is_first(data, side)
     sources = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
     notes = [f"Read as a {kind}: {sources}.", *guesses, *decisions, *shared]
     for rule, n in excluded["rule"].value_counts().items():
@@ -236,12 +237,15 @@ def _sessions_apart(data: pd.DataFrame, who: str) -> tuple[pd.DataFrame, list[st
     return data.assign(**{who: data[who].where(~rows, apart)}), [note]
 
 
-def _sentences(data: pd.DataFrame) -> pd.DataFrame:
-    """Return sentences 1 and 2 of each row, from these columns or from left and right."""
+def _sentences(data: pd.DataFrame, side: str) -> pd.DataFrame:
+    """Return sentences 1 and 2 of each row, from these columns or from left and right.
+
+    The file calls the column of sides `side`, which says how its cells are read.
+    """
     if {"sentence_1", "sentence_2"} <= set(data.columns):
         return data[["sentence_1", "sentence_2"]]
     left, right = data["left"], data["right"]
-    turned = where_first(data["side"], "side").eq(False) if "side" in data else left.isna() & False
+    turned = where_first(data["side"], side).eq(False) if "side" in data else left.isna() & False
     return pd.DataFrame(
         {"sentence_1": left.where(~turned, right), "sentence_2": right.where(~turned, left)}
     )
