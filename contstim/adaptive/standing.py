@@ -11,7 +11,7 @@ from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Pool, View, choose_block, places_of
 from contstim.adaptive.posterior import ModelPosterior, Nodes, softmax
 from contstim.adaptive.sequences import fit_e_value
-from contstim.adaptive.verdicts import Verdict, verdicts
+from contstim.adaptive.verdicts import Verdict, person_means, verdicts
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
@@ -30,7 +30,8 @@ class Standing:
     ----------
     models
         One row per model: `model`, `posterior` (weight), `log_e_against` (log e-value against "this
-        model with this link"), `accuracy` (mean over the participants counted).
+        model with this link"), `accuracy` (mean over the participants counted, NaN without
+        any).
     verdicts
         After each participant counted; empty while there is none.
     n_answers, n_counted
@@ -189,7 +190,8 @@ def _items(table: pd.DataFrame, pair: IntArray) -> IntArray:
     """Return the code of each trial's item, its pair where the table names none."""
     own = pd.Series([("pair", number) for number in pair.tolist()], index=table.index)
     if "item" in table:
-        own = own.where(table["item"].isna(), [("item", name) for name in table["item"]])
+        unnamed = table["item"].isna() | (table["item"] == "")
+        own = own.where(unnamed, [("item", name) for name in table["item"]])
     return np.asarray(pd.factorize(own)[0], dtype=np.int64)
 
 
@@ -248,7 +250,11 @@ def standing_of(
     e_values = [fit_e_value(evidence, even, model) for model in posterior.log_likelihood[:-1]]
     reached = verdicts_of(trials, table, plan, every)
     table = pd.DataFrame({"model": models, "posterior": weights, "log_e_against": e_values})
-    table["accuracy"] = trials.accuracy.mean(axis=0)
+    table["accuracy"] = np.nan
+    counted = _counted(trials.person, plan)
+    if counted.any():
+        means = person_means(trials.person[counted], trials.accuracy[counted])
+        table["accuracy"] = means.mean(axis=0)
     return Standing(table, reached, len(answers), len(new), len(trials.names))
 
 

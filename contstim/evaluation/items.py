@@ -22,7 +22,7 @@ def item_codes(pairs: pd.DataFrame) -> IntArray:
         return np.arange(len(pairs), dtype=np.int64)
     names = pairs["item"].astype(object)
     keys = [(missing, k if missing else name) for k, (missing, name) in enumerate(
-        zip(names.isna(), names, strict=True)
+        zip(names.isna() | (names == ""), names, strict=True)
     )]  # fmt: skip
     codes: dict[object, int] = {}
     return np.array([codes.setdefault(key, len(codes)) for key in keys], dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from contstim.experiment.collected import read_collected
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
-from contstim.experiment.trials import ANCHOR, CHOSEN, write_record
+from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown, write_record
 from contstim.files import digest_of
 from contstim.selection.design import Layout, design_trials
 from contstim.selection.scores import read_scores
@@ -155,8 +155,14 @@ def scores_path(study: Study) -> Path:
 
 
 def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
+    pairs = read_table(pool, _PAIR)
+    for number, texts in enumerate(pairs[[*_PAIR]].astype(str).itertuples(index=False), start=1):
+        try:
+            pair_shown(*texts)
+        except InputError as error:
+            raise InputError(f"{pool}, row {number}: {error}") from None
     try:
-        made = Pool.of(read_table(pool, _PAIR), read_scores(scores), plan.link)
+        made = Pool.of(pairs, read_scores(scores), plan.link)
     except InputError as error:
         reason = str(error)
         raise InputError(reason if str(pool) in reason else f"{pool}: {reason}") from None
@@ -367,7 +373,12 @@ class Standings:
             n = standing.n_answers
             self._found |= {
                 "lines": [*standing.sentences, f"{n} answers to chosen trials"],
-                "models": standing.models.to_dict("records"),
-                "pairs": standing.pairs.to_dict("records"),
+                "models": _rows(standing.models),
+                "pairs": _rows(standing.pairs),
             }
         return None if standing.settled is None else standing.settled.text
+
+
+def _rows(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """Return the rows of a table for a message in JSON, which has no NaN: None instead."""
+    return table.astype(object).where(table.notna(), None).to_dict("records")

@@ -245,8 +245,10 @@ def _of_sessions(
             details = shown.details(answer["detail"])
             place = _place(person, session, trial, answer)
             rows["details"] += [{**person, "name": name} for name in details]
-            line = {**details, **trial.row, **trial.shown, **place}
-            line |= of_pool.get(int(trial.trial[1:]), no_pair)
+            of_pair = of_pool.get(int(trial.trial[1:]), no_pair)
+            line = {**details, **of_pair, **trial.row, **trial.shown, **place}
+            # Of what a pool says these alone take the place of what the study numbered itself.
+            line |= {name: of_pair[name] for name in ("item", "stimulus") if name in of_pair}
             line |= _pair(trial) if shown.pair else {"expected": expected, "right": right}
             if shown.pair:
                 line["rating"] = shown.rating(choice, str(trial.side_1))
@@ -273,6 +275,7 @@ def _of_pool(study: Study) -> dict[int, dict[str, Any]]:
     made = {*study.design.columns, *ISSUED_WITH, "stimulus", "row_id"} - {"item"}
     table = pool[[name for name in pool if name not in made]].fillna("")
     if "item" in table:
+        table["item"] = table["item"].replace("", None)
         table["stimulus"] = range(1, len(table) + 1)
     names = list(map(str, table.columns))
     rows = enumerate(table.to_numpy().tolist(), start=1)
@@ -309,7 +312,7 @@ def _place(
         "trial": int(trial.row["trial"]),
         "condition": trial.condition,
         "assignment": session["assignment"],
-        "item": trial.row.get("item"),
+        "item": trial.row.get("item") or None,
         numbered_by(trial.row): int(trial.trial[1:]),
         **{key: answer[key] for key in _ANSWER},
     }

@@ -326,6 +326,22 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
     return [dict(zip(header, cells, strict=True)) for _, cells in rows], tuple(header)
 
 
+def pair_shown(sentence_1: str, sentence_2: str) -> tuple[str, str]:
+    """Return two sentences, single-spaced, as people can choose between them.
+
+    Raises
+    ------
+    InputError
+        If they are one sentence, or one of them is empty or too long.
+    """
+    first, second = tidy(sentence_1), tidy(sentence_2)
+    _check_text("sentence_1", first)
+    _check_text("sentence_2", second)
+    if first == second:
+        raise InputError(f"both sentences are {first[:40]!r}")
+    return first, second
+
+
 def numbered_by(columns: Container[str]) -> str:
     """Return the column of a table of trials that numbers what is shown.
 
@@ -377,11 +393,7 @@ def _check_text(name: str, text: str) -> None:
 
 def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what a pair of sentences shows, and what makes it that pair."""
-    first, second = (tidy(row[name]) for name in ("sentence_1", "sentence_2"))
-    _check_text("sentence_1", first)
-    _check_text("sentence_2", second)
-    if first == second:
-        raise InputError(f"both sentences are {first[:40]!r}")
+    first, second = pair_shown(row["sentence_1"], row["sentence_2"])
     side = row["side_1"]
     if side not in ("left", "right"):
         raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")

@@ -138,7 +138,9 @@ def _wide(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
 def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     _refuse_text(table[["log_prob"]], path)
     columns = {
-        str(model): one_score_each(rows.set_index("sentence")["log_prob"], f"model {model!r} of {path}")
+        str(model): one_score_each(
+            rows.set_index("sentence")["log_prob"], f"model {model!r} of {path}"
+        )
         for model, rows in table.groupby("model", sort=False)
     }
     wide = pd.DataFrame(columns).reindex(table["sentence"].unique())

@@ -47,6 +47,31 @@ def test_models_that_choose_alike_are_not_told_apart_and_the_third_is():
     assert accuracy["b"] == accuracy["twin"] > 0.7
 
 
+def test_accuracy_is_the_mean_over_the_participants_counted():
+    choices, scores = study(3, 10, crossed=False)
+    plan = AdaptivePlan(link=LINK, trials=10, together=50)
+    choices.loc[choices["participant"] == "p1", "rating"] *= -1
+    # The last has answered half, and is at it still.
+    begun = choices[(choices["participant"] != "p2") | (choices.index < 25)]
+    means = []
+    for _, own in choices[choices["participant"] != "p2"].groupby("participant"):
+        one, two = (scores.loc[own[f"sentence_{k}"]].to_numpy() for k in (1, 2))
+        means.append(((two > one) == (own[["rating"]].to_numpy() > 0)).mean(axis=0))
+    found = study_standing(begun, scores, plan)
+    assert found.models["accuracy"].tolist() == pytest.approx(np.mean(means, axis=0).tolist())
+    assert study_standing(choices[:5], scores, plan).models["accuracy"].isna().all()
+
+
+@pytest.mark.parametrize("none", ["", None])
+def test_pairs_without_an_item_are_items_of_their_own(none):
+    choices, scores = study(12, 10)
+    stopping = Stopping(rule="looks", looks=(6, 12), participants=12)
+    plan = AdaptivePlan(link=LINK, trials=10, stopping=stopping)
+    plain = study_standing(choices, scores, plan).pairs
+    unnamed = study_standing(choices.assign(item=none), scores, plan).pairs
+    pd.testing.assert_frame_equal(unnamed, plain)
+
+
 def test_fresh_pairs_are_believed_and_the_posterior_is_that_of_the_answers_one_by_one():
     choices, scores = study(8, 6, crossed=False)
     plan = AdaptivePlan(link=LINK, trials=6)

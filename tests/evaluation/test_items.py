@@ -132,8 +132,8 @@ def test_kin_without_a_column_are_warned_of() -> None:
 
 
 def test_codes_of_items() -> None:
-    pairs = pd.DataFrame({"item": ["b", None, "a", "b", None]})
-    assert item_codes(pairs).tolist() == [0, 1, 2, 0, 3]
+    pairs = pd.DataFrame({"item": ["b", None, "a", "b", None, "", ""]})
+    assert item_codes(pairs).tolist() == [0, 1, 2, 0, 3, 4, 5]
     assert item_codes(pd.DataFrame(index=range(3))).tolist() == [0, 1, 2]
 
 

@@ -103,7 +103,7 @@ def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
     choices = read_collected(study).choices
     shown = choices[choices["condition"] != "catch"]
     assert len(shown) == 10
-    by_number = pairs.fillna("").iloc[shown["stimulus"].astype(int) - 1]
+    by_number = pairs.replace("", None).iloc[shown["stimulus"].astype(int) - 1]
     for name in ("item", "attractor"):
         assert shown[name].tolist() == by_number[name].tolist()
     for row, pair in zip(shown.to_dict("records"), by_number.to_dict("records"), strict=True):
@@ -114,6 +114,64 @@ def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
     assert "attractor" in pd.read_csv(out / "choices.csv")
     described = data_dictionary(study, [choices])
     assert described["item"].kind == "string"
+
+
+def test_pairs_for_which_the_pool_names_no_item_are_items_of_their_own(tmp_path):
+    pool, scores = write_tables(tmp_path)
+    pairs = pd.read_csv(pool)
+    names = ["one", "two", *[""] * (len(pairs) - 2)]
+    pairs.assign(item=names).to_csv(pool, index=False)
+    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
+    with Store(study) as store:
+        take_part(store, "Ada")
+    choices = read_collected(study).choices
+    chosen = choices[choices["condition"] == "adaptive"]
+    assert chosen["item"].isna().all()
+    assert set(choices.loc[choices["condition"] == "anchor", "item"]) == {"one", "two"}
+
+
+def test_what_people_did_is_not_what_the_pool_says(tmp_path):
+    pool, scores = write_tables(tmp_path)
+    pairs = pd.read_csv(pool).assign(
+        rt_ms=1, choice=9, late="yes", assignment=77, trial="x", rating=4, expected=2, kind="sg"
+    )
+    pairs.to_csv(pool, index=False)
+    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
+    with Store(study) as store:
+        take_part(store, "Ada")
+    choices = read_collected(study).choices
+    shown = choices[choices["condition"] != "catch"]
+    assert set(shown["choice"]) == {-2}
+    assert set(shown["rt_ms"]) == {choices.loc[choices["condition"] == "catch", "rt_ms"].iloc[0]}
+    assert set(shown["assignment"]) == {1}
+    assert set(shown["late"]) == {0}
+    assert set(shown["rating"]) == {-1.5, 1.5}
+    assert shown["expected"].isna().all()
+    assert choices["trial"].tolist() == list(range(1, 13))
+    assert set(shown["kind"]) == {"sg"}
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "message"),
+    [
+        ("He left.", "He left.", "both sentences are 'He left.'"),
+        ("He left.", "He  left.", "both sentences are 'He left.'"),
+        ("He left.", " ", "sentence_2 is ''; give 1 to 2000 characters"),
+        ("", "He left.", "sentence_1 is ''; give 1 to 2000 characters"),
+        ("o" * 2001, "He left.", f"sentence_1 is '{'o' * 40}'; give 1 to 2000 characters"),
+    ],
+)
+def test_pairs_that_nobody_can_choose_from_are_refused(tmp_path, one, two, message):
+    pool, scores = write_tables(tmp_path)
+    pairs = pd.read_csv(pool)
+    pairs.loc[3] = [one, two]
+    pairs.to_csv(pool, index=False)
+    more = pd.DataFrame({"sentence": [*{one, two}], "a": -1.0, "b": -2.0, "c": -3.0})
+    pd.concat([pd.read_csv(scores), more]).to_csv(scores, index=False)
+    with pytest.raises(InputError) as caught:
+        new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
+    assert str(caught.value) == f"{pool}, row 4: {message}"
+    assert not (tmp_path / "adaptive").exists()
 
 
 def test_over_the_pool_a_model_that_is_always_right_is_one_ahead_of_its_opposite(tmp_path):
@@ -406,6 +464,28 @@ def test_the_dashboard_says_how_the_study_stands(study):
         page = client.get("/dashboard", headers=token).text
         assert "<ul><li>stop: by its rule the study may end</li></ul>" in page
         assert "posterior: " not in page
+
+
+def test_the_dashboard_of_a_study_before_its_first_look(tmp_path):
+    stopping = replace(PLAN.stopping, rule="looks", looks=(4, 6))
+    study = make_adaptive(tmp_path, replace(PLAN, stopping=stopping))
+    token = {"Authorization": f"Bearer {'t' * 16}"}
+
+    def standing():
+        with TestClient(make_app(store, "t" * 16)) as client:
+            page = client.get("/dashboard", headers=token).text
+            assert "nan" not in page
+            return client.get("/api/dashboard", headers=token).json()["adaptive"]
+
+    with Store(study) as store:
+        session, bundle = begin(store, "Ada")
+        first = store.next_trials(session, 5).result()
+        store.add_answers(session, answers_to(bundle["trials"] + first["trials"])).result()
+        assert [row["accuracy"] for row in standing()["models"]] == [None] * 3
+    with Store(study) as store:
+        take_part(store, "Bo")
+        take_part(store, "Ada", token=session)
+        assert [row["p"] for row in standing()["pairs"]] == [None] * 3
 
 
 def settle(store):

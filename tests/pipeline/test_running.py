@@ -109,7 +109,7 @@ def test_of_two_natural_sentences_the_one_of_lower_perplexity_is_preferred(
     kept = [options for options in study.stages if isinstance(options, NaturalOptions)]
     plan = replace(study, models=(one, f"{two}&reduction=ppl"), stages=tuple(kept))
     run_study(plan, InProcess(), out=tmp_path)
-    scores = _read(tmp_path / "scores.csv").pivot(index="sentence", columns="model")["log_prob"]
+    scores = _read(tmp_path / "scores.csv").pivot_table("log_prob", "sentence", "model")
     for row in pd.read_csv(tmp_path / "natural_pairs.csv").to_dict("records"):
         first, second = (scores.loc[row[f"sentence_{k}"]] for k in (1, 2))
         log_prob, perplexity = row["model_1"], row["model_2"]
