@@ -13,7 +13,7 @@ from scipy.special import expit
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed, html_of
 from contstim.errors import InputError, require_known, require_whole
-from contstim.evaluation.choices import CATCH
+from contstim.evaluation.choices import compares_models
 from contstim.evaluation.simulate import exact_interval
 from contstim.people import People, log_bayes_factors, log_ratio_scale
 from contstim.progress import track
@@ -242,6 +242,8 @@ def _design(
                 f"make 1 to {len(usable) // 2}"
             )
         return _DesignPairs(name, np.empty((0, 2), dtype=np.int64), given, usable)
+    if "condition" in given:
+        given = given[compares_models(given)]
     columns = []
     for column in ("sentence_1", "sentence_2"):
         if column not in given:
@@ -249,9 +251,6 @@ def _design(
         columns.append(place.reindex(given[column].astype(str)).to_numpy(na_value=-1))
     pairs = np.column_stack(columns).astype(np.int64)
     missing = ~np.isin(pairs, usable)
-    if "condition" in given:  # catch trials need no scores
-        included = ~(missing.any(axis=1) & given["condition"].isin(CATCH).to_numpy())
-        given, pairs, missing = given[included], pairs[included], missing[included]
     if missing.any():
         pair, side = (int(k) for k in np.argwhere(missing)[0])
         sentence = str(given[f"sentence_{side + 1}"].iloc[pair])

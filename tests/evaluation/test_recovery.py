@@ -121,6 +121,18 @@ def test_a_pair_is_the_same_whichever_sentence_comes_first():
     pd.testing.assert_frame_equal(once, twice)
 
 
+def test_catch_trials_and_fillers_are_no_pairs_of_a_design():
+    pairs = pd.DataFrame({"sentence_1": ["s1", "s5"], "sentence_2": ["s2", "s4"]})
+    others = pd.DataFrame({"sentence_1": ["s6", "s8"], "sentence_2": ["s7", "no scores"]})
+    others["condition"] = ["filler", "catch"]
+    sizes = {"n_participants": 4, "trials_each": 3, "n_studies": 60}
+    once, with_others = (
+        recovery({"mine": table}, scores(), **sizes).model_pairs
+        for table in (pairs, pd.concat([pairs.assign(condition="main"), others]))
+    )
+    pd.testing.assert_frame_equal(once, with_others)
+
+
 def test_what_is_needed_is_where_the_curve_stays_above():
     frame = scores(models=4)
     found = recovery(
