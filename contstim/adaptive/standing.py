@@ -15,9 +15,10 @@ from contstim.adaptive.verdicts import Verdict, person_means, verdicts
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
+from contstim.tables import CATCH, FILLERS
 
 #: Conditions whose trials say nothing of the models.
-NOT_COUNTED = ("anchor", "catch", "attention", "practice")
+NOT_COUNTED = ("anchor", "practice", *CATCH, *FILLERS)
 _COIN = 0.1  # share of a coin in predictions, which bounds log scores
 
 

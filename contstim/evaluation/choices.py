@@ -20,7 +20,7 @@ from contstim.arrays import BoolArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError, ValidationError, require_known
 from contstim.settings import one_of, settings
-from contstim.tables import CHOICES, MISSING, require_columns
+from contstim.tables import CATCH, CHOICES, FILLERS, MISSING, require_columns
 from contstim.text.language import tidy
 
 #: Columns of the choices table.
@@ -30,10 +30,6 @@ REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 
 #: Number of points of each rating scale that is known by name.
 SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7, "8-point": 8}
-#: Conditions whose trials check attention.
-CATCH = ("catch", "natural_vs_shuffled", "attention")
-#: Conditions whose trials only stand between others.
-FILLERS = ("filler", "fillers")
 # Choices are refused if a smaller share of catch trials is right, and guessing would give so few
 # less often than this.
 _FEW_RIGHT, _BY_CHANCE = 1 / 3, 0.001

@@ -11,9 +11,10 @@ import pandas as pd
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import CATCH, HumanData, Sieve, stack_exclusions
+from contstim.evaluation.choices import HumanData, Sieve, stack_exclusions
 from contstim.models.base import SentenceModel
 from contstim.settings import Several, settings
+from contstim.tables import CATCH
 
 _Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -17,9 +17,8 @@ from scipy.stats import norm
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import CATCH
 from contstim.evaluation.inference import benjamini_hochberg
-from contstim.tables import require_columns
+from contstim.tables import CATCH, require_columns
 
 _LEAST_OTHERS = 3
 _LEAST_TRIALS = 10

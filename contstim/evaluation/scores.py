@@ -11,12 +11,12 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import CATCH, refuse_rows
+from contstim.evaluation.choices import refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
 from contstim.models.scored import one_score_each, rising, table_kinds, table_specs
-from contstim.tables import KIND, SCORES, SPEC
+from contstim.tables import CATCH, KIND, SCORES, SPEC
 from contstim.text.language import tidy
 
 _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, require_known, require_whole
-from contstim.evaluation.choices import CATCH, FILLERS, compares_models
+from contstim.evaluation.choices import compares_models
 from contstim.evaluation.items import item_codes
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
@@ -42,6 +42,7 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData, default_analyses, select
 from contstim.models.registry import Models
 from contstim.sampling import FEWEST, FEWEST_PEOPLE
+from contstim.tables import CATCH, FILLERS
 
 #: People like those of the second experiment of Golan et al. (2023), in units of the noise of an
 #: answer: `People` in logits over the standard deviation of a logistic variable, 1.81.

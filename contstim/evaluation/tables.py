@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray
-from contstim.evaluation.choices import CATCH, FILLERS
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.inference.contrasts import Contrast, Inference
 from contstim.evaluation.inference.crossed import TOO_FEW, CrossedTests
@@ -23,6 +22,7 @@ from contstim.evaluation.result import (
 )
 from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, mean_there, unit_means
+from contstim.tables import CATCH, FILLERS
 
 _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),

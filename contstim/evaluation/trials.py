@@ -16,8 +16,6 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import (
-    CATCH,
-    FILLERS,
     compares_models,
     refuse_rows,
     require_aligned,
@@ -26,7 +24,7 @@ from contstim.evaluation.items import item_codes
 from contstim.evaluation.scores import log_ratios
 from contstim.models.scored import name_in_table
 from contstim.settings import Several, one_of, settings
-from contstim.tables import require_columns
+from contstim.tables import CATCH, FILLERS, require_columns
 
 #: Which trials a model is scored on: all, or those made to target it in some role.
 TARGETS = ("all", "either", "accept", "reject")

@@ -154,6 +154,25 @@ def test_a_replay_that_is_to_speak_of_the_pool_is_refused():
         replay(choices.assign(propensity=1.0, available=4, pool=4), scores, plan)
 
 
+@pytest.mark.parametrize("name", ["filler", "fillers", "natural_vs_shuffled"])
+def test_fillers_and_catch_trials_do_not_speak_for_a_model(name):
+    """Four pairs follow a, eight of another condition b: only those of the design count."""
+    names = [f"s{k:02d}" for k in range(24)]
+    scores = pd.DataFrame({"a": [0.0, 1.0] * 12, "b": [1.0, 0.0] * 12}, index=names)
+    rows = [
+        (f"p{person}", names[2 * k], names[2 * k + 1], *(("main", 2.5) if k < 4 else (name, -2.5)))
+        for person in range(12)
+        for k in range(12)
+    ]
+    columns = ["participant", "sentence_1", "sentence_2", "condition", "rating"]
+    stopping = Stopping(rule="looks", looks=(6, 12), participants=12)
+    plan = AdaptivePlan(choosing=Choosing(policy="fixed"), trials=4, stopping=stopping)
+    standing = study_standing(pd.DataFrame(rows, columns=columns), scores, plan)
+    assert standing.verdicts[-1].pairs["difference"].tolist() == [1.0]
+    assert standing.n_answers == 48
+    assert standing.settled.n_participants == 6
+
+
 def test_what_cannot_be_used_is_refused():
     choices, scores = study(3, 4)
     for table, plan, message in (
