@@ -181,6 +181,9 @@ def _no_catch(choices: pd.DataFrame) -> str:
 def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
     """Leave out the trials in which a model does not know a word, so that all models share trials.
 
+    Catch trials stay, by which people are excluded whatever the models: `unscored_catch` says which
+    of them have no scores.
+
     Parameters
     ----------
     human
@@ -191,8 +194,8 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
     Returns
     -------
     HumanData
-        The choices that every model can score. The table of exclusions gains a row per model and
-        participant, and the notes a sentence for each model that costs trials.
+        The choices that every model can score, and catch trials. The table of exclusions gains a
+        row per model and participant, and the notes a sentence for each model that costs trials.
 
     Raises
     ------
@@ -204,7 +207,9 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
         sentences = sieve.kept[["sentence_1", "sentence_2"]]
         split = model.language.split
         refused = {s for s in np.unique(sentences) if not model.knows(split(str(s))).all()}
-        bad = sentences.isin(refused).any(axis=1)
+        catch = sieve.kept["condition"].isin(CATCH)
+        spared = catch & (not catch.all())
+        bad = sentences.isin(refused).any(axis=1) & ~spared
         if not bad.any():
             continue
         detail = f"a word unknown to {model.name}"
@@ -213,7 +218,7 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
             f"{int(bad.sum())} choices were left out for {detail}; with unknown=unk in the spec "
             "its unknown-word class would stand in."
         )
-        if sieve.kept.empty:
+        if (bad | spared).all():
             raise InputError(
                 f"no trial is left without {detail}; ask for unknown=unk in the spec, or use a "
                 "model that knows the words"

@@ -119,7 +119,8 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     """Return which of R trials are catch trials that have no scores, shape (R,).
 
     They test whether people attend, which takes no model. A table lacks their sentences where it
-    was made of the sentences that the pairs were selected from. A function is not asked.
+    was made of the sentences that the pairs were selected from; a model may refuse their words. A
+    function is not asked.
     """
     none = np.zeros(len(trials), dtype=np.bool_)
     if "condition" not in trials:
@@ -134,6 +135,9 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     for model, source in sources.items():
         if isinstance(source, SentenceModel):
             scored &= source.holds(catch_sentences)
+            if source.event.unknown == "error":
+                words = map(source.language.split, catch_sentences)
+                scored &= [bool(source.knows(words_of_one).all()) for words_of_one in words]
         elif isinstance(source, pd.DataFrame | pd.Series | Mapping):
             table = (
                 _wide(source)

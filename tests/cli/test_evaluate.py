@@ -150,6 +150,41 @@ def test_trials_with_unknown_words_are_left_out_and_reported(
     assert not (tmp_path / "c").exists()
 
 
+def test_who_is_excluded_does_not_depend_on_the_words_that_models_know(
+    choices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.read_csv(choices)
+    catch = table["trial"].isin([1, 2])
+    table.loc[catch, "condition"], table["expected"] = "catch", np.where(catch, 2, np.nan)
+    table["rating"] = table["rating"].mask(catch, 2.5)
+    # p0 fails the catch trial with a word that the trigram does not know; p1 has another such.
+    table.loc[table["trial"] == 1, "sentence_2"] = "The zyzzyva slept."
+    table.loc[(table["trial"] == 1) & (table["participant"] == "p0"), "rating"] = -2.5
+    table.loc[(table["trial"] == 5), "sentence_2"] = "The zyzzyva barked."
+    changed = tmp_path / "changed.csv"
+    table.to_csv(changed, index=False)
+    command = ["evaluate", str(changed), "--min-catch-correct", "0.75", "--model"]
+    for name, options in (("knows", "?unknown=unk"), ("refuses", "")):
+        assert main([*command, f"contstim:trigram{options}", "--out", str(tmp_path / name)]) == 0
+        excluded = pd.read_csv(tmp_path / name / "excluded.csv")
+        assert excluded.query("rule == 'catch trials'")["participant"].tolist() == ["p0"]
+    assert excluded.query("rule == 'unknown word'")["n_rows"].tolist() == [1] * 8
+    err = capsys.readouterr().err
+    assert "8 choices were left out for a word unknown to contstim:trigram" in err
+    assert "1 catch trial has no scores under every model" in err
+    models = pd.read_csv(tmp_path / "refuses" / "models.csv")
+    assert set(models.query("analysis == 'all'")["n_trials"]) == {17}
+    # Where nothing is asked but catch trials, they are the choices.
+    table["condition"] = "catch"
+    table.to_csv(changed, index=False)
+    alone = [*command[:2], "--model", "contstim:trigram", "--out", str(tmp_path / "alone")]
+    assert main(alone) == 0
+    table["sentence_2"] = "Zyzzyva. " + table["sentence_2"]
+    table.to_csv(changed, index=False)
+    assert main(alone) == 2
+    assert "no trial is left without a word unknown to" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
