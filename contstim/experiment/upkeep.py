@@ -301,7 +301,8 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     """Add the assignments of a table that the study has not; a server may be running.
 
     Assignments of the study keep their numbers, new ones follow. A group of the table whose pairs
-    of sentences are those of a group of the study is that group; others are new, numbered on.
+    of sentences are those of a group of the study is that group; others are new, numbered on. Items
+    that share no pair with one of the study are new as well, whatever they are called.
 
     Parameters
     ----------
@@ -368,8 +369,17 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
     name = numbered_by(old[0])
     items = {of_row(row): row.get(name, "") for row in old}
     kin = {of_row(row): row.get("item", "") for row in old}
-    # What `old` calls the items of `new`, by a pair of theirs that both have.
-    called = {row["item"]: kin[of_row(row)] for row in new if "item" in row and of_row(row) in kin}
+    # What `old` calls the items of `new`, by a pair of theirs that both have; no other item may be
+    # called as one of `old` is.
+    called = {
+        row["item"]: kin[of_row(row)] for row in new if row.get("item") and kin.get(of_row(row))
+    }
+    taken, wanted = set(kin.values()) - {""}, dict.fromkeys(row.get("item", "") for row in new)
+    last_name = max((int(text) for text in {*taken, *wanted} if text.isdecimal()), default=0)
+    for item in wanted:
+        if item in taken and item not in called:
+            last_name += 1
+            called[item] = str(last_name)
     last = max(int(row["participant"]) for row in old)
     last_item = max((int(item) for item in items.values() if item), default=0)
     group_of = {number: of_group(rows_of_one) for number, rows_of_one in _by(new, "group").items()}

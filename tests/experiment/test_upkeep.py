@@ -201,6 +201,27 @@ def test_items_keep_their_names_where_a_study_is_extended(study: Study, tmp_path
     assert after["item"].nunique() == before["item"].nunique()
 
 
+def test_items_of_another_wave_are_not_those_of_the_first_that_are_called_alike(
+    study: Study, tmp_path: Path
+) -> None:
+    before, wave = make_trials(), make_trials()
+    before["item"] = before["stimulus"]
+    before.to_csv(study.folder / "trials.csv", index=False)
+    # What the wave calls 1 the study calls 3; all others are new, and one has no name.
+    wave["item"] = wave["stimulus"].map({3: 1, 1: 2, 2: 3}).astype("Int64").fillna(wave["stimulus"])
+    fresh = wave["stimulus"] != 3
+    wave.loc[fresh, "sentence_1"] = "Also " + wave["sentence_1"]
+    wave.loc[wave["stimulus"] == 5, "item"] = pd.NA
+    wave.to_csv(tmp_path / "wave.csv", index=False)
+    extend_study(read_study(study.folder), tmp_path / "wave.csv")
+    after = pd.read_csv(study.folder / "trials.csv")
+    pairs = after.drop_duplicates(["sentence_1", "sentence_2"])
+    assert pairs["item"].isna().sum() == 1
+    assert pairs["item"].dropna().is_unique
+    known = before.drop_duplicates("stimulus").set_index("sentence_1")["item"]
+    assert pairs.set_index("sentence_1")["item"].reindex(known.index).eq(known).all()
+
+
 @pytest.mark.parametrize("place", ["session", "why"])
 def test_reasons_that_no_file_holds_are_refused_in_python_too(study: Study, place: str) -> None:
     with Store(study) as store:
