@@ -164,7 +164,6 @@ def run(args: argparse.Namespace) -> int:
 
         included, _ = exclude(human.choices, result.provenance.options.exclusions)
         wide = result.provenance.scores.set_index("sentence")
-        included = included[~unscored_catch(included, wide)]
         kinds = score_kinds(source, result.summary.models)
         write_mixed_models(replace(human, choices=included), rising(wide, kinds), folder)
     options = result.provenance.options

@@ -12,6 +12,7 @@ from math import comb
 import pandas as pd
 
 from contstim.evaluation.choices import compares_models
+from contstim.evaluation.items import item_codes
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.planning import plan_design
 from contstim.evaluation.sample import Sample
@@ -57,10 +58,12 @@ class PlannedDesign:
         require_columns(trials, columns, "the table of trials")
         sizes = trials.groupby("participant", sort=False).size()
         compared = trials[compares_models(trials)]
-        item = ["item"] if "item" in compared else ["sentence_1", "sentence_2"]
+        # Nobody has a pair twice, so that those without an item are all different ones.
+        of_item = pd.Series(item_codes(compared), index=compared.index)
+        items_of_each = of_item.groupby(compared["participant"])
         pairs, items = (
-            int(rows.groupby("participant").size().min()) if len(rows) else 0
-            for rows in (compared, compared.drop_duplicates(["participant", *item]))
+            int(counts.min()) if len(counts) else 0
+            for counts in (items_of_each.size(), items_of_each.nunique())
         )
         named = trials.reindex(columns=["model_1", "model_2"]).to_numpy().ravel()
         models = sorted({str(name) for name in named if isinstance(name, str) and name})

@@ -52,6 +52,13 @@ def trials(people=6, pairs=8):
     return pd.DataFrame(rows, columns=[*columns, "model_1", "model_2", "item"])
 
 
+def test_pairs_without_an_item_are_items_of_their_own():
+    table = trials()
+    table["item"] = table["item"].where(table["trial"] > 4)  # two of four have none
+    assert PlannedDesign.of_trials(table).items == 2 + 4
+    assert PlannedDesign.of_trials(table.drop(columns="item")).items == 8
+
+
 def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
     plan, table = tmp_path / "plan.toml", tmp_path / "trials.csv"
     plan.write_text(ANALYSIS)
