@@ -148,6 +148,15 @@ def _replace(args: argparse.Namespace) -> int:
     return 0
 
 
+def _whole_choices(collected: Collected, what: str) -> pd.DataFrame:
+    """Return the choices of those who answered every trial; `what` is said to be of choices."""
+    if "choices" not in collected.tables:
+        raise InputError(
+            f"{what} of choices between two sentences, which this study does not ask for"
+        )
+    return collected.choices[collected.choices["participant"].isin(collected.whole)]
+
+
 def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
     """Return which whole participants the rules leave out altogether, and by which rule."""
     import pandas as pd
@@ -156,8 +165,8 @@ def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
     from contstim.evaluation.exclusion import ExclusionRules, exclude
 
     rules = given_rules(args)
-    whole = collected.choices[collected.choices["participant"].isin(collected.whole)]
-    if not rules or whole.empty:
+    whole = _whole_choices(collected, "exclusions are") if rules else pd.DataFrame()
+    if whole.empty:
         return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
     left, excluded = exclude(check_choices(whole), ExclusionRules(**rules))
     return excluded[~excluded["participant"].isin(left["participant"])]
@@ -221,7 +230,7 @@ def _audit(args: argparse.Namespace) -> int:
     if not 0 < args.alpha < 1:
         raise InputError(f"--alpha {args.alpha} is not between 0 and 1")
     collected = read_collected(read_study(args.study), data_file(args))
-    choices = collected.choices[collected.choices["participant"].isin(collected.whole)]
+    choices = _whole_choices(collected, "the audit is")
     if choices.empty:
         raise InputError("nobody has answered every trial yet; there is nothing to audit")
     if args.scores:

@@ -286,6 +286,26 @@ def test_answers_that_no_reader_gives_are_refused(
         assert refused.refused[0][1].startswith(why)
 
 
+def test_replacement_and_audit_of_a_study_without_choices_between_sentences(
+    rating: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    take_part(rating, "A")
+    with Store(rating) as store:
+        store.open(opening(rating, "B")).result()
+    out = tmp_path / "replace.csv"
+    command = ["experiment", "replace", str(rating.folder), "--out", str(out)]
+    assert main(command) == 0
+    assert pd.read_csv(out)["reason"].str.startswith("unfinished: 0 of ").tolist() == [True]
+    capsys.readouterr()
+    audit = ["experiment", "audit", str(rating.folder), "--scores", "s.csv", "--out", str(tmp_path)]
+    for words, what in (
+        ([*command, "--min-trials", "1"], "exclusions are"),
+        (audit, "the audit is"),
+    ):
+        assert main(words) == 2
+        assert f"{what} of choices between two sentences, which" in capsys.readouterr().err
+
+
 def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
     assert take_part(rating, "A")["outcome"] == "complete"  # one failed check of two that end it
     collected = read_collected(rating)
