@@ -426,6 +426,18 @@ def test_several_files_are_one_table(tmp_path, capsys):
         together({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})
 
 
+def test_items_of_numbers_in_one_file_are_those_of_texts_in_another():
+    texts = [(f"Good {k}.", f"Poor {k}.") for k in range(4)]
+    rows = [(f"p{p}", k // 2, *pair, 2.5) for p in range(3) for k, pair in enumerate(texts)]
+    columns = ["participant", "item", "sentence_1", "sentence_2", "rating"]
+    numbers = pd.DataFrame(rows, columns=columns)
+    as_texts = numbers.assign(item=numbers["item"].astype(str) + " ")
+    human = together({"e1": read_choices(numbers), "e2": read_choices(as_texts)})
+    assert set(human.choices["item"]) == {"0", "1"}
+    only = together({"e1": read_choices(numbers), "e2": read_choices(numbers)})
+    assert only.choices["item"].dtype.kind == "i"
+
+
 def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]

@@ -330,7 +330,8 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
     """Return the choices of several files as one table, whose column ``file`` says which.
 
     Participants who are called alike in two files count as different people, and so do groups.
-    Pairs with one number in the column `item` are of one item whatever their files.
+    Pairs with one name in the column `item` are of one item whatever their files, as those of
+    numbers are, too, where other files have texts.
 
     Parameters
     ----------
@@ -370,6 +371,8 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
         )
     guessed = any(human.items_guessed for human in parts.values())
     choices = align_choices(pd.concat(tables, ignore_index=True))
+    if "item" in choices and not pd.api.types.is_numeric_dtype(choices["item"]):
+        choices["item"] = called(choices["item"])  # 1 in a file of numbers is 1 in one of texts
     if guessed and (guess := guessed_items(choices)):
         choices["item"], note = guess
         notes.append(note)
