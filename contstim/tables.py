@@ -78,6 +78,8 @@ TRIPLETS = (
 _TEXT = frozenset({"sentence", "model", *TRIPLETS[:5]})
 
 _OURS = _TEXT | {*CHOICES, *SCORES}
+# Columns of ours whose zeros before numbers are no names.
+_NUMBERS = frozenset({"trial", "rating", "rt_ms", *SCORES[2:]})
 
 #: What stands for no number.
 MISSING = ("", "NA", "NaN", "nan", "None", "null")
@@ -87,6 +89,7 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _COMMA_NUMBER = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
 # What is a number, but may be the name of somebody.
 _CODE_ALONE = r"\s*(?:0\d+|\d+[eE]\d+)\s*"
+_WHOLE = r"\s*\d+\s*"
 _CODE = re.compile(rf"(?m)(?:^|[,;\t\"]){_CODE_ALONE}(?:$|[,;\t\"])")
 # Files that no free library reads as it is, and how they become ones that can be read.
 _EXPORTED = {
@@ -280,9 +283,11 @@ def _parse(
 
 
 def _with_codes(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the texts of those columns in which several would be one number.
+    """Return a table with the texts of those columns that hold codes.
 
-    As 007 and 7, or 1e5 and 100000, which are names of different people.
+    In which several would be one number, as 007 and 7, or 1e5 and 100000, which are names of
+    different people; or with a zero before whole numbers, which another table of the same people
+    may hold among names, or be read with.
     """
     codes = [
         column
@@ -290,7 +295,10 @@ def _with_codes(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
         if column in table
         and table[column].dtype.kind in "iuf"
         and cells.str.fullmatch(_CODE_ALONE).any()
-        and cells.nunique() > table[column].nunique()
+        and (
+            cells.nunique() > table[column].nunique()
+            or (column not in _NUMBERS and cells.dropna().str.fullmatch(_WHOLE).all())
+        )
     ]
     return table.assign(**{str(column): texts[column] for column in codes})
 

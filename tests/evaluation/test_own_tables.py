@@ -336,6 +336,30 @@ def test_people_have_the_names_that_the_file_has(
     assert {*read_choices(path).choices["participant"]} == who
 
 
+def test_zeros_before_numbers_of_people_stay_whatever_table_they_are_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        f"{who},{one},{two},2.5,{native}"
+        for who, native in (("001", 1), ("002", 2), ("013", 1), ("20", 2), ("100", 1))
+        for one, two in (("A b c.", "B a c."), ("D e f.", "E d f."), ("G h i.", "H g i."))
+    ]
+    columns = "participant,sentence_1,sentence_2,rating,list"
+    (tmp_path / "choices.csv").write_text("\n".join([columns, *rows]) + "\n", "utf-8")
+    people = ["participant,native", "001,yes", "002,no", "013,yes", "20,no", "100,yes"]
+    (tmp_path / "people.csv").write_text("\n".join(people) + "\n", "utf-8")
+    (tmp_path / "out.txt").write_text("001\n", "utf-8")
+    human = read_choices(tmp_path / "choices.csv").choices
+    assert list(dict.fromkeys(human["participant"])) == ["001", "002", "013", "20", "100"]
+    assert human["list"].dtype.kind == "i"
+    asked = ["evaluate", str(tmp_path / "choices.csv"), "--people", str(tmp_path / "people.csv")]
+    more = ["--exclude", str(tmp_path / "out.txt"), "--by", "native", "--out", str(tmp_path / "r")]
+    assert main([*asked, *more]) == 0
+    assert "has no row of" not in capsys.readouterr().err
+    excluded = pd.read_csv(tmp_path / "r" / "excluded.csv", dtype=str)
+    assert excluded["participant"].tolist() == ["001"]
+
+
 def test_numbers_of_people_have_no_point_and_are_found_in_a_table_of_people(
     tmp_path: Path,
 ) -> None:
