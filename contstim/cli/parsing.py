@@ -163,7 +163,21 @@ class CommandParser(argparse.ArgumentParser):
             near = difflib.get_close_matches(options[0], self._option_string_actions, 1, 0.75)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             self.error(f"there is no option {_short(options[0])} here{hint}")
+        self._refuse_one_output_for_two(parsed)
         return parsed, left
+
+    def _refuse_one_output_for_two(self, parsed: argparse.Namespace) -> None:
+        """Refuse two options that would both be written to one file, or to standard output."""
+        taken: dict[str, str] = {}
+        for action in self._actions:
+            value = getattr(parsed, action.dest, None)
+            if action.type not in (output_file, new_file) or value is None:
+                continue
+            path = str(value) if value == "-" else os.path.realpath(value)
+            option = action.option_strings[0]
+            other = taken.setdefault(path, option)
+            if other != option and not is_stream(Path(path)):
+                raise OutputError(f"{other} and {option} are one file, {value}; give each its own")
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""

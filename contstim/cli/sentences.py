@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         out.writelines(sentence + "\n" for sentence in sample)
         if args.rest:
             taken = {letters_of(sentence) for sentence in sample}
-            with write_output(args.rest, [*args.text, *lists, args.out]) as rest:
+            with write_output(args.rest, [*args.text, *lists]) as rest:
                 left = (s for s in every if letters_of(s) not in taken)
                 rest.writelines(language.tidy(s) + "\n" for s in left)
     tell(report)
