@@ -142,14 +142,30 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the place cannot be written to, or as `check_replaceable`.
     """
+    check_replaceable(folder)
     new = folder.with_name(f".{folder.name}.new")
     remove(new)
     with replacing(new) as temporary:
         yield temporary
     remove(folder)
     new.replace(folder)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder that cannot be replaced, for the working folder is it or below it.
+
+    Raises
+    ------
+    OutputError
+        Naming it.
+    """
+    here = Path.cwd()
+    if Path(os.path.realpath(folder)) in (here, *here.parents):
+        raise OutputError(
+            f"cannot replace {folder}, in which you work; go to another folder, or give another"
+        )
 
 
 def check_new_folder(path: Path) -> None:

@@ -23,6 +23,7 @@ from contstim.files import (
     json_value,
     lock,
     replacing,
+    replacing_folder,
     write_folder,
     write_whole,
 )
@@ -45,6 +46,22 @@ def test_a_folder_of_files_is_written_wherever_one_stands(
         assert {name: (folder / name).read_bytes() for name in contents} == contents
     assert Path.cwd().samefile(tmp_path / "here")
     assert sorted(path.name for path in Path("new").iterdir()) == ["one"]
+
+
+def test_a_folder_takes_the_place_of_another_but_not_of_that_in_which_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("old", "below/here"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text("old")
+    monkeypatch.chdir(tmp_path / "below" / "here")
+    for folder in (Path(), Path(".."), tmp_path / "below"):
+        with pytest.raises(OutputError, match="in which you work"), replacing_folder(folder):
+            raise AssertionError("nothing is made")
+        assert Path("file").read_text() == "old"
+    with replacing_folder(Path("../../old")) as place:
+        place.mkdir()
+    assert sorted(tmp_path.rglob("file")) == [tmp_path / "below" / "here" / "file"]
 
 
 def test_json_values_and_what_is_none() -> None:

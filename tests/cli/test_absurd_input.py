@@ -149,6 +149,32 @@ def test_a_line_of_megabytes(fail) -> None:
     assert "more than the 20000" in fail(*pair)
 
 
+def test_two_outputs_that_are_one_file(fail, place: Path) -> None:
+    sample = ["sentences", "sample", "s.txt", "--length", "3-9", "--n", "1"]
+    assert fail(*sample, "--rest", "x.txt", "--out", f"{place}/x.txt") == (
+        f"--rest and --out are one file, {place}/x.txt; give each its own"
+    )
+    assert fail(*sample, "--rest", "-") == "--rest and --out are one file, -; give each its own"
+    recovery = ["design", "recovery", "trials.csv", "--scores", "scores.csv"]
+    assert fail(*recovery, "--model-pairs", "a.csv", "--out", "a.csv") == (
+        "--model-pairs and --out are one file, a.csv; give each its own"
+    )
+    assert "--model-pairs and --figure are one file, a.svg" in fail(
+        *recovery, "--model-pairs", "a.svg", "--figure", "./a.svg"
+    )
+    assert main([*sample, "--rest", os.devnull, "--out", os.devnull]) == 0
+
+
+def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
+    Path("sub").mkdir()
+    Path("provenance.json").write_text("{}")
+    os.chdir("sub")
+    for folder in (".", "..", f"{place}"):
+        assert fail("benchmark", "golan2023/exp2", "--out", folder) == (
+            f"cannot replace {folder}, in which you work; go to another folder, or give another"
+        )
+
+
 def test_absurd_sizes_of_designs(fail) -> None:
     trials = ["design", "trials", "--groups", "1", "--catch", "2", "--out", "o.csv"]
     assert "too large, the most is 1000000000" in fail(*trials, "--participants", HUGE)

@@ -15,7 +15,7 @@ from contstim.evaluation.benchmarks import HERE, Judgement
 from contstim.evaluation.benchmarks.running import BenchmarkRun
 from contstim.evaluation.report import ReportPage, write_report
 from contstim.evaluation.result import Evaluation
-from contstim.files import replacing_folder, write_whole
+from contstim.files import check_replaceable, replacing_folder, write_whole
 from contstim.report.model_figure import model_figure
 from contstim.report.page import Stacked
 from contstim.report.style import COLUMN_WIDTH, PAGE_WIDTH, sheet
@@ -33,7 +33,10 @@ def check_results_folder(folder: Path) -> None:
     ------
     InputError
         Naming it.
+    OutputError
+        If it is the working folder or around it, which is not replaced.
     """
+    check_replaceable(folder)
     if folder.exists() and any(folder.iterdir()) and not (folder / PROVENANCE).exists():
         raise InputError(
             f"{folder} has something else than the results of benchmarks; choose another folder"
