@@ -41,6 +41,9 @@ SPECS = (
     "contstim:gpt?end=scored",
     "contstim:gpt?prompt=natural",
     "contstim:gpt?punctuation=context",
+    "contstim:gpt?words=corrected",
+    "contstim:gpt?words=corrected&prompt=natural",
+    "contstim:gpt?words=corrected&end=scored",
 )
 
 

@@ -135,7 +135,11 @@ class CausalBeginnings(PieceBeginnings):
         """Return one beginning without a word."""
         keep = goes_on(model.network, model.prefix[:1])
         logits, before = model.network.begin(np.array(model.prefix, dtype=np.int64), keep=keep)
-        return cls(model, lists, 0, before, logits[-1:].log_softmax(dim=1))
+        last = logits[-1:].log_softmax(dim=1)
+        if model.corrected:
+            # The factors of a sentence telescope to its two ends; this is the first.
+            last = last - last[:, model.opening].logsumexp(dim=1, keepdim=True)
+        return cls(model, lists, 0, before, last)
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return the sums over the words' pieces, (k,), nats."""
@@ -184,10 +188,16 @@ class CausalBeginnings(PieceBeginnings):
         return self._chain(rows, [tokens] * len(rows)) if tokens else np.zeros(len(rows))
 
     def ends(self, mark: str) -> FloatArray:
-        """Return log p of the mark and of the end, as far as they are scored, (R,), nats."""
-        tokens = self._mark(mark) if mark else ()
-        total = self._every((*tokens, *self._model.end))
-        seen = self._model.tokenizer.options.punctuation == "context"
+        """Return log p of the mark and of the end, as far as they are scored, (R,), nats.
+
+        Where words are corrected and the end is not scored, that of the last word's end is in it.
+        """
+        model, tokens = self._model, self._mark(mark) if mark else ()
+        total = self._every((*tokens, *model.end))
+        if model.corrected and not model.end:
+            last = self._gone_on(np.arange(len(self._last)), tokens) if tokens else self._last
+            total += last[:, model.boundary].logsumexp(dim=1).cpu().numpy().astype(np.float64)
+        seen = model.tokenizer.options.punctuation == "context"
         return total - self._every(tokens) if seen else total
 
     def word_ends(self) -> FloatArray:
@@ -200,14 +210,17 @@ class CausalBeginnings(PieceBeginnings):
         """Return log p(comma | beginning), (R,), nats."""
         return self._every(self._mark(COMMA))
 
+    def _gone_on(self, rows: IntArray, mark: _Tokens) -> torch.Tensor:
+        """Return log p(token | row, mark) of every token, (k, tokens)."""
+        tokens = [self._pending[row] + mark for row in rows]
+        logits = self._kept.go_on(self._model.network, rows.tolist(), tokens, every=False)[1]
+        return logits.log_softmax(dim=1)
+
     def with_commas(self, where: BoolArray) -> CausalBeginnings:
         """Return the beginnings, some with a comma."""
         marked, last, comma = np.flatnonzero(where), self._last.clone(), self._mark(COMMA)
         if len(marked):
-            tokens = [self._pending[row] + comma for row in marked]
-            network = self._model.network
-            logits = self._kept.go_on(network, marked.tolist(), tokens, every=False)[1]
-            last[torch.from_numpy(marked).to(last.device)] = logits.log_softmax(dim=1)
+            last[torch.from_numpy(marked).to(last.device)] = self._gone_on(marked, comma)
         pending = [p + comma * bool(w) for p, w in zip(self._pending, where, strict=True)]
         return CausalBeginnings(self._model, self.lists, self.n_words, self._kept, last, pending)
 

@@ -139,7 +139,7 @@ class CausalModel(TransformerModel):
         # Tokens of neither class (special, or logits without a token) end a word and a start.
         self.boundary = _everything_but(forms.continuing, n, device)
         others = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
-        self._start = _everything_but(others, n, device)
+        self.opening = _everything_but(others, n, device)
         self._kept: tuple[torch.Tensor, Kept] | None = None
         # What the first scored word is divided by: the second, where the first is a condition.
         self._divisor = "start" if self.prefix else "boundary"
@@ -439,7 +439,7 @@ class CausalModel(TransformerModel):
         table["token"] = log_probs.gather(1, wanted[:, None])[:, 0].cpu().numpy()
         if self.corrected:
             table["boundary"] = log_probs[:, self.boundary].logsumexp(dim=1).cpu().numpy()
-            table["start"] = log_probs[:, self._start].logsumexp(dim=1).cpu().numpy()
+            table["start"] = log_probs[:, self.opening].logsumexp(dim=1).cpu().numpy()
         return table
 
     def after(self, text: str) -> CausalModel:
