@@ -18,6 +18,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from contstim.cli.common import resumable, tell, tell_model
@@ -68,10 +69,15 @@ def run(args: argparse.Namespace) -> int:
         return _check(args.names)
     if args.out is None and not args.cost:
         raise InputError("there is no place for the results; name one, --out FOLDER, or say --cost")
+    cache = args.cache or cache_folder() / "scores"
     if args.out is not None:
         check_results_folder(Path(args.out))
+        if Path(os.path.realpath(cache)).is_relative_to(os.path.realpath(args.out)):
+            raise InputError(
+                f"the scores are kept in {cache}, and {args.out} is replaced as a whole; choose "
+                "another folder for one of them"
+            )
     benchmarks = [b for name in dict.fromkeys(args.names) for b in _benchmarks(name, args)]
-    cache = args.cache or cache_folder() / "scores"
     models = load_models(args.model) if args.model else []
     for model in models:
         tell_model(model)
