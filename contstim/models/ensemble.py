@@ -32,6 +32,7 @@ from contstim.models.base import (
 from contstim.models.registry import load_model
 from contstim.tables import read_table
 from contstim.text import Sentence, WordList
+from contstim.text.language import Language
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,16 @@ class EnsembleModel(SentenceModel):
         """The mean of the members', over their scales."""
         pairs = zip(self.members, self.scales, strict=True)
         return float(np.mean([member.resolution / scale for member, scale in pairs]))
+
+    @property
+    def language(self) -> Language:
+        """The first member's."""
+        return self.members[0].language
+
+    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
+        """Have every member refuse sentences whose words are not its own."""
+        for member in self.members:
+            member.check_language(language, sentences)
 
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return which words all members know; shape (V,)."""

@@ -29,7 +29,7 @@ from contstim.models.base import (
 )
 from contstim.plugins import Registry
 from contstim.text import Sentence, WordList
-from contstim.text.language import is_closing
+from contstim.text.language import Language, is_closing
 
 
 @dataclass(frozen=True)
@@ -227,6 +227,10 @@ class ReducedModel(SentenceModel):
     def kind(self) -> ScoreKind:
         """What the reduction makes of the inner model's score."""
         return self.reduction.kind(self.model.kind)
+
+    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
+        """Refuse what the inner model refuses."""
+        self.model.check_language(language, sentences)
 
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return which words all models involved know; shape (V,)."""

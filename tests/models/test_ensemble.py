@@ -18,6 +18,7 @@ from contstim.models.ensemble import EnsembleModel
 from contstim.models.registry import score_kind
 from contstim.search.targets import standard_deviations
 from contstim.text import Sentence, WordList
+from contstim.text.languages import language_called
 
 MEMBERS = ["contstim:bigram", "contstim:trigram", "contstim:trigram?reduction=mean"]
 SENTENCES = ["The dog slept.", "Every child in the village knew that song.", "We saw it here."]
@@ -46,6 +47,27 @@ def test_the_mean_of_the_members(spec: str) -> None:
         model.parts(SENTENCES)
     with pytest.raises(SpecError, match="reduction=mean"):
         load_model(f"{spec}?reduction=mean")
+
+
+def test_its_language_is_that_of_its_members(tmp_path: Path) -> None:
+    french, text = language_called("fr"), ["L'homme dort."]
+    for others, refused in (("language=fr&", False), ("", True)):
+        path = tmp_path / f"{refused}.csv"
+        members = [
+            "contstim:bigram?language=fr&unknown=unk",
+            f"contstim:trigram?{others}unknown=unk",
+        ]
+        pd.DataFrame({"model": members, "scale": [1.0, 1.0]}).to_csv(path, index=False)
+        model = load_model(f"ensemble:{path}")
+        assert model.language is french
+        assert model.totals(text).n_words == [3]
+        if refused:
+            with pytest.raises(
+                InputError, match="'contstim:trigram.*write its spec with language=fr"
+            ):
+                model.check_language(french, text)
+        else:
+            model.check_language(french, text)
 
 
 class Vague(SentenceModel):

@@ -86,15 +86,16 @@ def test_tokens_belong_to_words_that_no_space_parts(unspaced: Language, tmp_path
         plain.check_language(unspaced, TEXT)
     assert str(error.value).endswith(
         "cuts sentences into words of English, and these are Unspaced; write its spec with "
-        "language=xx"
+        "language=xx, which models of hf:, ngram:, rnn: and lstm: take"
     )
 
 
+@pytest.mark.parametrize("reduction", ["", "&reduction=mean"])
 def test_a_tokenizer_that_cannot_be_aligned_is_refused_by_name(
-    unspaced: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unspaced: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reduction: str
 ) -> None:
     spec = merged(tmp_path / "m")
-    model = load_model(f"{spec}?language=xx")
+    model = load_model(f"{spec}?language=xx{reduction}")
     good = load_model(f"{by_characters(tmp_path / 'c')}?language=xx")
     asked: list[object] = []
     monkeypatch.setattr(type(good), "score", lambda self, texts: asked.append(texts))
