@@ -10,6 +10,7 @@ import pandas as pd
 from contstim.errors import InputError, require_whole
 from contstim.selection.design import random_sides
 from contstim.tables import CHOICES, require_columns
+from contstim.text.language import tidy
 
 _MOST_PARTICIPANTS = 10_000
 _PAIR = ("sentence_1", "sentence_2")
@@ -150,7 +151,27 @@ def _versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
             f"item {row['item']} has {len(same)} versions {what}; tell them apart by "
             f"{_telling(items, table['item'], factors)}"
         )
+    if {*_PAIR} <= {*items}:
+        _check_pairs(table)
     return table
+
+
+def _check_pairs(table: pd.DataFrame) -> None:
+    """Refuse a pair of equal sentences, and one in two rows, of which data cannot be evaluated."""
+    texts = table[[*_PAIR]].fillna("").map(lambda text: tidy(str(text)))
+    rows: dict[frozenset[str], int] = {}
+    for number, first, second in zip(
+        table["stimulus"], *(texts[name] for name in _PAIR), strict=True
+    ):
+        if first == second:
+            raise InputError(f"row {number} of the table of items: both sentences are {first!r}")
+        before = rows.setdefault(frozenset((first, second)), number)
+        if before != number:
+            raise InputError(
+                f"rows {before} and {number} of the table of items have the same two sentences, "
+                f"{first!r} and {second!r}; answers could not be told apart, so give each row a "
+                "pair of its own"
+            )
 
 
 def _telling(items: pd.DataFrame, item: pd.Series, factors: Sequence[str]) -> str:

@@ -32,6 +32,15 @@ def items(n: int = 8) -> pd.DataFrame:
     return table.assign(sentence_2=table["sentence_1"] + " Not.", author=range(len(table)))
 
 
+def pair_again(table: pd.DataFrame, row: int, other: int, *pair: str) -> pd.DataFrame:
+    """Give two rows the same pair, the second with its sentences exchanged, and conditions."""
+    table["condition"] = table["condition"].fillna(table["attractor"] + "." + table["number"])
+    names = ["sentence_1", "sentence_2"]
+    table.loc[other, names[::-1]] = pair
+    table.loc[row, names] = pair
+    return table
+
+
 def test_each_participant_sees_each_item_once_and_lists_are_balanced() -> None:
     given = items()
     trials = contstim.latin_square(given, 8, FACTORS, seed=3)
@@ -96,6 +105,20 @@ def test_more_participants_change_nobody_elses_trials() -> None:
             lambda t: t.assign(condition=t["attractor"].str.cat(t["number"])).drop(1),
             "item i0 has no version of condition 'sgmany', which others have; give all items the "
             "same conditions, or fillers one version",
+        ),
+        (
+            lambda t: pair_again(t, 0, 1, "The key is.", "Key the is."),
+            "rows 1 and 2 of the table of items have the same two sentences, 'Key the is.' and "
+            "'The key is.'; answers could not be told apart, so give each row a pair of its own",
+        ),
+        (
+            lambda t: pair_again(t, 0, 9, "The key is.", "Key the is."),
+            "rows 1 and 10 of the table of items have the same two sentences, 'Key the is.' and "
+            "'The key is.'; answers could not be told apart, so give each row a pair of its own",
+        ),
+        (
+            lambda t: pair_again(t, 3, 3, "The key is.", "The  key is. "),
+            "row 4 of the table of items: both sentences are 'The key is.'",
         ),
         (
             lambda t: t.assign(group=1),
