@@ -21,7 +21,7 @@ from contstim.evaluation.benchmarks.choices import ChoiceBenchmark
 from contstim.evaluation.benchmarks.running import run_benchmarks
 from contstim.evaluation.benchmarks.writing import write_run
 from contstim.evaluation.choices import HumanData, compares_models
-from contstim.evaluation.importers import read_choices
+from contstim.evaluation.importers import ColumnMapping, read_mapped
 from contstim.evaluation.options import preset_options, read_plan
 from contstim.evaluation.scores import score_table
 from contstim.experiment.exporting import Column, check_psychds, described_text
@@ -76,7 +76,8 @@ def read_published(folder: str | Path, texts: str | Path | None = None) -> Human
         choices[columns] = choices[columns].replace(there)
         if scores is not None:
             scores = scores.assign(sentence=scores["sentence"].replace(there))
-    return replace(read_choices(choices, "tidy"), scores=scores)
+    # Ratings are from -2.5 to 2.5 by now, of whatever scale.
+    return replace(read_mapped(choices, ColumnMapping((), scale="slider")), scores=scores)
 
 
 def _scores_of(folder: Path, listed: ScoresFile) -> pd.DataFrame:

@@ -52,6 +52,19 @@ def test_the_evaluation_of_what_is_read_back_is_that_of_the_study(tmp_path: Path
         assert (tmp_path / "back" / path.relative_to(results)).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize(("first", "last"), [(1, 5), (0, 8)])
+def test_what_was_asked_on_any_scale_is_read_back(tmp_path: Path, first: int, last: int) -> None:
+    table = make_choices()
+    codes = [first + k * 7919 % (last - first + 1) for k in range(len(table))]
+    table["rating"] = pd.Series(codes).where(table["condition"] != "catch", first)
+    write_all(tmp_path, table)
+    human = read_choices(tmp_path / "choices.csv")
+    assert publish(tmp_path) == 0
+    back = read_published(tmp_path / "out").choices
+    assert sorted(back["rating"]) == sorted(human.choices["rating"])
+    assert check_folder(tmp_path / "out") == []
+
+
 def test_a_folder_is_psychds_with_digests_that_hold(written: Path) -> None:
     out = written / "out"
     rows = check_psychds(out)
