@@ -59,7 +59,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
         columns: dict[str, pd.Series] = {}
         for model, source in scores.items():
             if isinstance(source, pd.Series | Mapping):
-                columns[str(model)] = one_score_each(pd.Series(source), f"model {str(model)!r}")
+                columns[str(model)] = _by_sentence(pd.Series(source), model)
             else:
                 function = source.score if isinstance(source, SentenceModel) else source
                 values = np.asarray(function(wanted), dtype=float)
@@ -142,7 +142,7 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
             table = (
                 _wide(source)
                 if isinstance(source, pd.DataFrame)
-                else one_score_each(pd.Series(source), f"model {model!r}").to_frame(model)
+                else _by_sentence(pd.Series(source), model).to_frame(model)
             )
             scored &= _match(table, catch_sentences).notna().all(axis=1).to_numpy()
     lacking = {text for text, held in zip(catch_sentences, scored, strict=True) if not held}
@@ -279,9 +279,7 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
         bad = numbers.isna() & table["log_prob"].notna()
         refuse_rows(bad, "log_prob {value!r} is not a number ({rows})", table["log_prob"])
         blocks = numbers.set_axis(table["sentence"]).groupby(table["model"].to_numpy(), sort=False)
-        return pd.DataFrame(
-            {str(m): one_score_each(block, f"model {str(m)!r}") for m, block in blocks}
-        )
+        return pd.DataFrame({str(model): _by_sentence(block, model) for model, block in blocks})
     if "sentence" in columns:
         table = table.set_index("sentence")
     elif not isinstance(table.index, pd.Index) or table.index.dtype.kind in "iuf":
@@ -298,8 +296,14 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
                 f"column {column!r} of the scores is not numeric; a wide table holds "
                 "'sentence' and one column of log-probabilities a model"
             )
-        columns_of_scores[str(column)] = one_score_each(table[column], f"model {str(column)!r}")
+        columns_of_scores[str(column)] = _by_sentence(table[column], column)
     return pd.DataFrame(columns_of_scores)
+
+
+def _by_sentence(scores: pd.Series, model: object) -> pd.Series:
+    """Return the scores of a model by its sentences, of which white space tells none apart."""
+    spaced = scores.set_axis(pd.Index([tidy(str(text)) for text in scores.index]))
+    return one_score_each(spaced, f"model {str(model)!r}")
 
 
 def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:

@@ -251,6 +251,25 @@ def test_a_final_period_and_white_space_are_overlooked(make_study):
     )
 
 
+def test_two_scores_of_a_sentence_are_refused_whatever_its_spaces(make_study):
+    study, wide = make_study()
+    spaced = wide.assign(sentence=wide["sentence"].str.replace(" of", "  of"), a=0.0)
+    long = pd.concat([wide, spaced]).melt("sentence", var_name="model", value_name="log_prob")
+    of_a = pd.concat([wide, spaced]).set_index("sentence")["a"]
+    for scores in (pd.concat([wide, spaced]), long, {"a": of_a}):
+        with pytest.raises(InputError, match=r"^model 'a' has two scores of 'First of 0 in 0'"):
+            evaluate(study, scores, n_bootstrap=0)
+    # The models may have the sentences in different rows.
+    rows = pd.concat([wide[["sentence", "a"]], spaced[["sentence"]].assign(b=wide["b"])])
+    pd.testing.assert_frame_equal(
+        evaluate(
+            study,
+            rows.melt("sentence").dropna().set_axis(["sentence", "model", "log_prob"], axis=1),
+        ).models,
+        evaluate(study, wide[["sentence", "a", "b"]]).models,
+    )
+
+
 @pytest.mark.parametrize("inference", ["crossed", "signed-rank"])
 @pytest.mark.parametrize("case", ["constant model", "one participant", "one trial", "all tied"])
 def test_degenerate_inputs_give_a_value_or_say_why(make_study, case, inference):
