@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of
+from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of, worth
 from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.adaptive.stopping import Stopping
 from contstim.arrays import BoolArray, FloatArray
@@ -245,13 +245,14 @@ class Conductor:
         rng = np.random.default_rng([self.plan.seed, number])
         most = min(most, self.plan.trials - self._issued(participant))
         choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
-        pairs, propensities = choose_block(choosing, view, rng, self._words)
+        values = worth(choosing, view)
+        pairs, propensities = choose_block(choosing, view, rng, self._words, values)
         return Block(
             number,
             participant,
             tuple(pairs),
             tuple(propensities),
-            int(available.sum()),
+            int((values > -np.inf).sum()),
             version,
             tuple((rng.random(len(pairs)) < 0.5).tolist()),
             tuple(passed_over),

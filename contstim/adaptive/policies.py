@@ -73,7 +73,8 @@ class Pool:
         Raises
         ------
         InputError
-            If a column or a finite score is missing, or a pair or an item is there twice.
+            If a column or a finite score is missing, or a pair, an item or a sentence of the scores
+            is there twice.
         """
         for column in ("sentence_1", "sentence_2"):
             if column not in pairs:
@@ -88,6 +89,10 @@ class Pool:
                     "and families are not modelled in adaptive choice; keep one pair of each item"
                 )
         labels = pd.Index([str(label) for label in log_probs.index])
+        if not labels.is_unique:
+            raise InputError(
+                f"the scores have the sentence {labels[labels.duplicated()][0]!r} twice; keep one"
+            )
         values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
         sides = []
         for column in ("sentence_1", "sentence_2"):
@@ -418,11 +423,21 @@ class Choosing:
         return self.by.at_random(self.epsilon)
 
 
+def worth(choosing: Choosing, view: View) -> FloatArray:
+    """Return the policy's value of each pair, shape (N,); minus infinity for what may not be asked.
+
+    What is available and what the policy says never to ask: nobody is asked these, at random
+    neither.
+    """
+    return np.where(view.available, choosing.by.values(view), -np.inf)
+
+
 def choose_block(
     choosing: Choosing,
     view: View,
     rng: np.random.Generator,
     words: Sequence[frozenset[str]] | None = None,
+    values: FloatArray | None = None,
 ) -> tuple[list[int], list[float]]:
     """Choose a block of pairs and say how probable each choice was, given those before.
 
@@ -434,6 +449,8 @@ def choose_block(
         The generator of what is drawn at random.
     words
         Of each pair, for the penalty on repeats.
+    values
+        What `worth` returns, where it is known.
 
     Returns
     -------
@@ -463,11 +480,12 @@ def choose_block(
     >>> sorted(pairs)
     [1, 2]
     """
-    policy, available = choosing.by, view.available.copy()
+    policy = choosing.by
+    values = worth(choosing, view) if values is None else values
+    available = ~np.isneginf(values)
     view = replace(view, available=available)
     chosen: list[int] = []
     propensities: list[float] = []
-    values = np.where(available, policy.values(view), -np.inf)
     size = min(max(choosing.shortlist, choosing.block), int(np.isfinite(values).sum()))
     if choosing.at_random == 1:
         size = 0

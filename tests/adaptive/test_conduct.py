@@ -8,7 +8,7 @@ from pools import PLAN as NINE_TRIALS
 from pools import make_pool
 
 from contstim.adaptive.conduct import AdaptivePlan, Conductor
-from contstim.adaptive.policies import Choosing
+from contstim.adaptive.policies import POLICIES, Choosing
 from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
 
@@ -36,6 +36,20 @@ def test_no_pair_is_issued_twice_and_no_anchor_ever():
     assert len(set(issued)) == len(issued) == 54
     assert min(issued) >= 5
     assert [block.available for block in conductor.blocks[:3]] == [55, 52, 49]
+
+
+def test_pairs_that_are_never_asked_are_not_counted_as_available(monkeypatch):
+    class Never(type(POLICIES["disagreement"])):
+        def values(self, view):
+            return np.where(np.arange(len(view.places)) % 2, -np.inf, super().values(view))
+
+    monkeypatch.setitem(POLICIES, "never", Never())
+    plan = replace(PLAN, choosing=Choosing(policy="never", epsilon=0.5, block=3))
+    conductor = Conductor(plan, make_pool())
+    play(conductor, 6)
+    assert all(pair % 2 == 0 for block in conductor.blocks for pair in block.pairs)
+    # Of 55 pairs, 5 to 59, 27 may be asked.
+    assert [block.available for block in conductor.blocks[:3]] == [27, 24, 21]
 
 
 def test_nobody_is_issued_more_than_the_plan_has():

@@ -105,6 +105,26 @@ def test_values_below_0_do_not_rise_by_repeats_and_a_shortlist_lasts_for_a_block
     assert chosen[3] in (0, 4)
 
 
+class _NeverFive(Policy):
+    reason = "but never the first five"
+
+    def values(self, view):
+        return np.where(np.arange(len(view.places)) < 5, -np.inf, 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_never_is_never(monkeypatch, epsilon):
+    monkeypatch.setitem(POLICIES, "never", _NeverFive())
+    choosing = Choosing(policy="never", epsilon=epsilon, block=2, shortlist=2)
+    for seed in range(40):
+        chosen, propensities = choose_block(choosing, make_view(n=8), np.random.default_rng(seed))
+        assert min(chosen) >= 5
+        assert epsilon / 3 <= propensities[0] <= 1
+    chosen, _ = choose_block(choosing, make_view(n=6), np.random.default_rng(0))
+    assert chosen == [5]
+    assert choose_block(choosing, make_view(n=5), np.random.default_rng(0)) == ([], [])
+
+
 def test_a_fixed_order_is_kept_whatever_the_temperature_and_words():
     choosing = Choosing(policy="fixed", epsilon=0.5, temperature=100, block=6, shortlist=2)
     words = [frozenset("ab")] * 40
@@ -158,6 +178,9 @@ def test_a_pool_that_cannot_be_used_is_refused():
         with pytest.raises(InputError) as error:
             Pool.of(table, scores, nodes.link)
         assert message in str(error.value)
+    twice = pd.concat([scores, scores.iloc[:1]])
+    with pytest.raises(InputError, match="the scores have the sentence 'a' twice; keep one"):
+        Pool.of(pairs, twice, nodes.link)
     with pytest.raises(
         InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
     ):
