@@ -207,6 +207,11 @@ def _of_size(
         else:
             by = "all", stopping.measure
             cells = [part for part in drawn.cells if (part[0], part[1].name) == by]
+            if not cells:
+                raise InputError(
+                    f"looks go by {stopping.measure} over all trials, which these studies do not "
+                    "have; add it to their measures"
+                )
             drawn = replace(drawn, cells=cells)
             parts.append(_looked_at(drawn, size, _scaled_to(stopping, size), len(studies.models)))
     apart, alone, difference, people = (np.concatenate(x) for x in zip(*parts, strict=True))
@@ -442,6 +447,7 @@ def plan_design(
     0.23
     """
     require_whole("comparisons", comparisons, 1)
+    require_whole("kin", kin, 1)
     for name, rate in (("alpha", alpha), ("target", target)):
         if not 0 < rate < 1:
             raise InputError(f"{name} is {rate}; give a rate between 0 and 1")
@@ -452,9 +458,12 @@ def plan_design(
     if groups * participants < FEWEST_PEOPLE or groups * items < FEWEST:
         return DesignPlan(groups, participants, pairs, items, comparisons, alpha, target, *least)
     differences = np.geomspace(0.02, 0.9, 16).tolist()
+    most = StatedStudies(0.0, people, kin, ("accuracy",)).most
     simulated: dict[int, FloatArray] = {}
 
     def share(number: int, bar: float) -> float:
+        if differences[number] >= most:
+            return 0.0  # such people do not show it
         if number not in simulated:
             studies = StatedStudies(differences[number], people, kin, ("accuracy",))
             rng = np.random.default_rng(seed)

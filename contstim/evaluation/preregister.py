@@ -13,10 +13,12 @@ import pandas as pd
 
 from contstim.evaluation.choices import compares_models
 from contstim.evaluation.items import item_codes
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.planning import plan_design
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.wording import counted, measure_words, planned_analyses, planned_tests
+from contstim.sampling import POPULATIONS
 from contstim.tables import require_columns
 
 
@@ -184,6 +186,11 @@ def _power(options: EvaluationOptions, sample: Sample, design: PlannedDesign | N
         return "The power of signed-rank tests is not worked out."
     if design is None or not design.pairs:
         return ""
+    if options.population != POPULATIONS[0]:
+        return "The power of tests that speak of these sentences alone is not worked out."
+    if "accuracy" not in options.measures:
+        names = " and ".join(MEASURES[name].label for name in options.measures)
+        return f"Power is worked out for accuracy; that of tests by {names} is not."
     people = _participants(options, sample, design) or design.participants
     comparisons = len(options.planned) or max(comb(design.models, 2), 1)
     plan = plan_design(

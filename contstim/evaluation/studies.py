@@ -393,12 +393,16 @@ class StatedStudies(Studies):
 
     def __post_init__(self) -> None:
         require_whole("kin", self.kin, 1)
-        most = self._accuracy(1e3) * 2 - 1
-        if not 0 <= self.difference < most:
+        if not 0 <= self.difference < self.most:
             raise InputError(
-                f"difference is {self.difference}; give one from 0 to below {most:.3g}, which "
+                f"difference is {self.difference}; give one from 0 to below {self.most:.3g}, which "
                 "people with these lapses can show"
             )
+
+    @property
+    def most(self) -> float:
+        """The difference that such people can all but show."""
+        return self._accuracy(1e3) * 2 - 1
 
     def _accuracy(self, strength: float) -> float:
         """Return how often people choose the first model's sentence."""

@@ -118,12 +118,28 @@ def test_plans_in_words() -> None:
     )
 
 
+def test_no_difference_is_enough_where_people_cannot_show_one() -> None:
+    plan = plan_design(5, 6, people=Simulation(lapse=0.4, item_sd=0.75))
+    assert str(plan).endswith("`evaluate` finds no difference in 80% of studies.")
+    assert np.isnan(plan.alone)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: plan_design(0, 3), "groups of people"),
         (lambda: plan_design(5, 3, alpha=0.0), "alpha is 0.0; give a rate between 0 and 1"),
         (lambda: plan_design(5, 3, 2.5), "comparisons is 2.5; give a whole number of at least 1"),
+        (lambda: plan_design(5, 6, kin=0), "kin is 0; give a whole number of at least 1"),
+        (lambda: plan_design(5, 6, kin=-1), "kin is -1; give a whole number of at least 1"),
+        (
+            lambda: power(
+                StatedStudies(0.1, measures=("signed_rank_cosine",)),
+                *([6], [20], [1], 3),
+                stopping=Stopping(rule="looks", looks=(1, 2), participants=2),
+            ),
+            "looks go by accuracy over all trials, which these studies do not have; add it to",
+        ),
         (lambda: power(StatedStudies(0.1), [10**6], [40]), "more than 10000000 answers a study"),
         (lambda: people_needed(StatedStudies(0.1), target=1.0), "target is 1.0; give a share"),
     ],

@@ -79,7 +79,7 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
         "smaller than 0.2 of the way from chance",
         "comparisons planned before (one and two) are a family of their own",
         "Only models that trials pit against each other are compared.",
-        "With 30 participants in 2 groups with pairs of their own, 8 pairs of 4 items each",
+        "The power of tests that speak of these sentences alone is not worked out.",
         # 30 people, 12 minutes, 9 EUR an hour: 1.80 each, 54 together, half as much again.
         "A session takes about 12 minutes, and all 30 together 6 hours. At 9.00 EUR an hour a "
         "participant is paid 1.80 EUR, and all together 54.00 EUR; with the recruiter's fee of "
@@ -169,6 +169,19 @@ def test_the_power_stated_is_that_of_the_design():
     stated = float(text.split("a difference of accuracy of ")[1].split()[0])
     table = power(StatedStudies(stated, FITTED, 3, ("accuracy",)), [12], [30], [2], 1000, seed=4)
     assert table["low"].item() - 0.05 < 0.8 < table["high"].item() + 0.05
+
+
+def test_power_is_not_stated_of_another_test():
+    design = PlannedDesign(40, 2, 30, 10, 36, 2)
+    sample = Sample(participants=24)
+    options = EvaluationOptions(sample=sample, population="these sentences")
+    assert study_paragraphs(options, design)["Power"] == (
+        "The power of tests that speak of these sentences alone is not worked out."
+    )
+    options = EvaluationOptions(sample=sample, measures=("signed_rank_cosine",))
+    assert study_paragraphs(options, design)["Power"] == (
+        "Power is worked out for accuracy; that of tests by signed-rank cosine similarity is not."
+    )
 
 
 def test_data_that_are_not_as_planned_are_departures(tmp_path):

@@ -9,6 +9,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.evaluation.choices import name_rows, on_known_scale, refuse_rows, rescale
 from contstim.evaluation.importers.columns import RESERVED, differing, pair_of, plain
+from contstim.tables import require_columns
 
 #: What programs write for true and false, in lower case.
 TRUTH = {
@@ -170,6 +171,7 @@ def ratings_of(
     elif n_buttons is not None:
         low, ratings, how = 0, _by_button(answers, n_buttons), "The answers are numbers of buttons"
     elif "scale_low" in data and low is high is None:
+        _require_ends(data)
         parts = [
             _by_code(
                 own["response"],
@@ -192,6 +194,15 @@ def ratings_of(
     if left is None:
         return ratings, f"{how}; {first} is sure of sentence 1.{doubt}"
     return ratings.where(left, -ratings), f"{how}; {first} is sure of the left sentence.{doubt}"
+
+
+def _require_ends(data: pd.DataFrame) -> None:
+    """Refuse a table that does not give both ends of each answer's scale."""
+    require_columns(data, ("scale_low", "scale_high"), "the table with the ends of the scale")
+    for name in ("scale_low", "scale_high"):
+        refuse_rows(
+            data[name].isna(), f"{name} is missing ({{rows}}); give both ends of each scale"
+        )
 
 
 def are_codes(ratings: pd.Series) -> bool:
