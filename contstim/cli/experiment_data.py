@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ def _export(args: argparse.Namespace) -> int:
     if args.psychling:
         described = data_dictionary(study, [chosen])
         texts = {name: column.description for name, column in described.items()}
-        write_psychling(chosen, texts, folder / "psychling")
+        write_psychling(chosen, texts, study.presentation.needed, folder / "psychling")
         print(f"{folder / 'psychling'}: exp1.csv and CODEBOOK.csv for PsychLing-101")
     return 0
 
@@ -139,10 +140,15 @@ def _replace(args: argparse.Namespace) -> int:
 
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
-    table = replacement_table(collected, _excluded(collected, args))
+    table = replacement_table(collected, _excluded(collected, args), time.time())
     write_rows(table, args.out)
     if args.release:
-        why = dict.fromkeys(table["session"], "excluded")
+        # Who stopped has the place again on coming back, if it is still free.
+        stopped = collected.sessions.loc[collected.sessions["outcome"] == "unfinished", "session"]
+        why = {
+            session: "abandoned" if session in set(stopped) else "excluded"
+            for session in table["session"]
+        }
         done = release_sessions(study, why, data=data_file(args))
         tell(f"{len(done)} assignments released")
     return 0

@@ -68,7 +68,7 @@ class Collected:
     ----------
     choices
         One row per pair of sentences and participant, the columns of `CHOICES` and others:
-        ``expected`` (1 in catch trials, whose sentence 1 is the right one), ``assignment``,
+        ``expected`` (the right sentence where one is, 1 in catch trials), ``assignment``,
         ``item``, ``side_1``, ``choice`` (by side, -3 to 3), ``input``, ``focus_losses``,
         ``hidden_ms``, ``shown`` (how often the trial was), ``answered_at`` (the participant's
         clock), ``received_at`` (the server's), ``late``, and further columns of the design.
@@ -333,7 +333,7 @@ def _pair(trial: Trial) -> dict[str, Any]:
         "sentence_2": trial.shown["right" if left else "left"],
         "model_1": trial.row.get("model_1") or None,
         "model_2": trial.row.get("model_2") or None,
-        "expected": None if trial.expected is None else 1,
+        "expected": trial.expected and (1 if trial.expected == trial.side_1 else 2),
         "side_1": trial.side_1,
     }
 

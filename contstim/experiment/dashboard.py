@@ -19,12 +19,9 @@ import jinja2
 
 from contstim.errors import OutputError
 from contstim.experiment.schema import session_code
-from contstim.experiment.sessions import why_closed
+from contstim.experiment.sessions import IDLE_S, why_closed
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
-
-#: Seconds; without an answer for so long a session counts as idle.
-IDLE_S = 300.0
 
 
 @dataclass
@@ -158,7 +155,8 @@ def _session(
 
 def _state(row: sqlite3.Row, now: float) -> str:
     if row["outcome"] is not None:
-        excluded = row["released_why"] not in (None, "abandoned")
+        # A session that is screened out is released by its own outcome.
+        excluded = row["released_why"] not in (None, "abandoned", row["outcome"])
         return "excluded" if excluded else str(row["outcome"])
     if row["released_at"] is not None:
         return "released"

@@ -181,18 +181,25 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
     times = [at for value in (log.consent, *log.answers, *log.events) if (at := _at(value))]
     latest = max(times, default=0.0)
     row = sessions.session_row(connection, session)
-    if row is None:
+    if row is not None and row["assignment"] != log.assignment:
+        yield f"the data have it on assignment {row['assignment']}"
+        return
+    if row is None or row["source"] == "import":
         given = log.consent.get("recruiter")
         given = given if isinstance(given, Mapping) else {}
         who = str(given.get("participant") or "")[:200] or None
         if who and study.recruiter and not study.recruiter.is_id(who):
             yield f"the recruiter's id {who!r} is left out, which holds other signs than ids may"
             who = None
-        _create(connection, study, session, log, times or [0.0], who, given)
+        begun = _beginning(connection, study, log, times)
+        names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
+        parameters = {name: str(given[name])[:200] for name in names if name in given}
+        if row is None:
+            _create(connection, study, session, log, begun, latest, who, parameters)
+        else:
+            # Another file may hold how it began.
+            sessions.complete_session(connection, study, row, begun, who, parameters)
         row = sessions.session_row(connection, session)
-    elif row["assignment"] != log.assignment:
-        yield f"the data have it on assignment {row['assignment']}"
-        return
     trials = sessions.trials_by_id(study, study.design.trials[log.assignment])
     started, last = row["started_at"], max(row["last_at"], latest)
     refused = []
@@ -217,34 +224,45 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
     yield from (why for _, why in refused)
 
 
-def _create(
-    connection: sqlite3.Connection,
-    study: Study,
-    session: str,
-    log: _Log,
-    times: Sequence[float],
-    who: str | None,
-    given: Mapping[str, Any],
-) -> None:
-    """Begin a session as its log says, with the recruiter's id and parameters that are `given`."""
+def _beginning(
+    connection: sqlite3.Connection, study: Study, log: _Log, times: Sequence[float]
+) -> dict[str, Any]:
+    """Return what a log says of how its session began; keep the study's materials if it had them.
+
+    What it does not say is empty, 0 or None.
+    """
     shown = log.consent.get("materials")
     if not isinstance(shown, str) or not re.fullmatch("[0-9a-f]{64}", shown):
         shown = None
     elif shown == materials_digest(study):
         keep_materials(connection, study)
+    return {
+        "consent_version": str(log.consent.get("version", ""))[:200],
+        "consent_sha256": str(log.consent.get("sha256", ""))[:200],
+        "started_at": min(times, default=0.0),
+        "materials": shown,
+    }
+
+
+def _create(
+    connection: sqlite3.Connection,
+    study: Study,
+    session: str,
+    log: _Log,
+    begun: Mapping[str, Any],
+    latest: float,
+    who: str | None,
+    parameters: Mapping[str, str],
+) -> None:
+    """Add a session that has `begun` so, of a person with a recruiter's id and parameters."""
     row = {
         "session": session,
         "source": "import",
         "assignment": log.assignment,
         "group_number": study.design.groups[log.assignment],
-        "consent_version": str(log.consent.get("version", ""))[:200],
-        "consent_sha256": str(log.consent.get("sha256", ""))[:200],
-        "started_at": min(times),
-        "last_at": max(times),
-        "materials": shown,
+        "last_at": latest,
+        **begun,
     }
-    names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
-    parameters = {name: str(given[name])[:200] for name in names if name in given}
     sessions.add_session(connection, study, row, who, parameters)
     connection.execute(
         "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",

@@ -26,7 +26,7 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from contstim.errors import ContstimError, OutputError
-from contstim.experiment.dashboard import IDLE_S, dashboard_page, login_page, message_page
+from contstim.experiment.dashboard import dashboard_page, login_page, message_page
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.requests import (
     Allowance,
@@ -37,6 +37,7 @@ from contstim.experiment.requests import (
     require_own_page,
     safely,
 )
+from contstim.experiment.sessions import IDLE_S
 from contstim.experiment.store import Store
 from contstim.files import digest
 

@@ -5,7 +5,7 @@ Names and form are those of its README and CODEBOOK.csv (github.com/Data-X01/Psy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ _MADE = {
 
 
 def psychling_tables(
-    answers: pd.DataFrame, described: Mapping[str, str]
+    answers: pd.DataFrame, described: Mapping[str, str], shown: Sequence[str] = ("sentence",)
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return a study's answers and their codebook.
 
@@ -42,6 +42,8 @@ def psychling_tables(
         `Collected.choices` or `Collected.answers`, or rows of them.
     described
         What each of their columns holds.
+    shown
+        The columns of what was shown, where that is no pair (`Presentation.needed`).
 
     Returns
     -------
@@ -54,7 +56,7 @@ def psychling_tables(
     taken = {*names.values(), *_MADE}
     clashing = {c: f"{c}_given" for c in answers if c in taken and c not in names}
     table = answers.rename(columns=names | clashing)
-    made = _of_pairs(answers) if "sentence_1" in answers else _of_sentences(answers)
+    made = _of_pairs(answers) if "sentence_1" in answers else _of_texts(answers, shown)
     for name, values in made.items():
         table[name] = values
     first = [name for name in (*names.values(), *_MADE) if name in table]
@@ -81,10 +83,11 @@ def _of_pairs(answers: pd.DataFrame) -> dict[str, pd.Series]:
     }
 
 
-def _of_sentences(answers: pd.DataFrame) -> dict[str, pd.Series]:
+def _of_texts(answers: pd.DataFrame, shown: Sequence[str]) -> dict[str, pd.Series]:
+    texts = answers[[*shown]].astype("str")
     return {
         "trial_order": answers["trial"] - 1,
-        "stimulus": answers["sentence"],
+        "stimulus": texts.agg(" | ".join, axis=1).astype("str"),
         "response": answers["choice"],
         "accuracy": _right(answers["right"].eq(True), answers.assign(expected=answers["right"])),
     }
@@ -96,7 +99,9 @@ def _right(right: pd.Series, answers: pd.DataFrame) -> pd.Series:
     return pd.Series(values, answers.index, dtype="Int64").where(answers["expected"].notna())
 
 
-def write_psychling(answers: pd.DataFrame, described: Mapping[str, str], folder: Path) -> None:
+def write_psychling(
+    answers: pd.DataFrame, described: Mapping[str, str], shown: Sequence[str], folder: Path
+) -> None:
     """Write `psychling_tables` as ``processed_data/exp1.csv`` and ``CODEBOOK.csv`` of a folder.
 
     Raises
@@ -104,6 +109,6 @@ def write_psychling(answers: pd.DataFrame, described: Mapping[str, str], folder:
     OutputError
         If the place cannot be written to.
     """
-    table, codebook = psychling_tables(answers, described)
+    table, codebook = psychling_tables(answers, described, shown)
     write_whole(folder / "processed_data" / "exp1.csv", table_text(neutral_table(table)))
     write_whole(folder / "CODEBOOK.csv", table_text(codebook))

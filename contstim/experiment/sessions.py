@@ -28,6 +28,9 @@ from contstim.experiment.schema import MOST_RESPONSES, insert
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued, session_trials
 
+#: Seconds; without an answer for so long a session counts as idle.
+IDLE_S = 300.0
+
 #: An answer so many seconds after the time limit still counts as in time.
 GRACE_S = 60.0
 
@@ -65,17 +68,70 @@ def add_session(
         Of the participant: the recruiter's id, if there is one, and what the study keeps of the
         page's address. Where another session has the id, this one only claims it.
     """
-    consent = {"sha256": study.consent_sha256, "version": study.consent.version}
-    if all(row[f"consent_{name}"] == value for name, value in consent.items()):
-        insert(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
-    query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
-    taken = connection.execute(query, (recruiter_id,)).fetchone() is not None
+    _keep_consent(connection, study, row)
     person = {
-        "claimed" if taken else "recruiter_id": recruiter_id,
+        _column_of_id(connection, recruiter_id): recruiter_id,
         "parameters": json.dumps(dict(parameters)),
     }
     participant = insert(connection, "participants", person).lastrowid
     insert(connection, "sessions", {**row, "participant": participant})
+
+
+def complete_session(
+    connection: sqlite3.Connection,
+    study: Study,
+    row: Mapping[str, Any],
+    begun: Mapping[str, Any],
+    recruiter_id: str | None,
+    parameters: Mapping[str, str],
+) -> None:
+    """Fill what an imported session does not say of its beginning; what it says stays.
+
+    Parameters
+    ----------
+    connection, study
+        As for `add_session`.
+    row
+        The session as the data have it, see `session_row`.
+    begun
+        Columns of its table as another file has them; the earlier ``started_at`` is right.
+    recruiter_id, parameters
+        As for `add_session`.
+    """
+    whole = {name: row[name] or value for name, value in begun.items()}
+    times = [at for at in (row["started_at"], begun["started_at"]) if at]
+    whole["started_at"] = min(times, default=0.0)
+    _keep_consent(connection, study, whole)
+    connection.execute(
+        "UPDATE sessions SET started_at = ?, consent_version = ?, consent_sha256 = ?,"
+        " materials = ? WHERE session = ?",
+        (
+            *(whole["started_at"], whole["consent_version"], whole["consent_sha256"]),
+            *(whole["materials"], row["session"]),
+        ),
+    )
+    query = "SELECT * FROM participants WHERE participant = ?"
+    person = connection.execute(query, (row["participant"],)).fetchone()
+    filled = json.dumps({**parameters, **json.loads(person["parameters"])})
+    query = "UPDATE participants SET parameters = ? WHERE participant = ?"
+    connection.execute(query, (filled, row["participant"]))
+    if recruiter_id is not None and person["recruiter_id"] is person["claimed"] is None:
+        column = _column_of_id(connection, recruiter_id)
+        query = f"UPDATE participants SET {column} = ? WHERE participant = ?"  # noqa: S608 - ours
+        connection.execute(query, (recruiter_id, row["participant"]))
+
+
+def _keep_consent(connection: sqlite3.Connection, study: Study, row: Mapping[str, Any]) -> None:
+    consent = {"sha256": study.consent_sha256, "version": study.consent.version}
+    if all(row[f"consent_{name}"] == value for name, value in consent.items()):
+        insert(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
+
+
+def _column_of_id(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
+    """Return where a recruiter's id stands: only one participant has it, others claim it."""
+    query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
+    taken = connection.execute(query, (recruiter_id,)).fetchone() is not None
+    return "claimed" if taken else "recruiter_id"
 
 
 def session_row(connection: sqlite3.Connection, session: str) -> Any:

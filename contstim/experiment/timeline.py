@@ -65,7 +65,7 @@ def _variables(trial: Trial, shown: Presentation, with_assignment: bool) -> dict
         if with_assignment or name not in ("assignment", "trial")
     }
     if shown.pair and trial.expected:
-        data["expected"] = "1"
+        data["expected"] = "1" if trial.expected == trial.side_1 else "2"
     return {**trial.shown, "data": data}
 
 

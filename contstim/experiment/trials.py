@@ -62,7 +62,8 @@ class Trial:
         Where sentence 1 of a pair stands, ``left`` or ``right``.
     expected
         What is right, if anything is (see `Presentation.is_right`): of an attention check; in a
-        catch trial the side of sentence 1; else as the design's column ``expected`` says.
+        catch trial the side of sentence 1; else as the design's column ``expected`` says, of a
+        pair the side of the sentence that it numbers.
     row
         The design's row, for the tables that are made in the end.
     """
@@ -297,8 +298,8 @@ def read_row(
             continue
         _check_text(name, text)
         shown, identity = {**shown, name: text}, (*identity, text)
-    if presentation.pair:  # in a catch trial sentence 1 is the natural one
-        return shown, identity, row["side_1"] if row["condition"] == "catch" else None
+    if presentation.pair:
+        return shown, identity, _side_expected(row)
     if row.get("expected"):
         presentation.check_expected(shown, row["expected"])
     return shown, identity, row.get("expected") or None
@@ -399,6 +400,15 @@ def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
         raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
     left, right = (first, second) if side == "left" else (second, first)
     return {"left": left, "right": right}, (first, second)
+
+
+def _side_expected(row: Mapping[str, str]) -> str | None:
+    """Return the side of the right sentence, if one is: of a catch trial the natural one, 1."""
+    given = row.get("expected") or ("1" if row["condition"] == "catch" else "")
+    if given not in ("", "1", "2"):
+        raise InputError(f"expected is {given!r}; give 1 or 2, the right sentence, or nothing")
+    sides = row["side_1"], "right" if row["side_1"] == "left" else "left"
+    return sides[int(given) - 1] if given else None
 
 
 def _with_checks(

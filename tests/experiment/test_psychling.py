@@ -66,5 +66,8 @@ def test_sentences_that_were_rated():
     assert table["accuracy"][1] == 0
     assert table["stimulus"].tolist() == answers["sentence"].tolist()
     assert table["list_given"].tolist() == ["x", "y"]
+    both = answers.assign(word=["dog", "run"])
+    made, _ = psychling_tables(both, {}, ("word", "sentence"))
+    assert made["stimulus"].tolist() == ["dog | Dogs run.", "run | Run dogs."]
     texts = codebook.set_index("Recommended Column Name")["Description"]
     assert texts[["choice", "list_given"]].tolist() == ["The rating.", "Frames."]

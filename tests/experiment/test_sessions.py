@@ -119,6 +119,16 @@ def test_a_flood_of_responses_holds_nobody_up(store: Store, asking: Study) -> No
     assert (time.perf_counter() - begun) / 20 < 0.25  # 0.01 is usual; of the flood, seconds
 
 
+def test_who_is_screened_out_is_not_excluded(store: Store, asking: Study) -> None:
+    token, _, _ = store.open(opening(asking)).result()
+    respond(store, token, native="no")
+    assert store.finish(token).result()["outcome"] == "screened_out"
+    summary = store.summary().result()
+    assert [session["state"] for session in summary["sessions"]] == ["screened_out"]
+    assert summary["outcomes"] == {"screened_out": 1}
+    assert summary["free"] == summary["assignments"]
+
+
 def test_a_screening_question_that_is_left_out_is_missing(store: Store, asking: Study) -> None:
     token, bundle, _ = store.open(opening(asking)).result()
     store.add_answers(token, answers_to(bundle["trials"])).result()
