@@ -471,7 +471,14 @@ def parse_floors(text: str) -> tuple[Constraint, ...]:
         make = FLOORS[kind]
         usual = next(iter(signature(make).parameters.values())).default
         name = model.strip() or (usual if isinstance(usual, str) else "contstim:gpt")
-        made = make(name, *map(float, amount.split()))
+        numbers = [*map(float, amount.split())]
+        try:
+            signature(make).bind(name, *numbers)
+        except TypeError:
+            fault = "takes no number" if numbers else "needs a number"
+            usage = kind if numbers else f"{kind}:NUMBER"
+            raise InputError(f"{text!r} is not a floor: {kind} {fault}; write {usage}") from None
+        made = make(name, *numbers)
         return (made,) if isinstance(made, Constraint) else tuple(made)
     parsed = _FLOOR.fullmatch(clean)
     value = parsed and _VALUE.fullmatch(parsed["value"].strip())

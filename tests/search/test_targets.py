@@ -28,6 +28,7 @@ from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
 from contstim.search.sweeps import Strategy
+from contstim.search.targets import FLOORS as NAMED_FLOORS
 from contstim.search.targets import Sides, parse_floors
 
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
@@ -235,9 +236,20 @@ def test_floors_as_text(text: str, floor: Floor) -> None:
             "'contstim:gpt?reduction=pen/token>=-5' asks for a score per token of a model that has "
             "a reduction; leave out /token or the reduction",
         ),
+        (
+            "plausible:1",
+            "'plausible:1' is not a floor: plausible takes no number; write plausible",
+        ),
+        (
+            "contstim:gpt>=very-readable:-3",
+            "'contstim:gpt>=very-readable:-3' is not a floor: very-readable takes no number; write "
+            "very-readable",
+        ),
+        ("at-least", "'at-least' is not a floor: at-least needs a number; write at-least:NUMBER"),
     ],
 )
-def test_texts_that_are_no_floor(text: str, message: str) -> None:
+def test_texts_that_are_no_floor(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NAMED_FLOORS._things, "at-least", lambda model, least: Floor(model, least))
     with pytest.raises(InputError) as error:
         parse_floors(text)
     assert str(error.value) == message
