@@ -181,7 +181,7 @@ class Language:
     @cached_property
     def plain(self) -> bool:
         """Whether words are what stands between white space."""
-        return self.segment is None and not self.elided and not self.spaced
+        return self.segment is None and not (self.elided or self.spaced or self.spaced_after)
 
     def units(self, name: str) -> str:
         """Return what a model's units are called that are cut so: ``words``, or ``words of fr``."""
@@ -280,15 +280,13 @@ class Language:
 
     def _with_spaces(self, text: str) -> str:
         """Return a text in which a space before or after a mark that wants one is no-break."""
-        if not self.spaced:
-            return text
-        marks, opening = "".join(self.spaced), "".join(self.spaced_after)
-        spaced = re.sub(
-            rf"(?<=\S)\s+([{re.escape(marks)}])", lambda m: self.spaced[m.group(1)] + m[1], text
-        )
-        return re.sub(
-            rf"([{re.escape(opening)}])\s+", lambda m: m.group(1) + self.spaced_after[m[1]], spaced
-        )
+        if self.spaced:
+            marks = re.escape("".join(self.spaced))
+            text = re.sub(rf"(?<=\S)\s+([{marks}])", lambda m: self.spaced[m[1]] + m[1], text)
+        if self.spaced_after:
+            marks = re.escape("".join(self.spaced_after))
+            text = re.sub(rf"([{marks}])\s+", lambda m: m[1] + self.spaced_after[m[1]], text)
+        return text
 
     @cached_property
     def _elision(self) -> re.Pattern[str] | None:

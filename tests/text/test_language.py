@@ -128,6 +128,14 @@ def test_a_sentence_of_words() -> None:
     assert str(Sentence.from_words(["the", "dog"])) == "The dog."
 
 
+def test_marks_that_are_spaced_on_one_side_alone() -> None:
+    closing = Language(code="zz", name="Z", spaced={"!": "\u202f"})
+    assert closing.split("Non ! « Si »") == ["Non\u202f!", "«", "Si", "»"]
+    opening = Language(code="zz", name="Z", spaced_after={"«": "\xa0"})
+    assert opening.split("Non ! « Si »") == ["Non", "!", "«\xa0Si", "»"]
+    assert opening.tidy("« Si") == "«\xa0Si"
+
+
 def test_neighbours_that_do_not_go_together() -> None:
     language = Language(code="yy", name="Y", agreement=(Neighbours("a", "[aeio].*", "an"),))
     assert language.disagreement("A", "Apple") == "an"
