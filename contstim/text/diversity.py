@@ -12,7 +12,7 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.text.language import Language, split_word
 from contstim.text.languages import language_called, language_of, written_language
-from contstim.text.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary, has_frequencies
 
 #: Sentences of a set that may have one word whatever their number.
 ALWAYS = 2
@@ -233,7 +233,8 @@ class Diversity:
     length
         Mean number of words.
     zipf
-        Mean Zipf frequency of the words, by wordfreq; unlisted words count 0.
+        Mean Zipf frequency of the words, by wordfreq; unlisted words count 0. None where wordfreq
+        has no frequencies of the language.
     """
 
     sentences: int
@@ -243,11 +244,11 @@ class Diversity:
     most_frequent: tuple[tuple[str, float], ...]
     above: tuple[tuple[str, float], ...]
     length: float
-    zipf: float
+    zipf: float | None
 
     def row(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
-        values = asdict(self)
+        """Return the figures as JSON values, without those that there are not."""
+        values = {key: value for key, value in asdict(self).items() if value is not None}
         return {
             key: {word: round(part, 4) for word, part in value}
             if isinstance(value, tuple)
@@ -272,7 +273,7 @@ def diversity(
     natural
         Sentences to compare with.
     language
-        Of the sentences, by its code, which is also that of wordfreq's frequencies.
+        Of the sentences, by its code, which is also that of wordfreq's frequencies, if any.
 
     Raises
     ------
@@ -304,7 +305,9 @@ def diversity(
             if part > max(MOST_USE, usual[word] / max(1, len(reference))) and counts[word] > ALWAYS
         ),
         length=len(words) / len(lists),
-        zipf=sum(zipf_frequency(word, language) for word in words) / len(words),
+        zipf=sum(zipf_frequency(word, language) for word in words) / len(words)
+        if has_frequencies(language)
+        else None,
     )
 
 
@@ -320,9 +323,11 @@ def diversity_line(synthetic: Iterable[str], natural: Iterable[str]) -> str:
     written = diversity(after, before, language.code)
     ordinary = diversity(before, (), language.code)
     above = ", ".join(f"{word!r} in {part:.1%}" for word, part in written.above[:3]) or "none"
+    zipf = ""
+    if written.zipf is not None and ordinary.zipf is not None:
+        zipf = f"{language.name} Zipf frequency {written.zipf:.2f} (natural {ordinary.zipf:.2f}), "
     return (
         f"words: {written.distinct} different ones of {written.words} ({written.share:.0%}; "
-        f"natural {ordinary.share:.0%}), {language.name} Zipf frequency {written.zipf:.2f} "
-        f"(natural {ordinary.zipf:.2f}), in "
+        f"natural {ordinary.share:.0%}), {zipf}in "
         f"more than {MOST_USE:.0%} of the sentences and more than naturally: {above}"
     )

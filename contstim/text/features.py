@@ -39,7 +39,8 @@ def sentence_features(
     sentences
         S sentences.
     language
-        What cuts the sentences into words; and of the frequencies, as `wordfreq` names it.
+        What cuts the sentences into words; and of the frequencies, as `wordfreq` names it, if it
+        has any.
     vectors
         From lower-case word to its vector, for the column `similarity`.
 
@@ -48,7 +49,8 @@ def sentence_features(
     pandas.DataFrame
         Shape (S, 3 or 4), indexed by sentence: ``words`` (how many), ``characters``,
         ``zipf`` (mean Zipf frequency of the words without punctuation: log10 of occurrences per
-        thousand million words; 0 for a word that is not listed) and, only with `vectors`,
+        thousand million words; 0 for a word that is not listed; missing where wordfreq has no
+        frequencies of the language) and, only with `vectors`,
         ``similarity`` (mean Pearson correlation of the vectors of all two words; words without
         a vector are passed over, and a sentence with fewer than two is missing).
 
@@ -74,7 +76,9 @@ def sentence_features(
         "characters": [len(sentence) for sentence in labels],
         "zipf": [
             sum(zipf_frequency(word, language) for word in own) / max(1, len(own)) for own in words
-        ],
+        ]
+        if has_frequencies(language)
+        else [float("nan")] * len(words),
     }
     if vectors is not None:
         columns["similarity"] = [_mean_correlation(own, vectors) for own in words]

@@ -17,7 +17,12 @@ from contstim.settings import Several, one_of, option, settings
 from contstim.text import Sentence, read_words
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.text.vocabulary import Vocabulary, check_language, read_word_rows
+from contstim.text.vocabulary import (
+    Vocabulary,
+    check_language,
+    has_frequencies,
+    read_word_rows,
+)
 
 if TYPE_CHECKING:
     from nltk.tag.perceptron import PerceptronTagger
@@ -80,7 +85,8 @@ class WordOptions:
         English, that which the vocabulary says.
     allow, block
         Files of words, one a line: those to use whatever the other options say, and those never
-        to use. Case does not count; words match as wholes.
+        to use. Case does not count; words match as wholes. A word to use that the vocabulary does
+        not list inside sentences is written there as in its file.
     offensive
         Leave out the offensive words of this level or more (`offensive_words`).
     names
@@ -143,8 +149,24 @@ class WordOptions:
         names = WordOptions.__annotations__
         return {n: v for n in names if (v := getattr(self, n)) != getattr(usual, n)}
 
-    def lists(self, folder: Path) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the allowed and the blocked words, case-folded; files are relative to `folder`.
+    def lists(
+        self, folder: Path, language: Language = ENGLISH
+    ) -> tuple[dict[str, str], frozenset[str]]:
+        """Return the allowed and the blocked words; case does not count.
+
+        Parameters
+        ----------
+        folder
+            What paths of the lists are relative to.
+        language
+            Of the words.
+
+        Returns
+        -------
+        allowed
+            As it is last written, by the word case-folded.
+        blocked
+            Case-folded.
 
         Raises
         ------
@@ -152,12 +174,12 @@ class WordOptions:
             If a file cannot be read or holds no word, or a word is in both lists.
         """
         allowed, blocked = (
-            frozenset(word.casefold() for name in names for word in read_words(folder / name))
+            {language.fold(word): word for name in names for word in read_words(folder / name)}
             for names in (self.allow, self.block)
         )
-        for word in sorted(allowed & blocked):
+        for word in sorted(allowed.keys() & blocked.keys()):
             raise InputError(f"the word {word!r} is allowed and blocked; take it off one list")
-        return allowed, blocked
+        return allowed, frozenset(blocked)
 
     def blocked(self, folder: Path, language: Language = ENGLISH) -> frozenset[str]:
         """Return the words never to use, case-folded: the blocked ones and the offensive ones.
@@ -167,7 +189,7 @@ class WordOptions:
         InputError
             If offensive words of a language are asked for of which contstim brings no list.
         """
-        allowed, blocked = self.lists(folder)
+        allowed, blocked = self.lists(folder, language)
         if self.offensive is None:
             return blocked
         if language.offensive != "bundled":
@@ -177,9 +199,9 @@ class WordOptions:
             )
         levels = offensive_words().items()
         offensive = {word.casefold() for word, level in levels if level >= self.offensive}
-        return blocked | (offensive - allowed)
+        return blocked | (offensive - allowed.keys())
 
-    def refuse(self, words: Iterable[str], folder: Path) -> None:
+    def refuse(self, words: Iterable[str], folder: Path, language: Language = ENGLISH) -> None:
         """Refuse words that are never to be used.
 
         Raises
@@ -187,9 +209,9 @@ class WordOptions:
         InputError
             Naming the first of them.
         """
-        blocked = self.blocked(folder)
+        blocked = self.blocked(folder, language)
         for word in words:
-            if not blocked.isdisjoint(_forms(word)):
+            if not blocked.isdisjoint(_forms(word, language)):
                 raise InputError(
                     f"words_at lists {word!r}, which is blocked; take it off one of the lists"
                 )
@@ -207,8 +229,9 @@ class WordOptions:
         Raises
         ------
         InputError
-            If a list cannot be read, a word is on both lists, parts of speech are asked for and
-            neither the vocabulary has tags nor NLTK its tagger, or no word is left.
+            If a list cannot be read, a word is on both lists, `min_zipf` is of a language that
+            wordfreq does not have, parts of speech are asked for and neither the vocabulary has
+            tags nor NLTK its tagger, or no word is left.
         """
         if not self.given:
             return vocabulary
@@ -216,7 +239,12 @@ class WordOptions:
             check_language(self.language)
         spoken = vocabulary.language
         code = spoken.code if self.language == "en" else self.language
-        allowed, _ = self.lists(folder)
+        if self.min_zipf is not None and not has_frequencies(code):
+            raise InputError(
+                f"min_zipf = {self.min_zipf:g} goes by frequencies, and wordfreq has none of "
+                f"{code!r}; name the language as wordfreq does, or leave min_zipf out"
+            )
+        allowed, never = self.lists(folder, spoken)
         blocked = self.blocked(folder, spoken)
         wanted = tags_of(self.part_of_speech)
         if wanted and not vocabulary.tags:
@@ -230,7 +258,7 @@ class WordOptions:
 
         def fits(word: str) -> bool:
             folded = spoken.fold(word)
-            if not blocked.isdisjoint(_forms(word)):
+            if not blocked.isdisjoint(_forms(word, spoken)):
                 return False
             if folded in allowed:
                 return True
@@ -245,7 +273,11 @@ class WordOptions:
 
         first = [word for word in vocabulary.first if fits(word)]
         elsewhere = [word for word in vocabulary.elsewhere if fits(word)]
-        added = sorted(allowed - set(map(spoken.fold, elsewhere)))
+        added = [
+            allowed[folded]
+            for folded in sorted(allowed.keys() - set(map(spoken.fold, elsewhere)))
+            if never.isdisjoint(_forms(folded, spoken))
+        ]
         elsewhere += added
         first += map(spoken.capital, added)
         if self.names:
@@ -395,7 +427,7 @@ def _phrases() -> tuple[tuple[str, int, str], ...]:
 _PARTS = re.compile(r"[^\W_]+")
 
 
-def _forms(word: str) -> set[str]:
+def _forms(word: str, language: Language) -> set[str]:
     """Return a word and the parts of a compound, case-folded, without a possessive ending."""
-    folded = word.casefold()
+    folded = language.fold(word)
     return {folded, re.sub("['’]s$", "", folded), *re.split("[-–]", folded)}

@@ -164,3 +164,12 @@ def test_figures() -> None:
     assert line.endswith("than 2% of the sentences and more than naturally: 'dog' in 100.0%")
     with pytest.raises(InputError, match="the diversity of no words was asked for"):
         diversity(["--"])
+
+
+@pytest.mark.parametrize("code", ["eu", "et"])
+def test_a_language_without_frequencies_has_no_figure_of_them(code: str) -> None:
+    row = diversity(["Txakurra lo dago."], ["Katua lo dago."], code).row()
+    assert "zipf" not in row
+    assert row["words"] == 3
+    english = diversity(["Txakurra lo dago."], ["Katua lo dago."]).row()
+    assert {**row, "zipf": english["zipf"]} == english

@@ -17,6 +17,13 @@ def test_length_and_frequency():
     assert table["zipf"].tolist() == [pytest.approx(mean), 0.0]
 
 
+@pytest.mark.parametrize("code", ["eu", "et"])
+def test_a_language_without_frequencies_has_none(code):
+    table = sentence_features(["Txakurra lo dago."], language=code)
+    assert table["zipf"].isna().all()
+    assert table["words"].tolist() == [3]
+
+
 def test_how_alike_the_words_of_a_sentence_are():
     vectors = {"the": [1, 0, 2], "cat": [2, 0, 4], "sat": [-1, 0, -2]}
     table = sentence_features(["The cat sat.", "The zzyzzqx."], vectors=vectors)

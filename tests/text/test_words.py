@@ -1,5 +1,6 @@
 """Which words may be used: the bundled ones, options for any vocabulary, listed words."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from wordfreq import zipf_frequency
 from contstim import Sentence, Vocabulary, WordList, WordOptions, bundled_vocabulary, load_model
 from contstim.errors import InputError, UnknownNameError
 from contstim.text import pool, words
-from contstim.text.languages import ENGLISH
+from contstim.text.languages import ENGLISH, TURKISH, language_called
 from contstim.text.words import offensive_in, offensive_words, tagged, words_alike
 
 HERE = Path()
@@ -113,6 +114,51 @@ def test_lists_win_over_the_other_options(lists: Path) -> None:
         WordOptions(allow=("block.txt",), block=("block.txt",)).choose(WORDS, lists)
     with pytest.raises(InputError, match="words_at lists 'Sea', which is blocked"):
         options.refuse(["cat", "Sea"], lists)
+
+
+def test_allowed_words_are_written_as_in_their_list(tmp_path: Path) -> None:
+    (tmp_path / "allow.txt").write_text("London\nrome\ncat's-paw\n")
+    for names in (None, False, True):
+        vocabulary = Vocabulary(WordList.of(["The", "London"]), WordList.of(["the", "Rome"]))
+        kept = WordOptions(names=names, allow=("allow.txt",)).choose(vocabulary, tmp_path)
+        assert kept.first.words == ("The", "London", "Cat's-paw")
+        assert kept.elsewhere.words == ("the", "Rome", "cat's-paw", "London")
+    lower = WordOptions(casing="lower", allow=("allow.txt",)).choose(vocabulary, tmp_path)
+    assert lower.elsewhere.words == ("the", "rome", "cat's-paw", "london")
+
+
+def test_a_blocked_part_wins_over_an_allowed_compound(tmp_path: Path) -> None:
+    (tmp_path / "allow.txt").write_text("sea-dog\nidiot-proof\nsea-cat\n")
+    (tmp_path / "block.txt").write_text("dog\n")
+    options = WordOptions(allow=("allow.txt",), block=("block.txt",), offensive=1)
+    kept = options.choose(WORDS, tmp_path)
+    # What is only offensive may be allowed.
+    assert kept.elsewhere.words == ("the", "Rome", "I", "xylem", "cat", "idiot-proof", "sea-cat")
+    assert "Sea-dog" not in kept.first
+
+
+def test_case_of_lists_is_that_of_the_language(tmp_path: Path) -> None:
+    (tmp_path / "block.txt").write_text("ISIL\n")
+    (tmp_path / "allow.txt").write_text("Izmir\nİYİ\n", "utf-8")
+    turkish = Vocabulary(
+        WordList.of(["Bir"]), WordList.of(["bir", "ısıl", "isil", "iyi"]), language=TURKISH
+    )
+    options = WordOptions(allow=("allow.txt",), block=("block.txt",))
+    assert options.choose(turkish, tmp_path).elsewhere.words == ("bir", "isil", "iyi", "Izmir")
+    with pytest.raises(InputError, match="words_at lists 'ısıl', which is blocked"):
+        options.refuse(["isil", "ısıl"], tmp_path, TURKISH)
+
+
+@pytest.mark.parametrize("code", ["eu", "et"])
+def test_frequencies_that_there_are_not(code: str) -> None:
+    vocabulary = replace(WORDS, language=language_called(code))
+    with pytest.raises(InputError) as error:
+        WordOptions(min_zipf=3).choose(vocabulary, HERE)
+    assert str(error.value) == (
+        f"min_zipf = 3 goes by frequencies, and wordfreq has none of {code!r}; name the language "
+        "as wordfreq does, or leave min_zipf out"
+    )
+    assert "dog" in WordOptions(casing="sentence").choose(vocabulary, HERE).elsewhere
 
 
 def test_names_and_case() -> None:

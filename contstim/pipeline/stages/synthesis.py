@@ -105,7 +105,7 @@ class SynthesisStage(Stage):
                     "written for it; use a model that can be loaded"
                 )
         listed = (word for words in options.words_at.values() for word in words)
-        run.plan.vocabulary.refuse(listed, run.plan.folder)
+        run.plan.vocabulary.refuse(listed, run.plan.folder, run.language)
         options.check_words(run.every, run.sentences, run.language)
         names = {spec: model.name for spec, model in run.every.items()}
         for goal in self.of(run).starts:
