@@ -300,7 +300,7 @@ def _score_again(
     changed: np.ndarray,
     score: Callable[[str, Sequence[str]], FloatArray],
 ) -> None:
-    """Put the scores of changed sentences into a table of triplets."""
+    """Put scores of changed sentences, and numbers of tokens, into a table of triplets."""
     needed = {f"{name}_lp_{k}" for name in columns for k in (1, 2)} | {"model_1", "model_2"}
     stale = [name for name in table if " " in str(name) or str(name).startswith("reached")]
     if not needed <= {*table} or stale:
@@ -317,6 +317,13 @@ def _score_again(
                 if these.any():
                     values = score(str(model), table.loc[these, name].tolist())
                     table.loc[these, f"{name}_lp_{k}"] = values
+    counts = [f"{name}_tokens_{k}" for name in columns for k in (1, 2)]
+    counts = [name for name in counts if name in table]
+    if counts:
+        from contstim.selection.tokens import with_token_counts  # which loads the models
+
+        rows = changed.any(axis=1)
+        table.loc[rows, counts] = with_token_counts(table[rows].drop(columns=counts))[counts]
 
 
 def counts_of(shown: Mapping[str, str | None]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from contstim.selection.review import (
     settled,
     write_decisions,
 )
+from contstim.selection.tokens import with_token_counts
 
 
 def approve(sentence: str, reviewer: str = "A") -> Decision:
@@ -154,6 +155,22 @@ def test_rows_of_approved_sentences_and_edited_ones_scored_again() -> None:
         reviewed(TABLE, decisions, score, 2)
     with pytest.raises(InputError, match="score the edited sentences with `contstim score`"):
         reviewed(TABLE.assign(**{"natural_lp contstim:gpt": 0.0}), decisions, score)
+
+
+def test_tokens_of_edited_sentences_are_counted_again() -> None:
+    texts = {
+        "natural": ["The dog slept.", "The cat slept."],
+        "synthetic_1": ["The dog ran.", "The cat ran."],
+        "synthetic_2": ["A dog slept.", "A cat slept."],
+    }
+    plain = TABLE[:2].assign(model_1="contstim:bigram", model_2="contstim:trigram", **texts)
+    table = with_token_counts(plain)
+    decisions = [approve(text) for text in sentences_of(plain) if text != "The cat ran."]
+    decisions.append(edit("The cat ran.", "The cat ran away."))
+    left = reviewed(table, decisions, lambda spec, sentences: np.zeros(len(sentences)))
+    difference = left["synthetic_1_tokens_2"] - table["synthetic_1_tokens_2"]
+    assert difference.tolist() == [0, 1]
+    pd.testing.assert_frame_equal(left, with_token_counts(left[plain.columns]))
 
 
 def test_files(tmp_path: Path) -> None:
