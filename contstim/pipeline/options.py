@@ -153,8 +153,8 @@ class SynthesisOptions(StageOptions):
     )
     certificate: bool = option(
         False,
-        "add to each row at least what part of the lowest possible loss was reached, 0 to 1; for "
-        "models of n-grams",
+        "add to each row at least what part of the lowest loss was reached that its words allow "
+        "(under --most-use those that are left), 0 to 1; for models of n-grams",
     )
     same_tokens: bool = option(
         False,

@@ -45,7 +45,8 @@ class Infill(InfillOptions, Bounded):
     of the right one. It is tilted by the problem's models as in `contstim.search.writer`. Every
     sentence keeps its number of words. Where no span brings an improvement, words are replaced one
     at a time, as by ``bounded``, and spans are visited again, until neither improves or `visits`
-    spans have been looked at.
+    spans have been looked at. `inputs`, where they are given, are a limit on spans and single words
+    together; else on single words alone.
     """
 
     @property
@@ -57,17 +58,16 @@ class Infill(InfillOptions, Bounded):
         """Visit spans in random order, then single words, until none brings an improvement."""
         of_problem = search.problem.by_name
         by = of_problem[self.by] if self.by in of_problem else loaded(self.by)
-        filler = _Filler(search, by, self.fillings)
+        filler = _Filler(search, by, self.fillings, None if self.budget is None else self.inputs)
         visits = self._visit(search, filler, 0)
         while True:
             n_steps = len(search.steps)
             finished = super().run(search)
+            if len(search.steps) > n_steps:
+                n_steps = len(search.steps)
+                visits = self._visit(search, filler, visits)
             if len(search.steps) == n_steps:
-                return finished and visits < self.visits
-            n_steps = len(search.steps)
-            visits = self._visit(search, filler, visits)
-            if len(search.steps) == n_steps:
-                return finished and visits < self.visits
+                return finished and visits < self.visits and filler.complete
 
     def _visit(self, search: Search, filler: _Filler, visits: int) -> int:
         """Fill spans until none brings an improvement; return how many visits there were in all."""
@@ -119,10 +119,20 @@ class _Filler:
         The model that proposes.
     n
         Fillings of a span that are scored by models whose scores are not known at once.
+    inputs
+        Most that the scores of the sentence may cost, in inputs; None: not looked at.
+
+    Attributes
+    ----------
+    complete
+        Whether no filling has been left out because its scores could not be paid.
     """
 
-    def __init__(self, search: Search, by: SentenceModel, n: int) -> None:
-        self.search, self.n = search, n
+    def __init__(
+        self, search: Search, by: SentenceModel, n: int, inputs: int | None = None
+    ) -> None:
+        self.search, self.n, self.inputs, self.complete = search, n, inputs, True
+        self.costs = dict.fromkeys(search.problem.names, 0.0) if inputs is None else search.costs()
         problem, of_problem = search.problem, search.problem.by_name
         self.by = of_problem.get(by.name, by)
         # What the proposing model computes costs most, as a rule.
@@ -186,10 +196,16 @@ class _Filler:
             if not model.at_once and len(rows) > self.n:
                 rows, likely = rows[: self.n], likely[: self.n]
                 scores = {other: values[: self.n] for other, values in scores.items()}
+            if not model.at_once and len(rows) > (n := self._payable(name)):
+                self.complete = False
+                rows, likely = rows[:n], likely[:n]
+                scores = {other: values[:n] for other, values in scores.items()}
             if not rows:
                 return False
             scores[name] = model.score([str(row) for row in rows])
-            search.spent.n_scores[name] += len(rows)
+            if not model.at_once:
+                search.spent.n_scores[name] += len(rows)
+                search.spent.cost += self.costs[name] * len(rows)
             left = scores[name] >= search.minimum.get(name, -np.inf) - SLACK
             objective = search.problem.objective
             if scores.keys() >= set(objective.models):
@@ -204,7 +220,23 @@ class _Filler:
         worth = _POWER * likely
         for name, c in self.tilts.items():
             worth = worth + _TILT * c * scores[name]
-        return any(search.take(rows[i]) for i in np.argsort(-worth, kind="stable"))
+        return any(self._taken(rows[i]) for i in np.argsort(-worth, kind="stable"))
+
+    def _payable(self, name: str) -> int:
+        """Return how many scores of a model can be paid, and those of a sentence that is kept."""
+        if self.inputs is None or not self.costs[name]:
+            return self.n
+        left = self.inputs - self.search.spent.cost - sum(self.costs.values())
+        return max(0, int(left / self.costs[name]))
+
+    def _taken(self, sentence: Sentence) -> bool:
+        """Take a sentence, if scores that are computed again can be paid and say so."""
+        cost = sum(self.costs.values())
+        if self.inputs is not None and self.search.spent.cost + cost > self.inputs:
+            self.complete = False
+            return False
+        self.search.spent.cost += cost
+        return self.search.take(sentence)
 
     def _filled(self, base: Sentence, span: tuple[int, ...]) -> _Fillings:
         """Return ways to fill a span of `base`."""

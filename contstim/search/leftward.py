@@ -24,7 +24,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import COMMA, Beginnings
 from contstim.search.bounded import Bounded
-from contstim.search.candidates import known_to
+from contstim.search.candidates import Spent, known_to
 from contstim.search.options import LeftwardOptions
 from contstim.search.problem import Problem, most_broken
 from contstim.search.sweeps import Search, loaded
@@ -138,6 +138,8 @@ class Walk:
         Of first and of later words, which are written with; None: all.
     reserve
         What is kept for the end, as a multiple of what the first walk keeps.
+    spent
+        Where what the judges score is counted.
     """
 
     natural: Sentence
@@ -153,6 +155,7 @@ class Walk:
     judges: Mapping[int, SentenceModel] = field(default_factory=dict)
     part: tuple[BoolArray, BoolArray] | None = None
     reserve: float = 1.0
+    spent: Spent = field(default_factory=Spent)
 
     @classmethod
     def of(cls, search: Search, how: Leftward) -> Walk | None:
@@ -189,6 +192,7 @@ class Walk:
             width,
             how.most_alike or max(1, width // _KINDS),
             {m: models[name] for m, (name, p) in enumerate(every.items()) if p.judged},
+            spent=search.spent,
         )
 
     def with_part(self, part: float, rng: np.random.Generator) -> Walk:
@@ -240,7 +244,7 @@ class Walk:
             words = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
             for m, beginnings in enumerate(here):
                 if m in self.judges:
-                    totals[m] = self.judges[m].score([str(self._begun_by(w)) for w in words])
+                    totals[m] = self._judged(self.judges[m], words)
                     here[m] = beginnings if last else beginnings.followed_by(rows, index)
                 else:
                     added, here[m] = beginnings.read(rows, index)
@@ -257,6 +261,12 @@ class Walk:
         missed = np.maximum(self.least[:, None] - totals, 0.0).sum(axis=0)
         order = np.lexsort([self.rejecting @ totals, missed])[:width]
         return [self._begun_by(words[i]) for i in order], totals[:, order]
+
+    def _judged(self, judge: SentenceModel, words: Sequence[tuple[str, ...]]) -> FloatArray:
+        """Return a judge's scores of beginnings as sentences, and count them."""
+        counts = self.spent.n_scores
+        counts[judge.name] = counts.get(judge.name, 0) + len(words)
+        return judge.score([str(self._begun_by(begun)) for begun in words])
 
     def _begun_by(self, words: tuple[str, ...]) -> Sentence:
         """Return a beginning as a sentence, with the natural one's marks."""

@@ -73,8 +73,8 @@ class Synthesis:
         Every replacement kept, in order.
     n_scores
         Exact scores of candidates asked of each model where they are not known at once; each
-        sentence counts once. (Besides, the natural sentence and each sentence that is kept are
-        scored again.)
+        sentence counts once, and so does a beginning that is scored as a sentence. (Besides, the
+        natural sentence and each sentence that is kept are scored again.)
     problem, strategy, seed, attempt
         What was wanted and how it was searched.
     finished

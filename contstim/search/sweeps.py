@@ -281,6 +281,17 @@ class Search:
             beat=self.now,
         )
 
+    def costs(self) -> dict[str, float]:
+        """Return, by model, what a score costs, in inputs, taken at a first position; 0 at once."""
+        position, costs = self.positions[0], dict.fromkeys(self._models, 0.0)
+        place = self._place(position, self.sentence, sifted=True)
+        present = place.words.index.get(self.sentence.words[position])
+        for name, table in place.tables.items():
+            if not table.exact:
+                every = np.broadcast_to(table.hints.cost, table.upper.shape)
+                costs[name] = float(every.min() if present is None else every[present])
+        return costs
+
     def may(self, sentence: Sentence) -> bool:
         """Return whether words may be replaced as in `sentence`, whatever its scores."""
         return self.proposal.may(self.start, sentence, self.problem.edits)

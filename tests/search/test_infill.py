@@ -17,6 +17,7 @@ from contstim.search.candidates import WordReplacement
 from contstim.search.check import check_strategy
 from contstim.search.infill import Infill
 from contstim.search.problem import Edits
+from contstim.search.sweeps import Search
 from contstim.text import Sentence
 
 VOCABULARY = Vocabulary(WordList.of(SIX), WordList.of(SIX), frozenset(SIX[:2]))
@@ -94,6 +95,26 @@ def test_a_result_is_not_improved_by_any_other_span(
         found = synthesize(start, problem=problem, vocabulary=VOCABULARY, strategy=strategy)
         assert found.finished
         assert _better(problem, start, found.sentence, span) == []
+
+
+@pytest.mark.parametrize(("kinds", "counted"), [("all", False), ("none", True)])
+def test_scores_that_are_known_at_once_do_not_count(kinds: str, counted: bool) -> None:
+    for start in STARTS:
+        found = synthesize(
+            start, problem=_problem(kinds), vocabulary=VOCABULARY, strategy=Infill(span=2)
+        )
+        assert found.steps
+        assert all((n > 0) == counted for n in (*found.n_scores, *found.steps[-1].n_scores))
+
+
+@pytest.mark.parametrize("inputs", [1, 20, 100])
+def test_a_limit_on_inputs_holds_for_spans_too(inputs: int) -> None:
+    problem, start = _problem("none"), Sentence.parse(STARTS[0])
+    search = Search(problem, WordReplacement(VOCABULARY, problem.models), start, seed=0)
+    assert not Infill(inputs=inputs, span=2).run(search)
+    # A score of a table costs an input.
+    assert sum(search.spent.n_scores.values()) <= search.spent.cost <= inputs
+    assert inputs == 1 or search.spent.cost > inputs / 2
 
 
 def test_spans_reach_what_single_words_do_not() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from contstim import Problem, SentenceModel, Vocabulary, WordList, load_model, synthesize
+from contstim.arrays import FloatArray
 from contstim.models.recurrent import (
     NetworkConfig,
     RecurrentNetwork,
@@ -192,15 +193,30 @@ def test_words_that_are_listed_or_stay_are_written_though_the_vocabulary_has_the
     assert {sentence.words[1] for sentence in sentences} == {LISTED, "ko"}
 
 
-def test_guides_propose_and_scores_decide(models: tuple[SentenceModel, SentenceModel]) -> None:
+def test_guides_propose_and_scores_decide(
+    models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = TableModel([*FIRST, *LATER], seed=1)
     assert table.beginnings(VOCABULARY.first, VOCABULARY.elsewhere) is None
+    asked, score = list[list[str]](), TableModel.score
+
+    def counting(self: TableModel, texts: list[str]) -> FloatArray:
+        asked.append(texts)
+        return score(self, texts)
+
     options = {"guide": models[1].spec, "most_alike": EVERYTHING}
     assert Leftward(**options).models == (models[1].spec,)
     for natural in NATURAL:
         walk = _walk(Problem.pair(models[0], table), natural, **options)
         assert list(walk.judges) == [1]
+        asked.clear()
+        monkeypatch.setattr(TableModel, "score", counting)
         sentences, log_probs = walk.written(EVERYTHING)
+        # What the natural sentence's beginnings score is asked for first, and does not count.
+        n_judged = [len(texts) for texts in asked[1:]]
+        assert walk.spent.n_scores == {models[0].name: 0, table.name: sum(n_judged)}
+        assert len(n_judged) == len(natural.split())
+        monkeypatch.undo()
         every = [str(sentence) for sentence in sentences]
         accept = table.score(every)
         np.testing.assert_allclose(log_probs[1], accept)

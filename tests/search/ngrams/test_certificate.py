@@ -181,6 +181,21 @@ def test_a_certificate_says_how_much_of_what_is_possible_was_reached(tmp_path: P
     assert stuck.bound <= stuck.loss
 
 
+def test_a_certificate_is_of_the_words_that_may_be_written(tmp_path: Path) -> None:
+    models = _models(tmp_path, (2, 3))
+    problem, every = Problem.pair(*models), WordReplacement(FREE, tuple(models))
+    search = Search(problem, every.without({"cat", "dog"}), Sentence.parse(NATURAL), seed=0)
+    losses, kept = _losses(search, _reachable(search))
+    whole, left = (
+        synthesize(NATURAL, problem=problem, proposal=proposal, certificate=True)
+        for proposal in (every, search.proposal)
+    )
+    assert whole.bound is not None
+    assert left.bound is not None
+    # A sentence with the words that are left out is below the bound of the others.
+    assert whole.bound <= whole.loss < left.bound <= losses[kept].min() <= left.loss
+
+
 def test_more_changes_than_there_are_words_are_no_limit(tmp_path: Path) -> None:
     one, two = _models(tmp_path, (2, 3))
     limits = (Edits(), Edits(most=10**9))
