@@ -22,8 +22,8 @@ from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
 from contstim.text.features import sentence_features
-from contstim.text.language import split_word
-from contstim.text.languages import ENGLISH, written_language
+from contstim.text.language import Language, split_word
+from contstim.text.languages import ENGLISH, language_of, written_language
 
 #: What follows the column in text: the field's name, and what reads it.
 _Options = dict[str, Callable[[str], Any]]
@@ -498,6 +498,7 @@ def parse_constraints(
     labels: pd.Index,
     features: pd.DataFrame | None = None,
     tokens: pd.DataFrame | None = None,
+    language: Language | None = None,
 ) -> list[SelectionConstraint]:
     """Make constraints from text, such as ``balance:words:0.5`` or ``at-most:source:2``.
 
@@ -515,6 +516,8 @@ def parse_constraints(
     tokens
         The number of tokens of each sentence under each model, by label, of which ``tokens`` is
         made: the same for two sentences that every model cuts into as many.
+    language
+        What cuts the sentences into ``words``; by default that which they seem to be of.
 
     Raises
     ------
@@ -529,7 +532,9 @@ def parse_constraints(
         table = table.assign(sentence=[str(label) for label in labels])
     computed = ("words", "characters", "zipf")
     if any(column in computed and column not in table for _, _, column, _ in parsed):
-        computable = sentence_features([str(label) for label in labels]).set_index(labels)
+        shown = [str(label) for label in labels]
+        code = (language or language_of(shown)).code
+        computable = sentence_features(shown, code).set_index(labels)
         table = computable.drop(columns=computable.columns.intersection(table.columns)).join(table)
     if tokens is not None and "tokens" not in table:
         counts = tokens.reindex(labels).dropna().astype("int64").astype("str")

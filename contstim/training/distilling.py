@@ -150,12 +150,13 @@ def _parts(
 ) -> tuple[_Text, _Text, int]:
     """Return what is learnt from, what is held out, and how many sentences were left out."""
     rng = np.random.default_rng(seed)
-    listed = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
+    tidy = teacher.language.tidy
+    listed = list(dict.fromkeys(map(tidy, sentences)))
     if heldout is None:
         drawn = rng.permutation(len(listed))[: min(_HELDOUT, len(listed) // 10)]
         unseen = [listed[i] for i in sorted(drawn)]
     else:
-        unseen = list(dict.fromkeys(" ".join(s.split()) for s in heldout))
+        unseen = list(dict.fromkeys(map(tidy, heldout)))
     apart = set(unseen)
     learnt = [s for s in listed if s not in apart]
     usable = [_usable(teacher, encoder, texts) for texts in (learnt, unseen)]
@@ -171,10 +172,12 @@ def _parts(
 
 def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text:
     tokenizer = tokenizer_of(encoder.tokenizer, "the student", "error")
-    words = list(dict.fromkeys(word for text in texts for word in text.split()))
-    both = teacher.knows(words) & tokenizer.knows(words)
-    shared_words = {word for word, k in zip(words, both, strict=True) if k}
-    written = [text for text in texts if text and shared_words.issuperset(text.split())]
+    # The teacher's words; what stands between spaces is what a network without a language reads.
+    written = texts
+    for judge, split in ((teacher, teacher.language.split), (tokenizer, tokenizer.language.split)):
+        words = list(dict.fromkeys(word for text in written for word in split(text)))
+        known_words = {w for w, k in zip(words, judge.knows(words), strict=True) if k}
+        written = [text for text in written if text and known_words.issuperset(split(text))]
     most = math.inf if encoder.max_tokens is None else encoder.max_tokens
     short = [
         (text, e)

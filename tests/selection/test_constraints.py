@@ -29,6 +29,7 @@ from contstim.selection import (
 from contstim.selection import programme as programme_module
 from contstim.selection.assignment import AssignmentProblem, Role
 from contstim.selection.constraints import CONSTRAINTS, ConstraintRows, parse_constraints
+from contstim.text.languages import ENGLISH, language_called
 
 
 def scores(n, models, seed=0):
@@ -489,6 +490,15 @@ def test_texts_that_are_no_constraint(text, message):
     with pytest.raises(InputError) as caught:
         parse_constraints([text], pd.Index(["a", "b"]))
     assert str(caught.value) == message
+
+
+def test_words_are_those_of_the_language():
+    labels = pd.Index(["L'homme dort dans le jardin.", "Il l'a vu à la maison !"])
+    for language in (None, language_called("fr")):
+        (made,) = parse_constraints(["balance:words:1"], labels, language=language)
+        assert made.feature.tolist() == [6, 7]
+    (made,) = parse_constraints(["balance:words:1"], labels, language=ENGLISH)
+    assert made.feature.tolist() == [5, 7]
 
 
 def test_a_column_that_another_constraint_has_worked_out_is_offered_once():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from tiny_transformers import SENTENCES, save_checkpoint
 
 from contstim import load_model
 from contstim.errors import InputError, ModelFileError, OutputError, SpecError
+from contstim.models import ModelSpec
 from contstim.models.cache import ScoreCache
 from contstim.models.toy import TableModel
+from contstim.text.languages import language_called
 from contstim.training.distilling import distill
 from contstim.training.options import FitOptions
 
@@ -104,3 +107,15 @@ def test_a_base_must_read_both_ways_and_have_layers(
     assert "\n" not in str(error.value)
     wanted = {"gpt2": "no encoder that reads a sentence both ways", "xlm": "not one list of layers"}
     assert wanted[name] in str(error.value)
+
+
+def test_the_language_of_the_teacher_says_what_a_word_is(bert: Path, tmp_path: Path) -> None:
+    teacher = TableModel([*WORDS, "l'", "!"], 1)
+    teacher._spec = ModelSpec.parse("table:1?language=fr")
+    teacher.tokenizer = replace(
+        teacher.tokenizer, punctuation="split", language=language_called("fr")
+    )
+    text = ["l'" + s.removesuffix(".") + " !" for s in sentences(60, 1)]
+    options = FitOptions(epochs=1, layers=1)
+    record = distill(teacher, text, tmp_path / "out", base=str(bert), options=options)
+    assert record["training"]["left_out"] == 0

@@ -84,7 +84,7 @@ class _Natural(Stage):
             reject_below=options.reject_below,
             eligible=eligible,
             constraints=parse_constraints(
-                options.constraints, scores.index, features, run.n_tokens()
+                options.constraints, scores.index, features, run.n_tokens(), run.language
             ),
         )
         return table_text(pairs), notes_of(pairs)

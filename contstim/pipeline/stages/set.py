@@ -103,6 +103,7 @@ class _Set(Stage):
                 scores.index,
                 run.features(options.features),
                 run.n_tokens(synthetic),
+                run.language,
             ),
             seed=run.plan.study.seed,
         )
