@@ -22,6 +22,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         return _add(args)
     _refuse(args, "is for adding models to a published folder; leave it out", *_GROWN)
     material = _material(args)
-    scores = _scores(args, material.human)
+    scores = _scores(args, material.human, material.pool)
     if args.template is not None:
         return _template(args, material, scores)
     if args.about is None or args.out is None:
@@ -149,15 +150,17 @@ def _material(args: argparse.Namespace) -> Material:
     return table_material(read_choices(path, args.format))
 
 
-def _scores(args: argparse.Namespace, human: HumanData) -> pd.DataFrame | None:
-    """Return the scores that are given or made; None where there are none."""
+def _scores(
+    args: argparse.Namespace, human: HumanData, pool: Sequence[str] = ()
+) -> pd.DataFrame | None:
+    """Return the scores that are given or made, of a pool too; None where there are none."""
     from contstim.evaluation.scores import joined_scores, model_scores
     from contstim.models.registry import load_models
 
     scores = None if args.scores is None else read_table(args.scores)
     if not args.model:
         return scores
-    made = model_scores(load_models(args.model), human.choices, args.cache)
+    made = model_scores(load_models(args.model), human.choices, args.cache, pool)
     return made if scores is None else joined_scores(scores, made)
 
 

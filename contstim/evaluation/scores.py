@@ -150,14 +150,18 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
 
 
 def model_scores(
-    models: Sequence[SentenceModel], choices: pd.DataFrame, cache: str | Path | None = None
+    models: Sequence[SentenceModel],
+    choices: pd.DataFrame,
+    cache: str | Path | None = None,
+    further: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Score the sentences of `choices` under `models`, by way of a cache or not: `scores`.
 
-    Those of catch trials that a table lacks are left out.
+    Those of catch trials that a table lacks are left out. `further` sentences are scored as well.
     """
     choices = choices[~unscored_catch(choices, {model.name: model for model in models})]
-    sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
+    both = pd.concat([choices["sentence_1"], choices["sentence_2"]])
+    sentences = list(dict.fromkeys([*both, *further]))
     tables = []
     for model in models:
         scored = None if cache is None else ScoreCache(cache)
@@ -176,7 +180,8 @@ def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     given
-        A long or wide table; of its sentences those that models scored are taken.
+        A long or wide table; of its sentences those that models scored are taken. It may lack some
+        of them, such as those of catch trials: whoever needs them says so.
     scored
         Of `model_scores`.
 
@@ -185,17 +190,17 @@ def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     InputError
         If both have a model of one name.
     """
-    sentences = pd.unique(scored["sentence"]).tolist()
-    wide = score_table(given, sentences)
-    both = [name for name in wide if name in set(scored["model"])]
+    names = score_table(given, []).columns
+    wide = _match(_wide(given), pd.unique(scored["sentence"]).tolist())
+    both = [name for name in names if name in set(scored["model"])]
     if both:
         raise InputError(
             f"there are two models {both[0]!r}, one of a table and one scored now; leave one out, "
             "or name it, --model NAME=SPEC"
         )
     long = wide.rename_axis(index="sentence").reset_index()
-    tidy = long.melt("sentence", var_name="model", value_name="log_prob")
-    kinds = score_kinds(given, [str(name) for name in wide])
+    tidy = long.melt("sentence", var_name="model", value_name="log_prob").dropna()
+    kinds = score_kinds(given, [str(name) for name in names])
     for place, column in enumerate(KIND):
         tidy[column] = [kinds[str(model)][place] for model in tidy["model"]]
     tidy[SPEC] = tidy["model"].map(model_specs(given))

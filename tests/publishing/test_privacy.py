@@ -235,6 +235,9 @@ def test_nothing_is_published_before_somebody_is_through(
     assert "nobody has answered every trial" in capsys.readouterr().err
 
 
+OF_UNIGRAM = '[[models]]\nname = "unigram"\nsource = "contstim"\nlicence = "MIT"\n'
+
+
 def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
     study = make_adaptive(tmp_path)
     path = study.folder / "scores.csv"
@@ -261,5 +264,12 @@ def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
     published = human.scores[columns].merge(given, on=columns)
     assert len(published) == len(human.scores)
     assert human.choices["propensity"].notna().any()
+    # So it is under another model, of which the study has no scores.
+    (tmp_path / "about.toml").write_text(ABOUT + OF_UNIGRAM, "utf-8")
+    other = ["--model", "unigram=contstim:unigram?unknown=unk", "--out", str(tmp_path / "other")]
+    assert publish(study.folder, tmp_path, *other) == 0
+    scores = read_published(tmp_path / "other").scores
+    assert scores is not None
+    assert scores["sentence"].nunique() >= 120
     shown = json.loads((out / "materials" / "study.json").read_text("utf-8"))
     assert shown["adaptive"]["seed"] == 4

@@ -336,6 +336,18 @@ def test_a_new_model_needs_the_texts(
     pd.testing.assert_series_equal(kept_rows["value"], before["value"])
 
 
+def test_a_model_is_put_beside_scores_that_lack_the_catch_trials(tmp_path: Path) -> None:
+    folder = write_all(tmp_path)
+    choices = make_choices()
+    make_scores(choices[choices["condition"] != "catch"]).to_csv(folder / "scores.csv", index=False)
+    assert publish(folder) == 0
+    command = ["benchmark", str(tmp_path / "out"), "--model", "contstim:unigram?unknown=unk"]
+    command += ["--out", str(tmp_path / "new"), "--cache", str(tmp_path / "cache")]
+    assert main(command) == 0
+    results = pd.read_csv(tmp_path / "new" / "results.csv")
+    assert results["model"].nunique() == 3
+
+
 def test_files_that_are_added_or_gone_are_named(written: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(written / "out", out)
