@@ -6,9 +6,13 @@ of them cuts it into more.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionArray
 
+from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import Models, load_models
@@ -36,7 +40,8 @@ def with_token_counts(
     DataFrame
         The table with further columns: ``synthetic_1_tokens_2`` has the tokens of ``synthetic_1``
         under ``model_2``. Where models are given, ``synthetic_1_tokens NAME`` and so on. Models of
-        words have as many as they score units.
+        words have as many as they score units; missing where a model cannot tell, as a table of
+        scores cannot.
 
     Raises
     ------
@@ -68,16 +73,23 @@ def with_token_counts(
         sentences = stimuli[column].astype("str")
         if models:
             for name, counts in count_of.items():
-                added[f"{column}_tokens {name}"] = [counts[text] for text in sentences]
+                added[f"{column}_tokens {name}"] = _whole(counts[text] for text in sentences)
             continue
         for by, end in ends.items():
             both = zip(stimuli[by].astype("str"), sentences, strict=True)
-            added[f"{column}_tokens_{end}"] = [count_of[model][text] for model, text in both]
+            added[f"{column}_tokens_{end}"] = _whole(count_of[m][text] for m, text in both)
     return stimuli.assign(**added)
 
 
-def _counts(model: SentenceModel, texts: list[str]) -> dict[str, int]:
+def _counts(model: SentenceModel, texts: list[str]) -> dict[str, int | None]:
     """Return the tokens of each text; of models that tell only by scoring, the scored units."""
     counts = model.n_tokens(texts)
     counts = model.totals(texts).n_tokens if counts is None else counts
-    return dict(zip(texts, np.asarray(counts).tolist(), strict=True))
+    # None is of no token; of totals 0 is what is not known.
+    return {text: n or None for text, n in zip(texts, np.asarray(counts).tolist(), strict=True)}
+
+
+def _whole(counts: Iterable[int | None]) -> ExtensionArray | IntArray:
+    """Return a column of whole numbers, some of which may be missing."""
+    column = pd.array(list(counts), dtype="Int64")
+    return column if column.isna().any() else column.astype(np.int64)

@@ -51,6 +51,18 @@ def test_counts_stand_beside_every_sentence(specs: tuple[str, str]) -> None:
         with_token_counts(pd.DataFrame([row])[["natural"]])
 
 
+def test_a_model_that_cannot_tell_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("sentence,log_prob\nA dog slept.,-20\nThe cat ran.,-18\n")
+    row = {"model_1": f"table:{path}", "model_2": "contstim:bigram"}
+    row |= {"sentence_1": "A dog slept.", "sentence_2": "The cat ran."}
+    told = pd.DataFrame([row, {**row, "model_1": "contstim:bigram"}], index=[5, 7])
+    counts = with_token_counts(told).filter(like="tokens")
+    assert counts["sentence_1_tokens_1"].isna().tolist() == [True, False]
+    assert counts.drop(columns="sentence_1_tokens_1").iloc[1].tolist() == [5, 5, 5]
+    assert counts.to_csv(index=False).splitlines()[1:] == [",5,,5", "5,5,5,5"]
+
+
 @pytest.mark.parametrize("strategy", ["bounded", "exhaustive"])
 def test_a_search_keeps_the_numbers_of_tokens(specs: tuple[str, str], strategy: str) -> None:
     one, two = map(load_model, specs)
