@@ -340,7 +340,7 @@ def _studies(args: argparse.Namespace, source: str) -> tuple[Studies, list[int],
     from contstim.evaluation.evaluate import evaluate_file
     from contstim.evaluation.simulate import Simulation, require_pairs
     from contstim.evaluation.studies import FITTED, PilotStudies, StatedStudies, TrialStudies
-    from contstim.models.registry import load_model
+    from contstim.models.registry import load_model, load_models
 
     groups, trials = args.groups or [1], args.trials_each or [40]
     if source == "difference":
@@ -364,7 +364,7 @@ def _studies(args: argparse.Namespace, source: str) -> tuple[Studies, list[int],
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"--compare names {name!r} twice; give different models")
-    models |= dict(zip(names, compared, strict=True))
+    models = {model.name: model for model in load_models([*models.values(), *compared])}
     design = read_table(args.trials, cells="text")
     require_pairs(design, args.trials)
     laid_out = TrialStudies.of(design, models, names, simulation)
@@ -377,13 +377,14 @@ def _people(
 ) -> tuple[dict[str, SentenceModel], Simulation]:
     """Load the models that people follow, and say how people answer."""
     from contstim.evaluation.simulate import Simulation
-    from contstim.models.registry import load_model
+    from contstim.models.registry import load_model, load_models
 
     followed = [_weighted(text) for text in follow]
-    models = [(load_model(spec), weight) for spec, weight in followed]
-    weights = tuple((model.name, weight) for model, weight in models)
+    models = [load_model(spec) for spec, _ in followed]
+    weights = tuple((m.name, weight) for m, (_, weight) in zip(models, followed, strict=True))
     simulation = Simulation(weights, **given(args, Simulation))
-    return {model.name: model for model, _ in models}, simulation
+    distinct = load_models(models) if models else []
+    return {model.name: model for model in distinct}, simulation
 
 
 def _weighted(text: str) -> tuple[str, float]:

@@ -129,6 +129,19 @@ def test_trials_target_a_model_by_its_name_in_the_table(
     assert "If one of them is meant, name both alike." in capsys.readouterr().err
 
 
+def test_no_model_takes_the_place_of_another_of_its_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate = ["design", "simulate", "trials.csv", "--follow", f"m={A}"]
+    power = ["design", "power", "trials.csv", "--follow", f"m={A}", "--compare"]
+    told = f"contstim: two models are called 'm': {A!r} and {B!r}; give each a name of its own\n"
+    for asked in ([*simulate, "--follow", f"m={B}"], [*power, f"m={B}", A]):
+        assert main([*asked, "--out", "out.csv"]) == 2
+        assert capsys.readouterr().err == told
+    # A model that is named twice is one model.
+    assert main([*simulate, "--follow", f"m={A}=2", "--out", "out.csv"]) == 0
+
+
 def test_models_go_by_the_names_they_are_given(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
