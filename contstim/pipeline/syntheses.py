@@ -16,7 +16,7 @@ from contstim.pipeline.tasks import ScoreTask, SynthesisTask, score_tasks, synth
 from contstim.pipeline.work import Task
 from contstim.search import STRATEGIES
 from contstim.search.problem import check_natural, check_start
-from contstim.search.results import Row, Synthesis, Triplet, attempts
+from contstim.search.results import Row, Synthesis, Triplet, attempts, model_columns
 from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides, spread
 from contstim.tables import TRIPLETS
 from contstim.text import Sentence, pool
@@ -62,6 +62,11 @@ class Syntheses:
         self.starts = starts_of(
             run.sentences, goals, names, options, run.plan.study.seed, run.language
         )
+
+    @property
+    def specs(self) -> dict[str, str]:
+        """The canonical specs of the models, by what tables call them."""
+        return {m.name: str(m.description["spec"]) for m in self.run.every.values()}
 
     @property
     def options(self) -> SynthesisOptions:
@@ -222,8 +227,10 @@ class Syntheses:
         """Return the triplets that there are, in the order of the work."""
         import pandas as pd  # writing sentences alone does without
 
-        rows = [row.row() for row in self.rows() if isinstance(row, Triplet)]
-        return pd.DataFrame(rows, columns=list(TRIPLETS))
+        rows = [row for row in self.rows() if isinstance(row, Triplet)]
+        table = pd.DataFrame([row.row() for row in rows], columns=list(TRIPLETS))
+        named = pd.DataFrame([model_columns(row, self.specs) for row in rows], table.index)
+        return table.join(named)
 
     def _barred(self, goal: Goal) -> Barred:
         """Return which words may not be written, by sentence, as far as is known (`WordLimit`)."""

@@ -15,7 +15,7 @@ from contstim.models.registry import score_kind
 from contstim.report.page import inline_svg, render
 from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
 from contstim.report.style import sheet, svg_text
-from contstim.selection.triplets import controversiality, worst_ranks
+from contstim.selection.triplets import controversiality, model_specs, worst_ranks
 from contstim.text import marked_html
 from contstim.text.diversity import diversity_line
 
@@ -145,18 +145,19 @@ def _sections(
     if triplets.empty:
         raise InputError("there is no triplet to show; the page needs at least one")
     sections: list[dict[str, object]] = []
+    specs = model_specs(triplets)
     for key, group in triplets.groupby(["model_1", "model_2"], sort=False):
         models = [str(model) for model in key]
         for model in models:
             if model not in reference:
                 raise InputError(f"no natural sentences were scored under {model!r}")
         head = []
-        for number, model in enumerate(models, start=1):
-            unit = score_kind(model).unit
+        kinds = [score_kind(specs[model]) for model in models]
+        for number, unit in enumerate((scored.unit for scored in kinds), start=1):
             log_p = f"log p, model {number} (nats)"
             head.append(log_p if unit == "nats" else f"model {number} ({unit})")
         # Listed by the sum of falls, where it has a unit.
-        nats = all(score_kind(model).differs_in_nats for model in models)
+        nats = all(scored.differs_in_nats for scored in kinds)
         values = controversiality(group) if nats else -worst_ranks(group)
         best = group.loc[values.sort_values(ascending=False, kind="stable").index[:rows]]
         first, second = models

@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 from contstim.display import displayed
+from contstim.tables import SPEC
 from contstim.text import marked_html
 
 _ATTEMPTS_PER_TRIPLET = 3
@@ -293,6 +294,21 @@ class Triplet(TableRow):
     def _repr_html_(self) -> str:
         """Return the three sentences with their scores, which notebooks show."""
         return triplet_html(self.row())
+
+
+def model_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns ``spec_1`` and ``spec_2`` of a triplet, where a model has a name.
+
+    Parameters
+    ----------
+    row
+        A row of a table.
+    specs
+        The spec of each model, by what tables call it.
+    """
+    if not isinstance(row, Triplet) or all(name == spec for name, spec in specs.items()):
+        return {}
+    return {f"{SPEC}_1": specs[row.model_1], f"{SPEC}_2": specs[row.model_2]}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,13 @@ from contstim.progress import track
 from contstim.search import synthesize
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import check_different
-from contstim.search.results import Triplet, attempts, distinct_triplets, triplet_html
+from contstim.search.results import (
+    Triplet,
+    attempts,
+    distinct_triplets,
+    model_columns,
+    triplet_html,
+)
 from contstim.search.sweeps import Strategy
 from contstim.tables import TRIPLETS
 from contstim.text.diversity import MOST_USE, WordLimit
@@ -88,7 +94,8 @@ def synthesize_triplets(
     -------
     TripletTable
         A DataFrame with a row per triplet, columns as :data:`contstim.tables.TRIPLETS`, for
-        `select_triplets` and `design_trials`; in a notebook what was changed is bold.
+        `select_triplets` and `design_trials`; in a notebook what was changed is bold. Where a
+        model has a name, the columns ``spec_1`` and ``spec_2`` hold both specs.
 
     Raises
     ------
@@ -162,4 +169,6 @@ def synthesize_triplets(
 
     for _ in track(work(), len(both_models) * len(natural), "writing triplets"):
         pass
-    return TripletTable([row.row() for row in rows], columns=None if rows else Triplet.columns())
+    specs = {model.name: model.spec for models in both_models for model in models}
+    table = [{**row.row(), **model_columns(row, specs)} for row in rows]
+    return TripletTable(table, columns=None if rows else Triplet.columns())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar
@@ -23,7 +23,7 @@ from contstim.progress import waiting
 from contstim.selection.natural import MOST_PER_PAIR
 from contstim.selection.programme import solve_by_highs
 from contstim.settings import Count, one_of, option, settings
-from contstim.tables import require_columns
+from contstim.tables import SPEC, require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
 from contstim.text.language import tidy
 
@@ -156,7 +156,7 @@ OBJECTIVES = Registry[TripletObjective](
 )
 
 
-def check_objective(objective: str, models: Iterable[str]) -> None:
+def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -> None:
     """Refuse an unknown objective, and one that adds up what has no common unit.
 
     Parameters
@@ -164,7 +164,7 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
     objective
         One of `OBJECTIVES`.
     models
-        Names or specs of the models.
+        Specs of the models, or of each name the spec.
 
     Raises
     ------
@@ -174,8 +174,9 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
         If it adds two models' falls in nats and a model's scores are no log-probabilities.
     """
     adds_nats = OBJECTIVES[objective].adds_nats
-    for model in models:
-        if adds_nats and not score_kind(str(model)).differs_in_nats:
+    specs = models if isinstance(models, Mapping) else {model: model for model in models}
+    for model, spec in specs.items():
+        if adds_nats and not score_kind(spec).differs_in_nats:
             raise InputError(
                 f"the objective {objective!r} adds two models' falls in nats, and {model!r} does "
                 "not score in nats; use the objective 'worst-rank'"
@@ -422,8 +423,23 @@ def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Se
             raise InputError(
                 f"the triplets table has {model_1} and {model_2} both ways round; turn one of them"
             )
-    check_objective(objective, [*first.unique(), *second.unique()])
+    check_objective(objective, model_specs(triplets))
     return first, second
+
+
+def model_specs(triplets: pd.DataFrame) -> dict[str, str]:
+    """Return the spec of each model of a table of triplets, by its name.
+
+    They are the columns ``spec_1`` and ``spec_2`` where models have names; else the name is the
+    spec.
+    """
+    specs: dict[str, str] = {}
+    for number in (1, 2):
+        names = triplets[f"model_{number}"].astype(str)
+        stated = triplets.get(f"{SPEC}_{number}", names)
+        stated = stated.where(stated.notna() & (stated != ""), names)
+        specs |= zip(names, stated.astype(str), strict=True)
+    return specs
 
 
 def _numbered(triplets: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Triplets: both objectives by hand, the optimum by brute force, strata, reports, refusals."""
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contstim import Vocabulary, synthesize_triplets
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.pipeline.stages.triplets import TripletOptions
+from contstim.report.triplets_page import triplets_page
 from contstim.selection import controversiality, select_triplets, triplet_objective, worst_ranks
 from contstim.selection.triplets import OBJECTIVES
 
@@ -363,3 +366,33 @@ def test_one_function_and_one_line_are_a_new_objective(monkeypatch, tmp_path, ca
     assert (
         TripletOptions(per_pair=4, strata=2, objective="smaller-fall").objective == "smaller-fall"
     )
+
+
+WORDS = "The A dog cat sat ran away here child song"
+
+
+def test_a_name_does_not_hide_what_a_model_scores_in(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    members = pd.DataFrame({"model": ["contstim:unigram", "contstim:bigram"], "scale": [9, 9]})
+    members.to_csv("both.csv", index=False)
+    Path("words.txt").write_text("\n".join(WORDS.split()))
+    pair = ("both=ensemble:both.csv", "b=contstim:bigram")
+    written = ["synthesize", "The cat sat here.", "--pair", *pair, "--vocabulary", "words.txt"]
+    asked = ["--most-use", "1", "--minimum-drop", "0", "--out", "triplets.csv"]
+    assert main([*written, *asked]) == 0
+    words = Vocabulary.read("words.txt")
+    here = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)
+    table = pd.read_csv("triplets.csv")
+    assert set(table["model_1"]) == {"both"}
+    for triplets_of in (table, here):
+        with pytest.raises(InputError, match="and 'both' does not score in nats; use the obj"):
+            select_triplets(triplets_of, per_pair=1)
+        chosen = select_triplets(triplets_of, per_pair=1, objective="worst-rank")
+        columns = chosen[["spec_1", "spec_2"]].to_numpy().ravel().tolist()
+        assert columns == ["ensemble:both.csv", "contstim:bigram"]
+    page = triplets_page(table, {"both": [-5.0, -4.0], "b": [-40.0, -30.0]})
+    assert "model 1 (standard deviations)" in page
+    # Where models go by their specs there is nothing to say.
+    pair = tuple(text.partition("=")[2] for text in pair)
+    plain = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)
+    assert "spec_1" not in plain

@@ -13,7 +13,7 @@ from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
 from contstim.search import default_of
-from contstim.search.results import Triplet, written_and_natural
+from contstim.search.results import Triplet, model_columns, written_and_natural
 from contstim.tables import csv_text
 from contstim.text.diversity import diversity
 
@@ -183,7 +183,7 @@ class SynthesisStage(Stage):
             figures["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
         if len(rows) > 1:  # one has no variety, and frequencies take a third of a second to load
             figures["words"] = diversity(*written_and_natural(rows), run.language.code).row()
-        values = [row.row() for row in rows]
+        values = [{**row.row(), **model_columns(row, syntheses.specs)} for row in rows]
         columns = list(values[0]) if values else Triplet.columns()
         text = csv_text(columns, (row.values() for row in values))
         return text, {**self.settings(run), **figures}
