@@ -15,7 +15,7 @@ from contstim.models.registry import score_kind
 from contstim.report.page import inline_svg, render
 from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
 from contstim.report.style import sheet, svg_text
-from contstim.selection.triplets import controversiality, model_specs, worst_ranks
+from contstim.selection.triplets import controversiality, specs_of_triplets, worst_ranks
 from contstim.text import marked_html
 from contstim.text.diversity import diversity_line
 
@@ -145,7 +145,7 @@ def _sections(
     if triplets.empty:
         raise InputError("there is no triplet to show; the page needs at least one")
     sections: list[dict[str, object]] = []
-    specs = model_specs(triplets)
+    specs = specs_of_triplets(triplets)
     for key, group in triplets.groupby(["model_1", "model_2"], sort=False):
         models = [str(model) for model in key]
         for model in models:

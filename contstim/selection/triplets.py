@@ -423,11 +423,11 @@ def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Se
             raise InputError(
                 f"the triplets table has {model_1} and {model_2} both ways round; turn one of them"
             )
-    check_objective(objective, model_specs(triplets))
+    check_objective(objective, specs_of_triplets(triplets))
     return first, second
 
 
-def model_specs(triplets: pd.DataFrame) -> dict[str, str]:
+def specs_of_triplets(triplets: pd.DataFrame) -> dict[str, str]:
     """Return the spec of each model of a table of triplets, by its name.
 
     They are the columns ``spec_1`` and ``spec_2`` where models have names; else the name is the
