@@ -176,7 +176,7 @@ def evaluate(
             levels=levels,
             options=options,
             preset=preset,
-            units={model: unit for model, (unit, _) in study.kinds.items()},
+            kinds=study.kinds,
             specs={model: specs[model] for model in data.models if model in specs},
             notes=tuple(notes),
             departures=departed,

@@ -35,6 +35,7 @@ from contstim.evaluation.wording import (
     stopping_table,
 )
 from contstim.files import write_whole
+from contstim.models.scored import rising
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.report.model_figure import feature_figure, normalisation_figure
@@ -454,10 +455,9 @@ def _pairs(evaluation: Evaluation, page: ReportPage) -> None:
     if not pairs and not matrices:
         return
     page.heading("Pairs of models")
+    scores = rising(evaluation.provenance.scores, evaluation.provenance.kinds)
     for first, second in pairs[:_MOST_PAIRS]:
-        figure = percentile_figure(
-            evaluation.people.trials, evaluation.provenance.scores, first, second, sheet()[0]
-        )
+        figure = percentile_figure(evaluation.people.trials, scores, first, second, sheet()[0])
         caption = f"Percentiles of the sentences under {first} and {second}; lines join pairs."
         page.draw(f"percentiles-{first}-{second}", figure, caption)
     if len(pairs) > _MOST_PAIRS:

@@ -167,8 +167,8 @@ class Provenance:
     ----------
     scores
         The models' scores of the sentences shown, as they were given.
-    units
-        The unit of each model's scores.
+    kinds
+        The unit of each model's scores, and ``higher`` or ``lower`` for which is the better.
     specs
         The specs of models that were given names.
     excluded
@@ -186,7 +186,7 @@ class Provenance:
     """
 
     scores: pd.DataFrame
-    units: dict[str, str]
+    kinds: dict[str, tuple[str, str]]
     specs: dict[str, str]
     excluded: pd.DataFrame
     levels: tuple[str, ...]
@@ -195,6 +195,11 @@ class Provenance:
     notes: tuple[str, ...]
     departures: tuple[str, ...] | None
     versions: dict[str, str]
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each model's scores."""
+        return {model: unit for model, (unit, _) in self.kinds.items()}
 
 
 @displayed

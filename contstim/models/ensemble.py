@@ -110,17 +110,6 @@ class EnsembleModel(SentenceModel):
         return digest_of([[m.fingerprint for m in self.members], self.scales])
 
     @property
-    def language(self) -> Language:
-        """What cuts sentences into words for the members; by spaces only where it does for all."""
-        spoken = [member.language for member in self.members]
-        return next((language for language in spoken if not language.plain), spoken[0])
-
-    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
-        """Refuse sentences whose words are not those of every member; see `SentenceModel`."""
-        for member in self.members:
-            member.check_language(language, sentences)
-
-    @property
     def packages(self) -> tuple[str, ...]:
         """Those of the members."""
         return tuple(sorted({name for m in self.members for name in package_names(m)}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -16,6 +17,7 @@ from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
 from contstim.text.language import tidy
+from contstim.text.languages import ENGLISH
 
 # Numbers of one call of the network: sentences in it times tokens times vocabulary.
 _AT_ONCE = 8_000_000
@@ -184,13 +186,12 @@ class LogitsModel(SentenceModel):
     def _tokens(self, text: str) -> tuple[list[int], tuple[str, ...], IntArray]:
         """Return the ids with start and end, the scored units and the word that each belongs to."""
         ids, places = self._cut(text)
-        word_at = np.cumsum([character == " " for character in text])
+        ends = [end for _, end in ENGLISH.spans(text)]
         units, word_of = [], []
         for token, (first, last) in zip(ids, places, strict=True):
             # White space before a word goes with it, whatever the tokenizer makes of it.
-            at = next((i for i in range(first, last) if text[i] != " "), min(last, len(text) - 1))
             units.append(text[first:last])
-            word_of.append(int(word_at[at]))
+            word_of.append(min(bisect_right(ends, first), len(ends) - 1))
             if token == self._unk:
                 word = text.split()[word_of[-1]]
                 raise UnknownWordError(

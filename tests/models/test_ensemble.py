@@ -110,22 +110,6 @@ def test_what_is_uncertain_and_unknown(spec: str) -> None:
     assert not model.replacements(Sentence.parse("dog ran"), 0, WordList.of(["cat"])).exact
 
 
-def test_words_are_those_of_the_members(spec: str) -> None:
-    model = load_model(spec)
-    assert isinstance(model, EnsembleModel)
-    french = language_called("fr")
-    with pytest.raises(InputError, match="language=fr"):
-        model.check_language(french, ["L'homme dort."])
-    member = Vague("L' homme")
-    member._spec = ModelSpec.parse("vague:french?language=fr")
-    model.members = [load_model(MEMBERS[0]), member]
-    assert model.language is french
-    with pytest.raises(InputError, match="language=fr"):
-        model.check_language(french, ["L'homme dort."])
-    model.members = [member, member]
-    model.check_language(french, ["L'homme dort."])
-
-
 def test_an_ensemble_against_a_member(spec: str) -> None:
     ensemble, member = load_model(spec), load_model(MEMBERS[0])
     words = Vocabulary.from_words(

@@ -131,6 +131,22 @@ def test_a_function_cuts_letters_and_spaces_go_with_the_next_word() -> None:
     assert contstim.check_model(model)
 
 
+@pytest.mark.parametrize(
+    "text", ["Il dort\u202f! Oui", "Il dort \u202f! Oui", "Il dort\u00a0! Oui"]
+)
+def test_words_stand_between_white_space_of_any_kind(text: str) -> None:
+    network = recurrent(91)
+    model = contstim.LogitsModel(
+        "mine:letters", lambda ids: network(torch.tensor(ids)), letters, start=0
+    )
+    (parts,) = model.parts([text])
+    by_word = [""] * parts.n_words
+    for unit, word in zip(parts.units, parts.word_of, strict=True):
+        by_word[word] += unit
+    assert [word.strip() for word in by_word] == text.split()
+    model.score_words([text])
+
+
 def test_what_is_no_causal_network_is_refused(
     pieces: transformers.PreTrainedTokenizerFast,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -19,6 +20,7 @@ from contstim.models.engines.handshake import CLOSE, Findings, shake_hands, tria
 from contstim.plugins import imported
 from contstim.progress import note, track
 from contstim.text.language import tidy
+from contstim.text.languages import ENGLISH
 
 # Engines by the family of their specs.
 _ENGINES = {
@@ -204,7 +206,7 @@ class EngineModel(SentenceModel):
                 f"a token of {self.spec} spans the prefix {self.engine.prefix!r} and {text!r}; "
                 "give another prefix"
             )
-        word_at = np.cumsum([0, *(character.isspace() for character in text)])
+        word_ends = [end for _, end in ENGLISH.spans(text)]
         units, values, word_of = [], [], []
         for token, start, log_prob in zip(
             echo.tokens, starts.tolist(), echo.log_probs, strict=True
@@ -212,7 +214,7 @@ class EngineModel(SentenceModel):
             if start < 0:
                 continue
             # A token that begins with white space is of the word after it.
-            word = int(word_at[start + text[start : start + 1].isspace()])
+            word = min(bisect_right(word_ends, start), len(word_ends) - 1)
             if len(token.split()) > 1:
                 raise InputError(
                     f"token {token!r} spans two words of {text!r}; {self.spec} cannot be scored "
