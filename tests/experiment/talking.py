@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from contstim.experiment.messages import Consent, Opening
+from contstim.experiment.schema import writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -69,3 +70,12 @@ def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -
     if n is None:
         store.finish(token).result()
     return str(bundle["session"])
+
+
+def silent(study: Study, seconds: float) -> None:
+    """Let the sessions' last sign of life be so long ago."""
+    with writing(study.folder / "collected.sqlite3") as connection:
+        connection.execute(
+            "UPDATE sessions SET started_at = started_at - ?, last_at = last_at - ?",
+            (seconds, seconds),
+        )

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from studies import ATTENTION, RECRUITER, add, edit
-from talking import answer, answers_to, event, opening, play
+from talking import answer, answers_to, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
@@ -596,15 +596,6 @@ def test_who_is_answering_keeps_the_place_and_who_comes_back_has_it_again(
         store.add_events(token, [event("blur")]).result()
     sessions = read_collected(filled).sessions
     assert sessions["released"].tolist().count("abandoned") == 1
-
-
-def silent(study: Study, seconds: float) -> None:
-    """Let the sessions' last sign of life be so long ago."""
-    with writing(study.folder / "collected.sqlite3") as connection:
-        connection.execute(
-            "UPDATE sessions SET started_at = started_at - ?, last_at = last_at - ?",
-            (seconds, seconds),
-        )
 
 
 def test_release(filled: Study, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from studies import ATTENTION, RECRUITER, add, edit
-from talking import answer, event, opening, play
+from talking import answer, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
@@ -292,6 +292,7 @@ def test_replacement_and_audit_of_a_study_without_choices_between_sentences(
     take_part(rating, "A")
     with Store(rating) as store:
         store.open(opening(rating, "B")).result()
+    silent(rating, 400)
     out = tmp_path / "replace.csv"
     command = ["experiment", "replace", str(rating.folder), "--out", str(out)]
     assert main(command) == 0
