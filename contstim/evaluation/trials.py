@@ -30,6 +30,7 @@ from contstim.tables import CATCH, FILLERS, require_columns
 TARGETS = ("all", "either", "accept", "reject")
 #: Up to so many conditions are analysed one by one.
 MOST_CONDITIONS = 12
+_KINDS = ("kind_1", "kind_2")
 _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "model_1", "model_2")
 
 
@@ -47,7 +48,8 @@ class Analysis:
         ``all``: every model on every trial. ``either``: a model only on trials that target it.
         ``accept``, ``reject``: of the trials of one synthetic and one natural sentence, only
         those whose synthetic sentence the model was to accept or to reject; of pairs of like
-        sentences each model accepts one and rejects the other, so that all count.
+        sentences each model accepts one and rejects the other, so that all count. Which sentence
+        is synthetic (``S``) the columns ``kind_1`` and ``kind_2`` say.
     where
         Pairs (column, level) of columns that `EvaluationOptions.by` names: of each column that is
         there a choice must have one of the levels; empty for all choices.
@@ -151,9 +153,7 @@ class TrialData:
         """
         require_aligned(choices)
         keys = ["sentence_1", "sentence_2"]
-        columns = [
-            c for c in (*_PAIR_COLUMNS, "kind_1", "kind_2", "expected", "item") if c in choices
-        ]
+        columns = [c for c in (*_PAIR_COLUMNS, *_KINDS, "expected", "item") if c in choices]
         pairs = choices[columns].drop_duplicates(keys).reset_index(drop=True)
         pair = pd.MultiIndex.from_frame(pairs[keys]).get_indexer(
             pd.MultiIndex.from_frame(choices[keys])
@@ -328,7 +328,8 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
     Raises
     ------
     InputError
-        If the analysis names a condition that no pair has.
+        If the analysis names a condition that no pair has, or nothing says which sentences are
+        synthetic when it asks for that.
     """
     rows = compares_models(pairs).to_numpy()
     for condition in analysis.conditions:
@@ -341,6 +342,12 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
     first = pairs["model_1"].to_numpy(dtype=object)[:, None] == names
     second = pairs["model_2"].to_numpy(dtype=object)[:, None] == names
     mixed = _mixed(pairs)
+    if analysis.target != "either" and not pairs.reindex(columns=[*_KINDS]).notna().any(axis=None):
+        raise InputError(
+            f"analysis {analysis.name!r} has the target {analysis.target!r}, and no column says "
+            f"which sentences are synthetic; name them in {' and '.join(_KINDS)} (S; others N), or "
+            "give the target 'either'"
+        )
     if analysis.target != "either" and mixed.any():
         # Model 1 is the one that is to prefer sentence 1, so of a pair with one synthetic
         # sentence the model on its side accepts it, and the other rejects it.
@@ -386,6 +393,5 @@ def check_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]
 
 
 def _mixed(pairs: pd.DataFrame) -> BoolArray:
-    if "kind_1" not in pairs or "kind_2" not in pairs:
-        return np.zeros(len(pairs), dtype=np.bool_)
-    return ((pairs["kind_1"] == "S") ^ (pairs["kind_2"] == "S")).to_numpy(dtype=np.bool_)
+    first, second = (pairs.reindex(columns=[name])[name] == "S" for name in _KINDS)
+    return (first ^ second).to_numpy(dtype=np.bool_)

@@ -99,7 +99,7 @@ def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> p
     free = [sentence for sentence in natural if sentence not in used]
     fixed = design_trials(
         anchors if len(anchors) else None, pool=free, layout=layout, seed=plan.seed
-    ).drop(columns="stimulus")
+    ).drop(columns=["stimulus", "kind_1", "kind_2"])  # nobody says what the pool's sentences are
     is_catch = fixed["condition"] == "catch"
     fixed["condition"] = np.where(is_catch, "catch", ANCHOR)
     pairs = pool.pairs[list(_PAIR)].iloc[: plan.anchors].apply(tuple, axis=1).tolist()

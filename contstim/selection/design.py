@@ -37,6 +37,9 @@ CONDITIONS = (
 _MOST_ROWS = 10**7  # trials of all participants
 
 _OF_TRIPLET = ("natural", "synthetic_1", "synthetic_2")
+# What the two sentences of a trial are, as published choices name kinds: natural, synthetic, at
+# random, or of a catch trial.
+_KINDS = dict(zip(CONDITIONS, ("NN", "SN", "NS", "SS", "RR", "CC"), strict=True))
 # Which sentences the two of a trial are.
 _SIDES = {
     CONDITIONS[0]: ("sentence_1", "sentence_2"),
@@ -121,10 +124,12 @@ def design_trials(
         :data:`contstim.tables.CHOICES`, then ``stimulus`` (the same for all who see the same two
         sentences), ``item`` (the same for all trials made of one natural sentence, and for those
         that share a sentence: what :func:`contstim.evaluate` takes as sampled), ``side_1``
-        (``left`` or ``right``: where sentence 1 is shown) and ``catch``. Participants, groups,
-        trials, stimuli and items count from 1. In a catch trial sentence 1 is the natural one.
-        Random and catch trials have no models (missing). In ``.attrs``: ``seed``, ``layout``,
-        ``trials`` (per participant), ``word_repeats`` (before and after).
+        (``left`` or ``right``: where sentence 1 is shown), ``catch``, and ``kind_1`` and ``kind_2``
+        (what each sentence is: ``N`` natural, ``S`` synthetic, ``R`` random, ``C`` of a catch
+        trial). Participants, groups, trials, stimuli and items count from 1. In a catch trial
+        sentence 1 is the natural one. Random and catch trials have no models (missing). In
+        ``.attrs``: ``seed``, ``layout``, ``trials`` (per participant), ``word_repeats`` (before and
+        after).
 
     Raises
     ------
@@ -374,7 +379,9 @@ def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int
             tables.append(table)
     trials: pd.DataFrame = pd.concat(tables, ignore_index=True)
     trials["catch"] = trials["condition"] == "catch"
-    return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "catch"]]
+    kinds = trials["condition"].map(_KINDS)
+    trials["kind_1"], trials["kind_2"] = kinds.str[0], kinds.str[1]
+    return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "catch", "kind_1", "kind_2"]]
 
 
 def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:

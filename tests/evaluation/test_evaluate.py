@@ -34,6 +34,7 @@ from contstim.evaluation.exclusion import leave_out_unknown
 from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.models.registry import load_model
+from contstim.selection.design import Layout, design_trials
 from contstim.tables import read_table
 from contstim.text.languages import language_called
 from contstim.training.ngram import train_ngram
@@ -121,6 +122,41 @@ def test_roles_in_pairs_of_a_natural_and_a_synthetic_sentence(make_study):
     assert preference.loc[("a", "b"), "n_trials"] == 2
     rows = study[mixed & (study["model_1"] == "a")]
     assert preference.loc[("a", "b"), "natural_chosen"] == (rows["rating"] > 0).mean()
+
+
+def test_roles_are_told_of_trials_that_were_laid_out_here():
+    names = {name: [f"{name} of {k}." for k in range(6)] for name in ("N", "S1", "S2", "A", "B")}
+    models = {"model_1": "a", "model_2": "b"}
+    columns = {"natural": names["N"], "synthetic_1": names["S1"], "synthetic_2": names["S2"]}
+    natural = pd.DataFrame({"sentence_1": names["A"], "sentence_2": names["B"], **models})
+    triplets = pd.DataFrame({**columns, **models})
+    trials = design_trials(natural, triplets, layout=Layout(groups=3, participants=2))
+    sentences = [text for texts in names.values() for text in texts]
+    scores = pd.DataFrame({"sentence": sentences, "a": np.arange(30.0), "b": -np.arange(30.0)})
+    # Everybody chooses the natural sentence, or sentence 1.
+    choices = trials.assign(rating=np.where(trials["kind_1"] == "S", 2.5, -2.5))
+    result = evaluate(choices, scores, measures=("accuracy",))
+    counts = result.models.set_index(["analysis", "model"])["n_trials"]
+    for side, accepts, rejects in (("1", "a", "b"), ("2", "b", "a")):
+        role = f"natural_vs_synthetic_{side}"
+        assert counts[f"{role}/accept", accepts] == counts[f"{role}/reject", rejects] == 6
+        assert (f"{role}/targeted", accepts) not in counts
+    assert counts["synthetic_vs_synthetic", "a"] == 6
+    preference = result.pairs.natural_preference.set_index(["accepts", "rejects"])
+    assert preference["natural_chosen"].to_dict() == {("a", "b"): 1, ("b", "a"): 1}
+    assert preference["n_trials"].to_dict() == {("a", "b"): 6, ("b", "a"): 6}
+
+
+@pytest.mark.parametrize("kinds", [{}, {"kind_1": None, "kind_2": np.nan}])
+def test_roles_that_no_column_tells_are_refused(make_study, kinds):
+    study, scores = make_study(n_pairs=6, models=("a", "b"))
+    accepted = Analysis("mine", target="accept")
+    with pytest.raises(InputError) as error:
+        evaluate(study.assign(**kinds), scores, analyses=(accepted,), measures=("accuracy",))
+    assert str(error.value) == (
+        "analysis 'mine' has the target 'accept', and no column says which sentences are "
+        "synthetic; name them in kind_1 and kind_2 (S; others N), or give the target 'either'"
+    )
 
 
 def test_units_are_groups_where_there_are_enough(make_study):

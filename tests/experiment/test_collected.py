@@ -54,6 +54,7 @@ def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> 
     choices = read_collected(filled).choices
     assert len(choices) == 6 + 6 + 2 + 1  # of LEFT's three answers one is to a check
     keys = ["trial", "condition", "sentence_1", "sentence_2", "side_1", "stimulus", "group"]
+    keys += ["kind_1", "kind_2"]
     for who, own in choices.groupby("participant"):
         assert re.fullmatch("[0-9a-f]{16}", str(who))
         wanted = trials[trials["participant"] == own["assignment"].iloc[0]]

@@ -99,7 +99,7 @@ def test_the_published_layout():
     assert counts[list(CONDITIONS)].tolist() == [36, 36, 36, 36, 9, 12]
     assert trials.columns.tolist() == [
         "participant", "group", "trial", "condition", "sentence_1", "sentence_2",
-        "model_1", "model_2", "stimulus", "item", "side_1", "catch",
+        "model_1", "model_2", "stimulus", "item", "side_1", "catch", "kind_1", "kind_2",
     ]  # fmt: skip
 
 
@@ -148,6 +148,12 @@ def test_which_sentence_is_which():
         assert set(own["sentence_2"].str.split().str[0]) == {two}
         assert set(own["model_1"]) == {"m0"}
         assert set(own["model_2"]) == {"m1"}
+        assert set(own["kind_1"]) == {one[0]}
+        assert set(own["kind_2"]) == {two[0]}
+    others = trials[trials["condition"].isin(["catch", "random_natural"])]
+    kinds = others.groupby("condition")[["kind_1", "kind_2"]].agg(set)
+    assert kinds.loc["catch"].tolist() == [{"C"}] * 2
+    assert kinds.loc["random_natural"].tolist() == [{"R"}] * 2
     catch = trials[trials["catch"]]
     assert set(catch["condition"]) == {"catch"}
     assert catch["model_1"].isna().all()
