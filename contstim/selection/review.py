@@ -322,9 +322,9 @@ def _score_again(
     if counts:
         from contstim.selection.tokens import with_token_counts  # which loads the models
 
-        rows = np.flatnonzero(changed.any(axis=1))
-        edited = table.drop(columns=counts).iloc[rows]
-        table.loc[edited.index, counts] = with_token_counts(edited)[counts]
+        rows = changed.any(axis=1)
+        edited = table.drop(columns=counts).iloc[np.flatnonzero(rows)]
+        table.loc[rows, counts] = with_token_counts(edited)[counts].to_numpy()
 
 
 def counts_of(shown: Mapping[str, str | None]) -> dict[str, int]:

@@ -164,7 +164,7 @@ def test_tokens_of_edited_sentences_are_counted_again() -> None:
         "synthetic_2": ["A dog slept.", "A cat slept."],
     }
     plain = TABLE[:2].assign(model_1="contstim:bigram", model_2="contstim:trigram", **texts)
-    table = with_token_counts(plain)
+    table = with_token_counts(plain).set_axis([7, 7])  # rows of two tables put together
     decisions = [approve(text) for text in sentences_of(plain) if text != "The cat ran."]
     decisions.append(edit("The cat ran.", "The cat ran away."))
     left = reviewed(table, decisions, lambda spec, sentences: np.zeros(len(sentences)))
