@@ -207,7 +207,7 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
         sentences = sieve.kept[["sentence_1", "sentence_2"]]
         split = model.language.split
         refused = {s for s in np.unique(sentences) if not model.knows(split(str(s))).all()}
-        catch = sieve.kept["condition"].isin(CATCH)
+        catch = sieve.kept.reindex(columns=["condition"])["condition"].isin(CATCH)
         spared = catch & (not catch.all())
         bad = sentences.isin(refused).any(axis=1) & ~spared
         if not bad.any():
