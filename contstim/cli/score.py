@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
@@ -70,23 +71,21 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
     # Where a model is called otherwise, the table says what it is.
     has_specs = any(model.name != model.spec for model in models)
     writer.writerow((*SCORES, *KIND, *[SPEC] * has_specs))
+    # In another batch a score may have other last digits, and a sentence has one score.
+    repeated = {sentence for sentence, n in Counter(sentences).items() if n > 1}
+    known: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
     for first, chunk in _chunks(sentences):
-        for model in models:
-            totals = _numbered(model.totals, chunk, first)
-            rows = zip(
-                chunk,
-                [model.name] * len(chunk),
-                totals.score.tolist(),
-                totals.n_tokens.tolist(),
-                totals.n_words.tolist(),
-                totals.stderr.tolist(),
-                *(
-                    [value] * len(chunk)
-                    for value in (*model.kind.columns, *[model.spec] * has_specs)
-                ),
-                strict=True,
-            )
-            writer.writerows(rows)
+        for model, before in zip(models, known, strict=True):
+            new = list(dict.fromkeys(sentence for sentence in chunk if sentence not in before))
+            figures = dict(before)
+            if new:
+                totals = _numbered(model.totals, new, first, chunk)
+                columns = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
+                rows = zip(*(column.tolist() for column in columns), strict=True)
+                figures.update(zip(new, rows, strict=True))
+                before.update((s, figures[s]) for s in repeated.intersection(new))
+            stated = (*model.kind.columns, *[model.spec] * has_specs)
+            writer.writerows((s, model.name, *figures[s], *stated) for s in chunk)
         out.flush()
 
 
@@ -96,7 +95,7 @@ def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceMo
     for first, chunk in _chunks(sentences):
         for model in models:
             for sentence, values in zip(
-                chunk, _numbered(model.score_words, chunk, first), strict=True
+                chunk, _numbered(model.score_words, chunk, first, chunk), strict=True
             ):
                 words = model.language.split(sentence)
                 for position, (word, value) in enumerate(zip(words, values.tolist(), strict=True)):
@@ -104,11 +103,14 @@ def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceMo
 
 
 def _numbered(
-    score: Callable[[Sequence[str]], _Result], chunk: Sequence[str], first: int
+    score: Callable[[Sequence[str]], _Result],
+    sentences: Sequence[str],
+    first: int,
+    chunk: Sequence[str],
 ) -> _Result:
-    """Score a chunk; an error says which sentence of the file it is about."""
+    """Score sentences of a chunk; an error says which sentence of the file it is about."""
     try:
-        return score(chunk)
+        return score(sentences)
     except InputError:
         for number, sentence in enumerate(chunk, start=first):
             try:

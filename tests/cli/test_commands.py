@@ -7,6 +7,8 @@ Tests `contstim.cli.score`, `contstim.cli.synthesize`, `contstim.cli.run` and
 import csv
 import io
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +17,8 @@ import pytest
 from contstim import load_model, pool
 from contstim.cli import COMMANDS, main
 from contstim.cli.common import read_vocabulary
+from contstim.models.base import Totals
+from contstim.models.toy import TableModel
 
 CONTSTIM = [
     sys.executable,
@@ -25,6 +29,33 @@ CONTSTIM = [
 
 def _sentences(n: int) -> list[str]:
     return [s for s in pool() if len(s.split()) == 8][:n]
+
+
+class _Batched(TableModel):
+    """Scores differ in their last digits from batch to batch, as those of networks do."""
+
+    def totals(self, sentences: Sequence[str]) -> Totals:
+        self.n_scored += 1
+        given = super().totals(sentences)
+        return replace(given, score=given.score - 1e-9 * self.n_scored)
+
+
+def test_a_sentence_that_comes_again_has_one_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _Batched(["a", "b", "c"], 1)
+    monkeypatch.setattr("contstim.cli.score._CHUNK", 3)
+    monkeypatch.setattr("contstim.cli.score.load_models", lambda _: [model])
+    lines = ["a b", "a b", "b a", "c", "a b", "c", "a b", "c", "b a"]
+    (tmp_path / "s.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    asked = ["score", "--model", "any", str(tmp_path / "s.txt"), "--out", "-"]
+    assert main(asked) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert table["sentence"].tolist() == lines
+    assert table.groupby("sentence")["log_prob"].nunique().tolist() == [1, 1, 1]
+    (tmp_path / "s.txt").write_text("\n".join([*lines, "a d"]) + "\n", "utf-8")
+    assert main(asked) == 2
+    assert "sentence 10: " in capsys.readouterr().err
 
 
 def test_score_writes_the_table_and_states_the_event(
