@@ -37,6 +37,8 @@ SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
 #: What `contstim score` adds from each model's `ScoreKind`: the unit, and ``higher`` or ``lower``
 #: for which of two scores is that of the more acceptable sentence.
 KIND = ("unit", "better")
+#: Among the attributes of a table with a column per model: by model what `KIND` has of it.
+KINDS = "kinds"
 #: The column of a table of scores that has the specs of models, which may be called otherwise.
 SPEC = "spec"
 

@@ -15,6 +15,7 @@ from contstim.display import displayed, html_of
 from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.choices import compares_models
 from contstim.evaluation.simulate import exact_interval
+from contstim.models.scored import risen
 from contstim.people import People, log_bayes_factors, log_ratio_scale
 from contstim.progress import track
 
@@ -175,6 +176,7 @@ def recovery(
     require_known("decision", decision, DECISIONS)
     _check_numbers(n_participants, trials_each, n_studies, target)
     _check_scores(log_probs)
+    log_probs = risen(log_probs)
     if not designs:
         raise InputError("no design is given; name one or more")
     models = [str(name) for name in log_probs.columns]

@@ -15,7 +15,13 @@ from contstim.evaluation.choices import refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
-from contstim.models.scored import one_score_each, rising, table_kinds, table_specs
+from contstim.models.scored import (
+    NO_SCORES,
+    one_score_each,
+    rising,
+    table_kinds,
+    table_specs,
+)
 from contstim.tables import CATCH, KIND, SCORES, SPEC
 from contstim.text.language import tidy
 
@@ -23,7 +29,6 @@ _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float
 #: A table, or for each model the model, a series or mapping from sentence to score, or a function
 #: of a list of sentences.
 ScoreSource = pd.DataFrame | Mapping[str, _Source]
-_NOT_MODELS = frozenset({"n_tokens", "n_words", "stderr", "kind"})
 
 
 def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
@@ -294,7 +299,7 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
         )
     columns_of_scores = {}
     for column in table.columns:
-        if column in _NOT_MODELS:
+        if column in NO_SCORES:
             continue
         if not pd.api.types.is_numeric_dtype(table[column]):
             raise InputError(

@@ -20,6 +20,7 @@ from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind, SentenceModel, as_sentences
 from contstim.plugins import imported, package_name
 from contstim.progress import waiting
+from contstim.tables import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -372,7 +373,8 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
     -------
     DataFrame
         Shape (S, M), nats where a model scores log-probabilities: the index is the sentence, a
-        column a model, as `select_natural_pairs` and `evaluate` take it.
+        column a model, as `select_natural_pairs` and `evaluate` take it. Its attributes say in what
+        each model scores, and whether the higher or the lower is the better.
 
     Raises
     ------
@@ -394,7 +396,9 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
     loaded = load_models([models] if isinstance(models, SentenceModel | str) else models)
     texts = list(dict.fromkeys(as_sentences(sentences)))
     scores = {model.name: model.score(texts) for model in loaded}
-    return pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
+    table = pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
+    table.attrs[KINDS] = {model.name: model.kind.columns for model in loaded}
+    return table
 
 
 def _load(family: Family, spec: ModelSpec) -> SentenceModel:

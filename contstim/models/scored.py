@@ -27,7 +27,7 @@ from contstim.models.base import (
     as_sentences,
 )
 from contstim.models.registry import score_kind
-from contstim.tables import KIND, SPEC, read_table
+from contstim.tables import KIND, KINDS, SPEC, read_table
 from contstim.text import read_sentences
 from contstim.text.language import tidy
 
@@ -44,8 +44,8 @@ _PLACES = ("position", "token_id", "word_id")
 # Columns of tables whose rows are words.
 _OF_WORDS = ("word", "token", *_PLACES)
 _SHOWN = 3
-# Columns of a table of scores that hold no score.
-_COUNTS = ("n_tokens", "n_words", "stderr")
+#: Columns of a table of scores that hold no score.
+NO_SCORES = ("n_tokens", "n_words", "stderr", "kind")
 # Among the attributes of a table (`DataFrame.attrs`), the models whose scores `rising` negated.
 _NEGATED = "negated"
 
@@ -200,8 +200,9 @@ def table_specs(table: pd.DataFrame) -> dict[str, str]:
 def table_kinds(table: pd.DataFrame, models: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return unit and ``higher`` or ``lower`` of each model, see `contstim.tables.KIND`.
 
-    As a long table says, otherwise as the spec that a model is named by does (see `score_kind`);
-    of scores that `rising` has negated the higher is the better.
+    As a long table says, or the attributes of one that `score_sentences` made, otherwise as the
+    spec that a model is named by does (see `score_kind`); of scores that `rising` has negated the
+    higher is the better.
 
     Raises
     ------
@@ -210,6 +211,7 @@ def table_kinds(table: pd.DataFrame, models: Sequence[str]) -> dict[str, tuple[s
     """
     specs, negated = table_specs(table), table.attrs.get(_NEGATED, ())
     kinds = {model: score_kind(specs.get(model, model)).columns for model in models}
+    kinds |= {m: kind for m, kind in table.attrs.get(KINDS, {}).items() if m in kinds}
     kinds |= {model: (kinds[model][0], "higher") for model in models if model in negated}
     if not {"model", *KIND} <= set(table.columns):
         return kinds
@@ -238,6 +240,11 @@ def rising(wide: pd.DataFrame, kinds: Mapping[str, tuple[str, str]]) -> pd.DataF
     return turned
 
 
+def risen(wide: pd.DataFrame) -> pd.DataFrame:
+    """Return scores, a column per model, of which the higher is the better, by `table_kinds`."""
+    return rising(wide, table_kinds(wide, [str(name) for name in wide.columns]))
+
+
 def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     """Return the scores that a spec names, by sentence."""
     where = spec.location
@@ -256,7 +263,7 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
         table = table[table["model"].astype(str) == wanted]
     elif "model" in options:
         raise InputError(f"model={options['model']!r}: {where} has no column 'model'; use column=")
-    no_scores = ("sentence", "sentence_id", "model", *_COUNTS, *_PLACES)
+    no_scores = ("sentence", "sentence_id", "model", *NO_SCORES, *_PLACES)
     offered = [str(c) for c in table.columns if c not in no_scores]
     numeric = [c for c in offered if pd.api.types.is_numeric_dtype(table[c])]
     if name is None and "log_prob" in numeric:

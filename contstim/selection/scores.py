@@ -14,7 +14,7 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.scored import one_score_each, rising, table_kinds
+from contstim.models.scored import NO_SCORES, one_score_each, risen, rising, table_kinds
 from contstim.tables import MISSING, TRIPLETS, read_table
 
 _LONG = ("sentence", "model", "log_prob")
@@ -126,6 +126,8 @@ def _wide(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     columns = [str(column) for column in table.columns]
     if set(_LONG) <= set(columns):
         return _widen(table, path)
+    columns = [columns[0], *(name for name in columns[1:] if name not in NO_SCORES)]
+    table = table[columns]
     if len(columns) < 2:
         raise InputError(
             f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
@@ -341,4 +343,4 @@ def _scores(log_probs: pd.DataFrame) -> FloatArray:
     for name, dtype in zip(names, log_probs.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
             raise InputError(f"column {name!r} of log_probs holds {dtype}, not numbers")
-    return log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
+    return risen(log_probs).to_numpy(dtype=np.float64, na_value=np.nan)

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_whole
+from contstim.models.scored import risen
 from contstim.people import People, log_bayes_factors
 from contstim.plugins import Registry
 from contstim.progress import waiting
@@ -188,7 +189,7 @@ def select_set(
     'I have had a headache ever since breakfast.'
     """
     _refuse(n, seed, uses, criterion, margin, people, time_limit)
-    ranked = rank_scores(log_probs)
+    ranked, log_probs = rank_scores(log_probs), risen(log_probs)
     keep, excluded = eligible_rows(ranked, eligible)
     given = _given(pairs, ranked)
     if pairs is not None:

@@ -9,9 +9,17 @@ import pytest
 
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation import evaluate
-from contstim.selection import read_scores, read_triplets
+from contstim.models.registry import score_sentences
+from contstim.selection import (
+    fractional_ranks,
+    read_scores,
+    read_triplets,
+    select_natural_pairs,
+    select_set,
+)
 from contstim.selection.scores import given_scores, read_token_counts
 from contstim.tables import TRIPLETS
+from contstim.text import pool
 
 WIDE = 'sentence,m1,m2\n"Yes, null",-1.5,-inf\nnull,-2,\n12,-3.25,-4\n'
 
@@ -87,6 +95,35 @@ def test_what_was_turned_is_not_turned_again(tmp_path, name):
     for scores in (pd.read_csv(path), read_scores(path), read_scores(path).reset_index()):
         models = evaluate(choices, scores).models
         assert models.loc[models["measure"] == "accuracy", "value"].eq(1).all()
+
+
+def test_what_models_scored_is_selected_from_by_what_they_prefer():
+    """As Python has it from `score_sentences`, by specs and by names."""
+    unigram = "contstim:unigram?unknown=unk"
+    ways = [f"contstim:trigram?unknown=unk&reduction={name}" for name in ("mean", "ppl")]
+    sentences, chosen = pool()[:60], []
+    for way in ways:
+        for models in ([unigram, way], {"a": unigram, "b": way}):
+            scores = score_sentences(sentences, models)
+            pairs = select_natural_pairs(scores, per_pair=3)
+            chosen.append(sorted(pairs[["sentence_1", "sentence_2"]].itertuples(index=False)))
+            assert (select_set(scores, n=4, time_limit=5)["separated"] == 1).all()
+            ranks = fractional_ranks(scores)
+            for row in pairs.itertuples():
+                first, second = ranks.loc[row.sentence_1], ranks.loc[row.sentence_2]
+                assert first[row.model_1] > second[row.model_1]
+                assert first[row.model_2] < second[row.model_2]
+            choices = pd.DataFrame({"participant": ["p", "q"], "trial": 1, "rating": 2.5})
+            choices = choices.assign(sentence_1=sentences[0], sentence_2=sentences[1])
+            table = evaluate(choices, scores).models.set_index(["measure", "model"])
+            chosen[-1].append(table["value"].tolist())
+    assert chosen[0] == chosen[1] == chosen[2] == chosen[3]
+
+
+def test_columns_of_counts_are_no_models(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("sentence,m1,m2,n_tokens,n_words,stderr\na,-1,-2,3,2,0\nb,-3,-4,3,2,0\n")
+    assert list(read_scores(path)) == ["m1", "m2"]
 
 
 def test_arrays(tmp_path):
