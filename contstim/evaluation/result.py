@@ -15,7 +15,8 @@ from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_whole
-from contstim.tables import neutral_table, table_text
+from contstim.models.registry import score_kind
+from contstim.tables import KIND, SPEC, neutral_table, table_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,6 +202,17 @@ class Provenance:
         """The unit of each model's scores."""
         return {model: unit for model, (unit, _) in self.kinds.items()}
 
+    @property
+    def stated_scores(self) -> pd.DataFrame:
+        """`scores` for a file: a row per model too, with `KIND`, where its name does not say it."""
+        if self.kinds == {model: score_kind(model).columns for model in self.kinds}:
+            return self.scores
+        long = self.scores.melt("sentence", var_name="model", value_name="log_prob")
+        long[[*KIND]] = [self.kinds[str(model)] for model in long["model"]]
+        if self.specs:
+            long[SPEC] = long["model"].map(lambda model: self.specs.get(model, model))
+        return long
+
 
 @displayed
 @dataclass(frozen=True, eq=False)
@@ -275,7 +287,7 @@ class Evaluation:
         """
         place = Path(folder)
         written = []
-        for name, table in self.tables().items():
+        for name, table in {**self.tables(), "scores": self.provenance.stated_scores}.items():
             if len(table) or name in ("models", "comparisons", "excluded"):
                 written.append(place / f"{name}.csv")
                 write_whole(written[-1], table_text(neutral_table(table)))

@@ -66,7 +66,7 @@ class Syntheses:
     @property
     def specs(self) -> dict[str, str]:
         """The canonical specs of the models, by what tables call them."""
-        return {m.name: str(m.description["spec"]) for m in self.run.every.values()}
+        return {model.name: model.spec for model in self.run.every.values()}
 
     @property
     def options(self) -> SynthesisOptions:

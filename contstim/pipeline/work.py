@@ -72,7 +72,12 @@ class ModelRecord:
     @property
     def name(self) -> str:
         """What tables call the model: the name it was given, or else its canonical spec."""
-        return ModelSpec.parse(self.given).name or str(self.description["spec"])
+        return ModelSpec.parse(self.given).name or self.spec
+
+    @property
+    def spec(self) -> str:
+        """The model's canonical spec, with the device that was asked for."""
+        return str(self.description["spec"])
 
 
 def model_on_processor(spec: str) -> SentenceModel:

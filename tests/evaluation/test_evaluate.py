@@ -612,7 +612,7 @@ def test_the_answer_says_how_many_would_decide(make_study):
             assert "sentence pairs" not in sentence
 
 
-def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study):
+def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study, tmp_path):
     choices, scores = make_study()
     long = scores.melt("sentence", var_name="model", value_name="log_prob")
     long = long.assign(unit="nats", better="higher")
@@ -626,6 +626,11 @@ def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study):
     assert as_they_are.provenance.notes == turned.provenance.notes[:-1]
     assert turned.provenance.units == {"a": "nats", "b": "perplexity", "c": "nats"}
     assert (turned.provenance.scores["b"] == -as_they_are.provenance.scores["b"]).all()
+    # So the table that is written for others is read again.
+    turned.write_tables(tmp_path)
+    again = evaluate(choices, read_table(tmp_path / "scores.csv"))
+    pd.testing.assert_frame_equal(again.models, turned.models)
+    assert again.provenance.units == turned.provenance.units
     named = {"contstim:trigram?reduction=ppl": scores.set_index("sentence")["a"]}
     free = choices.drop(columns=["model_1", "model_2"])
     assert evaluate(free, named).provenance.units == {

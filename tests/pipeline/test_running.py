@@ -38,7 +38,7 @@ from contstim.search.candidates import WordReplacement
 from contstim.search.ngrams.beam import Beam
 from contstim.search.results import Synthesis
 from contstim.search.targets import Goal
-from contstim.selection import People, check_design
+from contstim.selection import People, check_design, read_scores
 from contstim.text.vocabulary import Vocabulary
 
 
@@ -107,8 +107,14 @@ def test_of_two_natural_sentences_the_one_of_lower_perplexity_is_preferred(
 ) -> None:
     one, two, _ = study.models
     kept = [options for options in study.stages if isinstance(options, NaturalOptions)]
-    plan = replace(study, models=(one, f"{two}&reduction=ppl"), stages=tuple(kept))
+    named = f"z={two}&reduction=ppl"
+    plan = replace(study, models=(one, named), stages=tuple(kept))
     run_study(plan, InProcess(), out=tmp_path)
+    # Whoever reads the table learns it, too.
+    told = _read(tmp_path / "scores.csv").groupby("model")[["unit", "better", "spec"]].first()
+    assert told.loc["z"].tolist() == ["perplexity", "lower", named.removeprefix("z=")]
+    read = read_scores(tmp_path / "scores.csv")
+    assert (read["z"] < 0).all()
     scores = _read(tmp_path / "scores.csv").pivot_table("log_prob", "sentence", "model")
     for row in pd.read_csv(tmp_path / "natural_pairs.csv").to_dict("records"):
         first, second = (scores.loc[row[f"sentence_{k}"]] for k in (1, 2))

@@ -20,10 +20,11 @@ from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.models import split_name
 from contstim.models.cache import CachedScore, versions
+from contstim.models.registry import score_kind
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Seed, Several, build, matching, settings
-from contstim.tables import SCORES, csv_text
+from contstim.tables import KIND, SCORES, SPEC, csv_text
 from contstim.text import length_range, pool, read_sentences
 from contstim.text.language import Language
 from contstim.text.languages import language_called
@@ -301,7 +302,6 @@ class Run:
         """
         import pandas as pd  # which syntheses alone do without
 
-        from contstim.models.registry import score_kind
         from contstim.models.scored import rising
 
         columns = {
@@ -310,11 +310,21 @@ class Run:
             ).reindex([*self.sentences, *further])
             for given, model in self.models.items()
         }
-        kinds = {
-            model.name: score_kind(str(model.description["spec"])).columns
-            for model in self.models.values()
-        }
+        kinds = {model.name: score_kind(model.spec).columns for model in self.models.values()}
         return rising(pd.DataFrame(columns), kinds)
+
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """The columns of tables of scores, as `contstim score` has them."""
+        return (*SCORES, *KIND, *[SPEC] * self._has_names)
+
+    def stated(self, model: ModelRecord) -> tuple[str, ...]:
+        """Return what the rows of a model end in: its kind, and its spec where one has a name."""
+        return (*score_kind(model.spec).columns, *[model.spec] * self._has_names)
+
+    @property
+    def _has_names(self) -> bool:
+        return any(model.name != model.spec for model in self.models.values())
 
     def n_tokens(self, further: Sequence[str] = ()) -> pd.DataFrame:
         """Return numbers of tokens, NaN where not known; rows and columns as of `log_probs`."""
@@ -472,15 +482,15 @@ class _Score(Stage):
         rows = list(self._rows(run))
         models = [run.identity(given) for given in run.models]
         missing = len(models) * len(run.sentences) - len(rows)
-        return csv_text(SCORES, rows), {"missing": missing, "models": models}
+        return csv_text(run.score_columns, rows), {"missing": missing, "models": models}
 
     @staticmethod
     def _rows(run: Run) -> Iterator[tuple[object, ...]]:
         for given, model in run.models.items():
-            scores = run.scores(given)
+            scores, stated = run.scores(given), run.stated(model)
             for sentence in run.sentences:
                 if sentence in scores:
-                    yield (sentence, model.name, *scores[sentence])
+                    yield (sentence, model.name, *scores[sentence], *stated)
 
 
 SCORE = _Score()

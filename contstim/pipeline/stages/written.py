@@ -9,7 +9,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.pooled import PooledSyntheses
 from contstim.pipeline.stages import Run, StudyPlan
 from contstim.pipeline.stages.synthesis import SynthesisStage
-from contstim.tables import SCORES, csv_text
+from contstim.tables import csv_text
 
 #: What the table has besides the columns of scores: ``natural`` or ``written``; and what the writer
 #: says of a sentence that it wrote, after the prompt that it wrote it after, nats.
@@ -33,7 +33,7 @@ class _Pool(SynthesisStage):
         tasks, syntheses = self.tasks(run), self.of(run)
         assert isinstance(syntheses, PooledSyntheses)
         figures = {"tasks": len(tasks), "missing": len(run.store.left(tasks)), **syntheses.notes()}
-        text = csv_text((*SCORES, *COLUMNS), self._rows(run, syntheses))
+        text = csv_text((*run.score_columns, *COLUMNS), self._rows(run, syntheses))
         return text, {**self.settings(run), **figures}
 
     @staticmethod
@@ -41,15 +41,17 @@ class _Pool(SynthesisStage):
         drafts, left = syntheses.drafts(), syntheses.left()
         natural = dict.fromkeys(sentence for _, sentence in syntheses.pieces)
         for given, model in run.models.items():
-            scores = run.scores(given)
+            scores, stated = run.scores(given), run.stated(model)
             for sentence in natural:
                 if sentence in scores:
-                    yield (sentence, model.name, *scores[sentence], "natural", "", "", "")
+                    row = (sentence, model.name, *scores[sentence], *stated)
+                    yield (*row, "natural", "", "", "")
             for sentence in left:
                 if sentence in scores and sentence not in natural:
                     draft = drafts[sentence]
                     figures = (draft["log_prob"], draft["worst"], draft["end"])
-                    yield (sentence, model.name, *scores[sentence], "written", *figures)
+                    row = (sentence, model.name, *scores[sentence], *stated)
+                    yield (*row, "written", *figures)
 
 
 POOL = _Pool()
