@@ -73,9 +73,9 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
     writer.writerow((*SCORES, *KIND, *[SPEC] * has_specs))
     # In another batch a score may have other last digits, and a sentence has one score.
     repeated = {sentence for sentence, n in Counter(sentences).items() if n > 1}
-    known: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
+    figures_before: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
     for first, chunk in _chunks(sentences):
-        for model, before in zip(models, known, strict=True):
+        for model, before in zip(models, figures_before, strict=True):
             new = list(dict.fromkeys(sentence for sentence in chunk if sentence not in before))
             figures = dict(before)
             if new:
