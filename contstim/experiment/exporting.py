@@ -90,6 +90,8 @@ DESCRIBED = {
     "sentence_2": Column("the sentence that model 2 prefers; in catch trials the shuffled one"),
     "model_1": Column("model 1 of the pair of models that the sentences were chosen for"),
     "model_2": Column("model 2 of the pair of models that the sentences were chosen for"),
+    "kind_1": Column("what sentence 1 is: N natural, S synthetic, R random, C of a catch trial"),
+    "kind_2": Column("what sentence 2 is"),
     "sentence": Column("the sentence that was shown; bars part the regions that were read"),
     "question": Column("what was asked about the sentence; in responses.csv the question's name"),
     "rating": Column(

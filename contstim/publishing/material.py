@@ -29,8 +29,6 @@ _OF_TABLES = {
     "expected": Column("which sentence is right, 1 or 2, where one is", "integer", levels=(1, 2)),
     "trial": Column("number of the trial in the participant's order"),
     "stimulus": Column("number of the sentences in the design", "integer", least=1),
-    "kind_1": Column("kind of sentence 1: natural, synthetic, shuffled or random"),
-    "kind_2": Column("kind of sentence 2"),
 }
 
 
