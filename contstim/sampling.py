@@ -773,9 +773,8 @@ def contrast_of(
     2 MS_rest / (N K) there; than that of blocks with all their effects, as in `CellDesign`, where
     the same people judge the same items in both conditions. Where they judge an item in one of them
     each, as in a Latin square, it is that of `_counterbalanced`. Degrees of freedom are
-    Satterthwaite's, no fewer
-    than the fewer of those of people and of items; of people or items that are in one condition
-    each both conditions' together (Welch), of shared ones the fewer.
+    Satterthwaite's, no fewer than the fewer of those of people and of items; of people or items
+    that are in one condition each both conditions' together (Welch), of shared ones the fewer.
 
     Few items tell an interaction apart, and those that do are large: the larger the estimate is by
     chance, the larger is its standard error too. So tests err too seldom where there is nothing
@@ -855,10 +854,7 @@ def contrast_of(
         df = max(df, min(_welch(components[kind])[1] for kind in (0, 1)))
     else:
         variance, df = least, df_least
-    cubes = [float((total * total) @ total) for total in totals]
-    skewness = (cubes[0] + cubes[1] - cubes[2]) / variance**1.5
-    skewness = TRUSTED_SKEWNESS * float(np.clip(skewness, -1.0, 1.0))
-    return SkewedMean(value, float(np.sqrt(variance)), df, skewness=skewness)
+    return _skewed(value, variance, df, totals)
 
 
 def _counterbalanced(
@@ -961,10 +957,15 @@ def _counterbalanced(
         variance, df = least
     if variance == 0.0:
         return SampledMean(value, 0.0, np.inf)
+    return _skewed(value, variance, df, totals)
+
+
+def _skewed(value: float, variance: float, df: float, totals: Sequence[FloatArray]) -> SkewedMean:
+    """Return a contrast with what is trusted of its skewness, by sums of its three kinds."""
     cubes = [float((total * total) @ total) for total in totals]
     skewness = (cubes[0] + cubes[1] - cubes[2]) / variance**1.5
-    skewness = TRUSTED_SKEWNESS * float(np.clip(skewness, -1.0, 1.0))
-    return SkewedMean(value, float(np.sqrt(variance)), df, skewness=skewness)
+    trusted = TRUSTED_SKEWNESS * float(np.clip(skewness, -1.0, 1.0))
+    return SkewedMean(value, float(np.sqrt(variance)), df, skewness=trusted)
 
 
 def _welch(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -428,8 +428,7 @@ class Choosing:
 def worth(choosing: Choosing, view: View) -> FloatArray:
     """Return the policy's value of each pair, shape (N,); minus infinity for what may not be asked.
 
-    What is available and what the policy says never to ask: nobody is asked these, at random
-    neither.
+    That is what is not available, and what the policy says never to ask, not even at random.
     """
     return np.where(view.available, choosing.by.values(view), -np.inf)
 

@@ -144,9 +144,10 @@ def _replace(args: argparse.Namespace) -> int:
     write_rows(table, args.out)
     if args.release:
         # Who stopped has the place again on coming back, if it is still free.
-        stopped = collected.sessions.loc[collected.sessions["outcome"] == "unfinished", "session"]
+        sessions = collected.sessions
+        stopped = {*sessions.loc[sessions["outcome"] == "unfinished", "session"]}
         why = {
-            session: "abandoned" if session in set(stopped) else "excluded"
+            session: "abandoned" if session in stopped else "excluded"
             for session in table["session"]
         }
         done = release_sessions(study, why, data=data_file(args))

@@ -151,7 +151,7 @@ class _Protocol(H11Protocol):
 
     _head_until: float | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's narrows asyncio's type as well
         """Wait for the first head."""
         super().connection_made(transport)
         self._wait_for_head()

@@ -395,8 +395,8 @@ class SentenceModel(ABC):
         if not cuts and self.language is not language:
             raise InputError(
                 f"{self.spec!r} cuts sentences into words of {self.language.name}, and these are "
-                f"{language.name}; write its spec with language={language.code}, which models of "
-                "hf:, ngram:, rnn: and lstm: take"
+                f"{language.name}; write its spec with language={language.code}, or take a "
+                "model of a family that has this option"
             )
 
     @property

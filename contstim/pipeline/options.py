@@ -176,7 +176,9 @@ class SynthesisOptions(StageOptions):
         self._check_target()
         self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
         # Refuses options that it does not have.
-        check_options(self.strategy or default_of(self.of_strategy, True), **self.of_strategy)
+        check_options(
+            self.strategy or default_of(self.of_strategy, at_once=True), **self.of_strategy
+        )
 
     @classmethod
     def read(cls, table: object, key: str) -> Self:
@@ -186,7 +188,7 @@ class SynthesisOptions(StageOptions):
         of_strategies = owners_of_options().keys() - {item.name for item in fields(cls)}
         given = {name: value for name, value in table.items() if name in of_strategies}
         values = {name: value for name, value in table.items() if name not in of_strategies}
-        strategy = str(table.get("strategy", default_of(given, True)))
+        strategy = str(table.get("strategy", default_of(given, at_once=True)))
         if given and strategy in STRATEGIES and given.keys() <= options_of(strategy).keys():
             build(settings_of(strategy), given, key)  # names the key whose value is refused
         return build(cls, {"of_strategy": given, **values}, key)

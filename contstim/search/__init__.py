@@ -30,10 +30,10 @@ STRATEGIES = Registry[type[Strategy]](
 
 def default_strategy(problem: Problem, **given: Any) -> str:
     """Return which strategy is used where none is named and these options are given."""
-    return default_of(given, problem.at_once)
+    return default_of(given, at_once=problem.at_once)
 
 
-def default_of(given: Collection[str], at_once: bool) -> str:
+def default_of(given: Collection[str], *, at_once: bool) -> str:
     """Return the default for n-grams alone, whose scores are known at once, or for others.
 
     ``beam`` for n-grams, else ``leftward``; ``bounded`` for others if options are given that it

@@ -43,16 +43,6 @@ class Step:
     scores: tuple[float, ...]
     n_scores: tuple[int, ...]
 
-    @property
-    def reject_log_prob(self) -> float:
-        """The score by the first model, for a pair the rejecting one."""
-        return self.scores[0]
-
-    @property
-    def accept_log_prob(self) -> float:
-        """The score by the last model, for a pair without floors the accepting one."""
-        return self.scores[-1]
-
 
 @displayed
 @dataclass(frozen=True)

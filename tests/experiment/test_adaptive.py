@@ -90,6 +90,14 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
         assert row["rating"] == (-1.5 if row["side_1"] == "left" else 1.5)
 
 
+def answered(tmp_path, pool, scores):
+    """Make a study of a pool, have Ada take part, and return it with her choices."""
+    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
+    with Store(study) as store:
+        take_part(store, "Ada")
+    return study, read_collected(study).choices
+
+
 def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
     pool, scores = write_tables(tmp_path)
     pairs = pd.read_csv(pool).assign(
@@ -97,10 +105,7 @@ def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
         attractor=lambda t: ["sg", "pl"] * (len(t) // 2),
     )
     pairs.to_csv(pool, index=False)
-    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
-    with Store(study) as store:
-        take_part(store, "Ada")
-    choices = read_collected(study).choices
+    study, choices = answered(tmp_path, pool, scores)
     shown = choices[choices["condition"] != "catch"]
     assert len(shown) == 10
     by_number = pairs.replace("", None).iloc[shown["stimulus"].astype(int) - 1]
@@ -121,10 +126,7 @@ def test_pairs_for_which_the_pool_names_no_item_are_items_of_their_own(tmp_path)
     pairs = pd.read_csv(pool)
     names = ["one", "two", *[""] * (len(pairs) - 2)]
     pairs.assign(item=names).to_csv(pool, index=False)
-    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
-    with Store(study) as store:
-        take_part(store, "Ada")
-    choices = read_collected(study).choices
+    _, choices = answered(tmp_path, pool, scores)
     chosen = choices[choices["condition"] == "adaptive"]
     assert chosen["item"].isna().all()
     assert set(choices.loc[choices["condition"] == "anchor", "item"]) == {"one", "two"}
@@ -136,10 +138,7 @@ def test_what_people_did_is_not_what_the_pool_says(tmp_path):
         rt_ms=1, choice=9, late="yes", assignment=77, trial="x", rating=4, expected=2, kind="sg"
     )
     pairs.to_csv(pool, index=False)
-    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
-    with Store(study) as store:
-        take_part(store, "Ada")
-    choices = read_collected(study).choices
+    _, choices = answered(tmp_path, pool, scores)
     shown = choices[choices["condition"] != "catch"]
     assert set(shown["choice"]) == {-2}
     assert set(shown["rt_ms"]) == {choices.loc[choices["condition"] == "catch", "rt_ms"].iloc[0]}

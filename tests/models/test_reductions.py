@@ -188,7 +188,7 @@ def test_slor_takes_off_only_what_the_model_scores() -> None:
             "language=fr",
             "contstim:unigram",
             "'contstim:unigram' cuts sentences into words of English, and these are French; write "
-            "its spec with language=fr, which models of hf:, ngram:, rnn: and lstm: take",
+            "its spec with language=fr, or take a model of a family that has this option",
         ),
     ],
 )

@@ -55,7 +55,7 @@ def test_options_choose_among_the_defaults(
     path.write_text(GOOD + "[synthesis]\n" + lines, "utf-8")
     options = read_study_plan(path).table(SynthesisOptions)
     assert (options.strategy, options.of_strategy) == (None, given)
-    assert (default_of(given, True), default_of(given, False)) == (of_ngrams, of_others)
+    assert [default_of(given, at_once=kind) for kind in (True, False)] == [of_ngrams, of_others]
 
 
 @pytest.mark.parametrize(

@@ -75,5 +75,5 @@ def test_a_language_in_python(italian, run):
         synthesize(italian[0], reject=two, accept=blind, vocabulary=italian_words)
     assert str(error.value) == (
         "'ngram:3.arpa?punctuation=split' cuts sentences into words of English, and these are "
-        "Italian; write its spec with language=it, which models of hf:, ngram:, rnn: and lstm: take"
+        "Italian; write its spec with language=it, or take a model of a family that has this option"
     )

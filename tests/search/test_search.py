@@ -128,8 +128,8 @@ def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
     for step in result.steps:
         assert sentence.words[step.position] == step.old
         sentence = sentence.replace(step.position, step.new)
-        assert reject.score([str(sentence)])[0] == step.reject_log_prob
-        assert accept.score([str(sentence)])[0] == step.accept_log_prob
+        assert reject.score([str(sentence)])[0] == step.scores[0]
+        assert accept.score([str(sentence)])[0] == step.scores[1]
         falling.append(step.scores[0])
     assert str(sentence) == result.sentence
     assert np.all(np.diff(falling) < 0)

@@ -191,7 +191,9 @@ class SynthesisStage(Stage):
 
 def _strategy_of(options: SynthesisOptions) -> str:
     """Return the strategy, or by what it is chosen where none is named."""
-    of_ngrams, other = (default_of(options.of_strategy, at_once) for at_once in (True, False))
+    of_ngrams, other = (
+        default_of(options.of_strategy, at_once=at_once) for at_once in (True, False)
+    )
     if options.strategy or of_ngrams == other:
         return options.strategy or other
     return f"{of_ngrams} where all models are n-grams, else {other}"
