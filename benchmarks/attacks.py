@@ -32,8 +32,8 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
+from contstim.design.trials import Layout, design_trials
 from contstim.experiment.new import new_study
-from contstim.selection.design import Layout, design_trials
 
 TOKEN = "a-token-of-the-benchmark"
 RECRUITED = """

@@ -79,7 +79,8 @@ CALLS = {
     "selection: 10 natural pairs for every two of 9 models, of 20,000 sentences": RANKS
     + "timed(lambda: contstim.select_natural_pairs(scores, 10), 3)\n",
     "evaluation: 40 people, 200 trials, 4 models, 1,000 resamples": """
-from contstim.evaluation import EvaluationOptions, simulate_choices, Simulation
+from contstim.evaluation import EvaluationOptions
+from contstim.design import simulate_choices, Simulation
 published = {"inference": "signed-rank"} if hasattr(EvaluationOptions, "inference") else {}
 rng = np.random.default_rng(0)
 texts = [f"sentence {k}" for k in range(400)]

@@ -19,10 +19,10 @@ import time
 import numpy as np
 
 from contstim import Problem, bundled_vocabulary, load_model, pool, synthesize
-from contstim.search import STRATEGIES
-from contstim.search.candidates import WordReplacement
-from contstim.search.ngrams.certificate import bound_of
-from contstim.search.sweeps import Search
+from contstim.synthesis import STRATEGIES
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.ngrams.certificate import bound_of
+from contstim.synthesis.sweeps import Search
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 

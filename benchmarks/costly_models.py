@@ -33,9 +33,9 @@ from contstim.models.base import SentenceModel
 from contstim.models.hf.transformer import TransformerModel
 from contstim.models.recurrent import RecurrentNetwork
 from contstim.models.recurrent.model import RecurrentModel
-from contstim.search import strategy_called
-from contstim.search.candidates import WordReplacement
-from contstim.search.sweeps import Search, Strategy
+from contstim.synthesis import strategy_called
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.sweeps import Search, Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 

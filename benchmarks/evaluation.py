@@ -13,8 +13,8 @@ import time
 import numpy as np
 import pandas as pd
 
+from contstim.design.simulate import Simulation, simulate_choices
 from contstim.evaluation import evaluate, evaluate_file
-from contstim.evaluation.simulate import Simulation, simulate_choices
 
 
 def large_study(n_people, n_trials, n_models, n_groups, seed=0):

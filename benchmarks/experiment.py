@@ -37,10 +37,10 @@ from pathlib import Path
 
 import numpy as np
 
+from contstim.design.trials import Layout, design_trials
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import DATA_FILE, connect
 from contstim.experiment.study import Study
-from contstim.selection.design import Layout, design_trials
 
 GROUPS = 5
 EVERY_S = 10  # between reloads of a dashboard

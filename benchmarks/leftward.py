@@ -32,8 +32,8 @@ from costly_models import Meter, named, searched
 from contstim import Problem, bundled_vocabulary, load_model, pool
 from contstim.arrays import FloatArray
 from contstim.models.base import SentenceModel
-from contstim.search.candidates import WordReplacement
-from contstim.search.sweeps import Strategy
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.sweeps import Strategy
 from contstim.text.diversity import MOST_USE, WordLimit, ends_of
 
 

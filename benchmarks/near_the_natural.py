@@ -20,9 +20,9 @@ from pathlib import Path
 import pandas as pd
 
 from contstim import load_model, pool, synthesize
-from contstim.search import strategy_called
-from contstim.search.problem import Edits
-from contstim.search.targets import problem_of
+from contstim.synthesis import strategy_called
+from contstim.synthesis.problem import Edits
+from contstim.synthesis.targets import problem_of
 from contstim.text import Sentence
 
 FIELDS = ["reject", "accept", "most", "natural", "strategy", "loss", "kept", "seconds", "sentence"]

@@ -15,8 +15,8 @@ import statistics
 import time
 
 from contstim import Problem, Synthesis, bundled_vocabulary, load_model, pool, synthesize
-from contstim.search.candidates import WordReplacement
-from contstim.search.check import improvements
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.check import improvements
 from contstim.text import Sentence
 
 

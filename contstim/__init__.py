@@ -28,15 +28,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from contstim import datasets
+    from contstim.design.latin import latin_square
+    from contstim.design.planning import plan_design
+    from contstim.design.simulate import Simulation, simulate_choices
+    from contstim.design.trials import Layout, check_design, design_trials
     from contstim.errors import ContstimError
     from contstim.evaluation.answer import answer_sentences
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.measures.check import check_measure
-    from contstim.evaluation.planning import plan_design
     from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
-    from contstim.evaluation.simulate import Simulation, simulate_choices
     from contstim.models import ModelSpec
     from contstim.models.base import (
         Event,
@@ -50,9 +52,13 @@ if TYPE_CHECKING:
     from contstim.models.check import check_model
     from contstim.models.logits import LogitsModel
     from contstim.models.registry import load_model, register_family, score_sentences
-    from contstim.search import synthesize
-    from contstim.search.check import check_strategy
-    from contstim.search.problem import (
+    from contstim.selection.natural import select_natural_pairs
+    from contstim.selection.scores import read_scores
+    from contstim.selection.sets import select_set
+    from contstim.selection.triplets import select_triplets
+    from contstim.synthesis import synthesize
+    from contstim.synthesis.check import check_strategy
+    from contstim.synthesis.problem import (
         Accepted,
         Constraint,
         Edits,
@@ -62,21 +68,15 @@ if TYPE_CHECKING:
         Objective,
         Problem,
     )
-    from contstim.search.results import Synthesis, Triplet
-    from contstim.search.sweeps import Strategy
-    from contstim.search.targets import (
+    from contstim.synthesis.results import Synthesis, Triplet
+    from contstim.synthesis.sweeps import Strategy
+    from contstim.synthesis.targets import (
         common_failure,
         one_against_all,
         problem_of,
         standard_deviations,
     )
-    from contstim.search.triplets import synthesize_triplets
-    from contstim.selection.design import Layout, check_design, design_trials
-    from contstim.selection.latin import latin_square
-    from contstim.selection.natural import select_natural_pairs
-    from contstim.selection.scores import read_scores
-    from contstim.selection.sets import select_set
-    from contstim.selection.triplets import select_triplets
+    from contstim.synthesis.triplets import synthesize_triplets
     from contstim.text import Sentence, WordList, pool, read_sentences
     from contstim.text.corpora import sample_sentences
     from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -90,10 +90,10 @@ _NAMES = {
     "evaluation.evaluate": ("evaluate",),
     "evaluation.importers": ("read_choices",),
     "evaluation.measures.check": ("check_measure",),
-    "evaluation.planning": ("plan_design",),
+    "design.planning": ("plan_design",),
     "evaluation.report": ("write_report",),
     "evaluation.result": ("Evaluation",),
-    "evaluation.simulate": ("Simulation", "simulate_choices"),
+    "design.simulate": ("Simulation", "simulate_choices"),
     "models": ("ModelSpec",),
     "models.base": (
         "Event",
@@ -107,9 +107,9 @@ _NAMES = {
     "models.check": ("check_model",),
     "models.logits": ("LogitsModel",),
     "models.registry": ("load_model", "register_family", "score_sentences"),
-    "search": ("synthesize",),
-    "search.check": ("check_strategy",),
-    "search.problem": (
+    "synthesis": ("synthesize",),
+    "synthesis.check": ("check_strategy",),
+    "synthesis.problem": (
         "Accepted",
         "Constraint",
         "Edits",
@@ -119,12 +119,12 @@ _NAMES = {
         "Objective",
         "Problem",
     ),
-    "search.results": ("Synthesis", "Triplet"),
-    "search.sweeps": ("Strategy",),
-    "search.targets": ("common_failure", "one_against_all", "problem_of", "standard_deviations"),
-    "search.triplets": ("synthesize_triplets",),
-    "selection.design": ("Layout", "check_design", "design_trials"),
-    "selection.latin": ("latin_square",),
+    "synthesis.results": ("Synthesis", "Triplet"),
+    "synthesis.sweeps": ("Strategy",),
+    "synthesis.targets": ("common_failure", "one_against_all", "problem_of", "standard_deviations"),
+    "synthesis.triplets": ("synthesize_triplets",),
+    "design.trials": ("Layout", "check_design", "design_trials"),
+    "design.latin": ("latin_square",),
     "selection.natural": ("select_natural_pairs",),
     "selection.scores": ("read_scores",),
     "selection.sets": ("select_set",),

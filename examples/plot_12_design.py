@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import contstim
-from contstim.selection import Layout
+from contstim.design import Layout
 
 sentences = contstim.pool()[:300]
 scores = pd.DataFrame(

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import contstim
-from contstim.evaluation.recovery import recovery
+from contstim.design.recovery import recovery
 from contstim.report import recovery_figure
 
 sentences = contstim.pool()[:200]

@@ -11,8 +11,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import contstim
-from contstim.evaluation import Simulation, simulate_choices
-from contstim.selection import Layout
+from contstim.design import Layout, Simulation, simulate_choices
 
 sentences = contstim.pool()
 name = "contstim:trigram"

@@ -10,8 +10,8 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import Hints, Replacements
-from contstim.search.candidates import Candidates, Spent
-from contstim.search.problem import Fall
+from contstim.synthesis.candidates import Candidates, Spent
+from contstim.synthesis.problem import Fall
 from contstim.text import Sentence, WordList
 
 

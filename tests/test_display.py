@@ -11,9 +11,9 @@ import pytest
 
 import contstim
 from contstim import adaptive, datasets
+from contstim.design.recovery import recovery
 from contstim.display import brief, displayed, html_of, short_repr
 from contstim.evaluation import Analysis
-from contstim.evaluation.recovery import recovery
 
 MOST = 700  # letters
 

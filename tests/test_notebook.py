@@ -12,7 +12,7 @@ import pytest
 
 import contstim
 from contstim import datasets
-from contstim.search.results import scored_html
+from contstim.synthesis.results import scored_html
 from contstim.text import marked_html
 
 SIDES = ("width", "height")

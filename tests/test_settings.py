@@ -12,9 +12,9 @@ from pydantic import Field
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.options import EvaluationOptions
 from contstim.pipeline.options import SynthesisOptions
-from contstim.search.bounded import Bounded
-from contstim.search.options import FluentOptions
 from contstim.settings import Count, Several, build, matching, one_of, range_of, read_toml, settings
+from contstim.synthesis.bounded import Bounded
+from contstim.synthesis.options import FluentOptions
 
 
 @settings

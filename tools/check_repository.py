@@ -252,9 +252,9 @@ def names_known(tree: ast.Module) -> Iterator[str]:
 def modules_without_test(root: Path, trees: dict[str, ast.Module]) -> list[str]:
     """Report modules that not exactly one test file names, and what is named and is no module.
 
-    The test file of ``contstim/search/problem.py`` is ``tests/search/test_problem.py``, or has
-    `contstim.search.problem`, in such backticks, in its docstring. Packages that define nothing
-    need none.
+    The test file of ``contstim/synthesis/problem.py`` is ``tests/synthesis/test_problem.py``, or
+    has `contstim.synthesis.problem`, in such backticks, in its docstring. Packages that define
+    nothing need none.
     """
     modules = {_module(path) for path in trees}
     named_by: dict[str, list[str]] = defaultdict(list)

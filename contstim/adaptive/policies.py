@@ -17,8 +17,8 @@ from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.models.scored import risen
-from contstim.people import log_ratio_scale
 from contstim.plugins import Registry
+from contstim.response_model import log_ratio_scale
 from contstim.settings import Count, one_of, settings
 
 _MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the likeliest

@@ -16,8 +16,8 @@ from contstim.adaptive.standing import Standing, Trials, standing_of, verdicts_o
 from contstim.adaptive.verdicts import Verdict
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known, require_whole
-from contstim.people import People
 from contstim.progress import track
+from contstim.response_model import People
 
 
 def simulate(

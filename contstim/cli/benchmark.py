@@ -21,24 +21,24 @@ import argparse
 import os
 from pathlib import Path
 
-from contstim.cli.common import resumable, tell, tell_model
-from contstim.cli.datasets import add_source
-from contstim.cli.parsing import CommandParser, output_folder
-from contstim.datasets import fetch
-from contstim.errors import InputError
-from contstim.evaluation.benchmarks import Benchmark
-from contstim.evaluation.benchmarks.running import run_benchmarks, scorings
-from contstim.evaluation.benchmarks.writing import (
+from contstim.benchmarks import Benchmark
+from contstim.benchmarks.datasets import fetch
+from contstim.benchmarks.publishing.folder import check_folder, published_data
+from contstim.benchmarks.publishing.record import RECORD_FILE
+from contstim.benchmarks.publishing.texts import is_digest
+from contstim.benchmarks.running import run_benchmarks, scorings
+from contstim.benchmarks.writing import (
     check_results_folder,
     headline_sentences,
     published_note,
     write_run,
 )
+from contstim.cli.common import resumable, tell, tell_model
+from contstim.cli.datasets import add_source
+from contstim.cli.parsing import CommandParser, output_folder
+from contstim.errors import InputError
 from contstim.files import cache_folder
 from contstim.models.registry import load_models
-from contstim.publishing.folder import check_folder, published_data
-from contstim.publishing.record import RECORD_FILE
-from contstim.publishing.texts import is_digest
 
 
 def configure(parser: CommandParser) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from contstim.arrays import FloatArray
     from contstim.models.base import SentenceModel
-    from contstim.people import People
     from contstim.pipeline import Executor
     from contstim.pipeline.work import Task
+    from contstim.response_model import People
     from contstim.text.language import Language
     from contstim.text.vocabulary import Vocabulary
     from contstim.text.words import WordOptions
@@ -32,8 +32,8 @@ _SHARED = 0.25
 
 
 def add_people(parser: CommandParser, *names: str) -> None:
-    """Add the options of `contstim.people.People`, all or those named."""
-    from contstim.people import People
+    """Add the options of `contstim.response_model.People`, all or those named."""
+    from contstim.response_model import People
 
     group = parser.add_argument_group("how people answer if a model is right")
     parser.add_fields(People, *names, unset=True, to=group)
@@ -41,7 +41,7 @@ def add_people(parser: CommandParser, *names: str) -> None:
 
 def people_of(args: argparse.Namespace) -> People | None:
     """Return the people that the options of `add_people` describe; None if none is given."""
-    from contstim.people import People
+    from contstim.response_model import People
 
     chosen = given(args, People)
     return People(**chosen) if chosen else None

@@ -15,9 +15,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from contstim.benchmarks.datasets import DATA_SETS, fetch
+from contstim.benchmarks.datasets.fetching import data_folder
 from contstim.cli.parsing import CommandParser
-from contstim.datasets import DATA_SETS, fetch
-from contstim.datasets.fetching import data_folder
 
 
 def configure(parser: CommandParser) -> None:

@@ -45,13 +45,13 @@ from contstim.models.registry import load_model
 from contstim.progress import say, track
 from contstim.report.style import sheet
 from contstim.report.triplets_page import OrderedPair, demonstration_page
-from contstim.search import synthesize
-from contstim.search.bounded import Bounded
-from contstim.search.candidates import WordReplacement
-from contstim.search.problem import Constraint, Edits
-from contstim.search.results import Triplet
-from contstim.search.targets import parse_floors, problem_of
 from contstim.selection import select_natural_pairs
+from contstim.synthesis import synthesize
+from contstim.synthesis.bounded import Bounded
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.problem import Constraint, Edits
+from contstim.synthesis.results import Triplet
+from contstim.synthesis.targets import parse_floors, problem_of
 from contstim.tables import table_text
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from contstim.evaluation.planning import plan_design
+    from contstim.design.planning import plan_design
 
     plan = plan_design(
         args.participants,
@@ -106,7 +106,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _latin_square(args: argparse.Namespace, numbers: Sequence[str]) -> int:
     """Lay out pairs of the researcher's own."""
-    from contstim.selection.latin import latin_square
+    from contstim.design.latin import latin_square
 
     others = ("natural", "triplets", "pool", "layout", "decisions", "reviewers")
     unused = [name for name in others if getattr(args, name)]
@@ -132,8 +132,9 @@ def _latin_square(args: argparse.Namespace, numbers: Sequence[str]) -> int:
 
 
 def _trials(args: argparse.Namespace) -> int:
-    from contstim.evaluation.planning import plan_design
-    from contstim.selection import LAYOUTS, Layout, design_trials, read_triplets
+    from contstim.design import LAYOUTS, Layout, design_trials
+    from contstim.design.planning import plan_design
+    from contstim.selection import read_triplets
 
     numbers = given(args, Layout)
     if args.items is not None:

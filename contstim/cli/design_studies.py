@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from contstim.adaptive.stopping import Stopping
-    from contstim.evaluation.simulate import Simulation
-    from contstim.evaluation.studies import Studies
+    from contstim.design.simulate import Simulation
+    from contstim.design.studies import Studies
     from contstim.models.base import SentenceModel
 
 
@@ -137,7 +137,7 @@ def _add_people(parser: CommandParser, nobody: str, *, for_power: bool = False) 
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    from contstim.evaluation.simulate import simulate_choices
+    from contstim.design.simulate import simulate_choices
 
     models, simulation = _people(args, args.follow)
     trials = read_table(args.trials, cells="text")
@@ -150,9 +150,9 @@ def _power_of_plan(args: argparse.Namespace) -> int:
     from contstim.adaptive import Pool
     from contstim.adaptive.simulation import simulated_decisions
     from contstim.evaluation.options import read_adaptive_plan
-    from contstim.people import People
     from contstim.report.pair_figures import decisions_figure
     from contstim.report.style import save_figure, sheet
+    from contstim.response_model import People
     from contstim.selection import read_scores
 
     for name in ("groups", "participants", "trials_each", "target", "looks", "spending"):
@@ -186,7 +186,7 @@ def _power_of_plan(args: argparse.Namespace) -> int:
 
 
 def _recovery(args: argparse.Namespace) -> int:
-    from contstim.evaluation.recovery import recovery
+    from contstim.design.recovery import recovery
     from contstim.report.pair_figures import recovery_figure
     from contstim.report.style import save_figure, sheet
     from contstim.selection import read_scores
@@ -241,7 +241,7 @@ _OF_SOURCE = {
 def _power(args: argparse.Namespace) -> int:
     import pandas as pd
 
-    from contstim.evaluation.planning import people_needed, power
+    from contstim.design.planning import people_needed, power
     from contstim.report.pair_figures import power_figure
     from contstim.report.style import save_figure, sheet
 
@@ -337,9 +337,9 @@ def _needed_sentence(
 
 def _studies(args: argparse.Namespace, source: str) -> tuple[Studies, list[int], list[int]]:
     """Return where simulated studies come from, and the numbers of groups and of pairs."""
+    from contstim.design.simulate import Simulation, require_pairs
+    from contstim.design.studies import FITTED, PilotStudies, StatedStudies, TrialStudies
     from contstim.evaluation.evaluate import evaluate_file
-    from contstim.evaluation.simulate import Simulation, require_pairs
-    from contstim.evaluation.studies import FITTED, PilotStudies, StatedStudies, TrialStudies
     from contstim.models.registry import load_model, load_models
 
     groups, trials = args.groups or [1], args.trials_each or [40]
@@ -376,7 +376,7 @@ def _people(
     args: argparse.Namespace, follow: Sequence[str]
 ) -> tuple[dict[str, SentenceModel], Simulation]:
     """Load the models that people follow, and say how people answer."""
-    from contstim.evaluation.simulate import Simulation
+    from contstim.design.simulate import Simulation
     from contstim.models.registry import load_model, load_models
 
     followed = [_weighted(text) for text in follow]

@@ -46,7 +46,7 @@ from contstim.evaluation.scores import (
 )
 from contstim.models.registry import load_models
 from contstim.models.scored import rising
-from contstim.people import unit_sentence
+from contstim.response_model import unit_sentence
 from contstim.tables import read_list, read_table
 
 

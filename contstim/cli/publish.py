@@ -27,15 +27,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contstim.benchmarks.publishing.about import ModelSource, about_template, read_about
+from contstim.benchmarks.publishing.material import Material, study_material, table_material
+from contstim.benchmarks.publishing.record import RECORD_FILE
 from contstim.cli.common import refuse_overwriting, tell
 from contstim.cli.parsing import CommandParser, new_file, positive
 from contstim.errors import InputError
 from contstim.evaluation.importers import FORMATS, read_choices
 from contstim.evaluation.options import PRESETS
 from contstim.files import write_whole
-from contstim.publishing.about import ModelSource, about_template, read_about
-from contstim.publishing.material import Material, study_material, table_material
-from contstim.publishing.record import RECORD_FILE
 from contstim.tables import read_table
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
     if args.about is None or args.out is None:
         lacking = "about" if args.about is None else "out"
         raise InputError(f"give --{lacking} too; --template FILE writes what --about reads")
-    from contstim.publishing.texts import SourcedTexts
-    from contstim.publishing.writing import publish
+    from contstim.benchmarks.publishing.texts import SourcedTexts
+    from contstim.benchmarks.publishing.writing import publish
     from contstim.selection.review import read_decisions
 
     about = read_about(Path(args.about))
@@ -120,8 +120,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add(args: argparse.Namespace) -> int:
-    from contstim.publishing.folder import read_published
-    from contstim.publishing.writing import add_scores
+    from contstim.benchmarks.publishing.folder import read_published
+    from contstim.benchmarks.publishing.writing import add_scores
 
     _refuse(args, "is for a new folder, and this one is published; leave it out", *_NEW)
     if args.source is None or args.licence is None:

@@ -176,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _training_notes(chosen: pd.DataFrame) -> list[str]:
     """Say of which models the natural sentences of a selection are training text."""
-    from contstim.models.seen import training_notes
+    from contstim.training.training_overlap import training_notes
 
     columns = ["natural"] if "natural" in chosen else ["sentence_1", "sentence_2"]
     models = chosen[[name for name in ("model_1", "model_2") if name in chosen]]

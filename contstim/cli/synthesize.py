@@ -49,18 +49,18 @@ from contstim.cli.common import (
 from contstim.cli.parsing import CommandParser, given, positive, reader, threads
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
-from contstim.models.seen import training_notes
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
 from contstim.pipeline.stages.synthesis import SYNTHESIS, SynthesisStage
 from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
 from contstim.pipeline.work import Task
-from contstim.search import options_of, owners_of_options, settings_of
-from contstim.search.results import Row, Triplet, written_and_natural
-from contstim.search.targets import SYNTHESIS_TARGETS
+from contstim.synthesis import options_of, owners_of_options, settings_of
+from contstim.synthesis.results import Row, Triplet, written_and_natural
+from contstim.synthesis.targets import SYNTHESIS_TARGETS
 from contstim.text import pool, read_sentences
 from contstim.text.diversity import diversity_line
 from contstim.text.words import WordOptions
+from contstim.training.training_overlap import training_notes
 
 # For how many seconds work is tried that is to say what it costs.
 _TRIED = 10

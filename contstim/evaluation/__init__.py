@@ -36,19 +36,11 @@ from contstim.evaluation.trials import Analysis
 if TYPE_CHECKING:
     from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
     from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
-    from contstim.evaluation.planning import power
-    from contstim.evaluation.simulate import Simulation, simulate_choices
-    from contstim.evaluation.suites import LIAdger, blimp_accuracy, read_blimp, run_blimp
-    from contstim.evaluation.syntaxgym import run_syntaxgym
     from contstim.text.features import sentence_features
 
 _NAMES = {
     "evaluation.inference.wilcoxon": ("wilcoxon_signed_rank",),
     "evaluation.mixed": ("BradleyTerry", "fit_bradley_terry"),
-    "evaluation.planning": ("power",),
-    "evaluation.simulate": ("Simulation", "simulate_choices"),
-    "evaluation.suites": ("LIAdger", "blimp_accuracy", "read_blimp", "run_blimp"),
-    "evaluation.syntaxgym": ("run_syntaxgym",),
     "text.features": ("sentence_features",),
 }
 
@@ -64,30 +56,22 @@ __all__ = [
     "EvaluationOptions",
     "ExclusionRules",
     "HumanData",
-    "LIAdger",
-    "Simulation",
     "align_choices",
     "benjamini_hochberg",
-    "blimp_accuracy",
     "catch_accuracy",
     "check_choices",
     "evaluate",
     "evaluate_file",
     "exclude",
     "fit_bradley_terry",
-    "power",
     "preset_options",
-    "read_blimp",
     "read_choices",
     "read_mapped",
     "rescale",
-    "run_blimp",
-    "run_syntaxgym",
     "score_table",
     "sentence_features",
     "signed_rank_cosine",
     "signed_ranks",
-    "simulate_choices",
     "together",
     "wilcoxon_signed_rank",
     "with_people",

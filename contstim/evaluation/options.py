@@ -14,7 +14,7 @@ from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
-from contstim.people import MIN_GROUPS
+from contstim.response_model import MIN_GROUPS
 from contstim.sampling import POPULATIONS
 from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
 

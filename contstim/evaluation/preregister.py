@@ -11,11 +11,11 @@ from math import comb
 
 import pandas as pd
 
+from contstim.design.planning import plan_design
 from contstim.evaluation.choices import compares_models
 from contstim.evaluation.items import item_codes
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.planning import plan_design
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.wording import counted, measure_words, planned_analyses, planned_tests
 from contstim.sampling import POPULATIONS

@@ -11,7 +11,7 @@ import pandas as pd
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.people import unit_sentence
+from contstim.response_model import unit_sentence
 from contstim.sampling import POPULATIONS
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import pandas as pd
 from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
 from contstim.adaptive.policies import POLICIES, Pool
 from contstim.adaptive.standing import study_standing
+from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.new import new_study
@@ -23,7 +24,6 @@ from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown, write_record
 from contstim.files import digest_of
-from contstim.selection.design import Layout, design_trials
 from contstim.selection.scores import read_scores
 from contstim.tables import TABLES, read_table, table_text
 

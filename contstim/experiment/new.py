@@ -226,7 +226,7 @@ def write_sentence_trials(
             raise InputError(f"{path}, row {number}: {error}") from None
     import pandas as pd  # which a server does without
 
-    from contstim.selection.latin import latin_square
+    from contstim.design.latin import latin_square
 
     try:
         laid_out = latin_square(pd.DataFrame(rows), participants, factors, seed=seed)

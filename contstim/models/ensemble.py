@@ -50,7 +50,7 @@ class EnsembleModel(SentenceModel):
     spec
         The spec; its location is a table with the columns ``model``, a spec each, and ``scale``,
         the standard deviations of their scores of natural sentences
-        (`contstim.search.targets.standard_deviations`).
+        (`contstim.synthesis.targets.standard_deviations`).
 
     Raises
     ------

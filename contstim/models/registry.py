@@ -250,14 +250,14 @@ register_family(
 register_family(
     "student",
     "network that imitates a model's sentence score in one pass, from `contstim models distill`",
-    "contstim.models.learnt.student:StudentModel",
-    "contstim.models.learnt:student_kind",
+    "contstim.training.learnt.student:StudentModel",
+    "contstim.training.learnt:student_kind",
 )
 register_family(
     "classifier",
     "acceptability classifier, from `contstim models finetune`",
-    "contstim.models.learnt.classifier:ClassifierModel",
-    "contstim.models.learnt:classifier_kind",
+    "contstim.training.learnt.classifier:ClassifierModel",
+    "contstim.training.learnt:classifier_kind",
 )
 
 

@@ -13,7 +13,8 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
 from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
-from contstim.search import (
+from contstim.settings import Count, Natural, Several, build, one_of, option, settings
+from contstim.synthesis import (
     STRATEGIES,
     check_options,
     default_of,
@@ -22,9 +23,9 @@ from contstim.search import (
     settings_of,
     strategy_called,
 )
-from contstim.search.problem import Edits, check_different
-from contstim.search.sweeps import Strategy
-from contstim.search.targets import (
+from contstim.synthesis.problem import Edits, check_different
+from contstim.synthesis.sweeps import Strategy
+from contstim.synthesis.targets import (
     LOSSES,
     SYNTHESIS_TARGETS,
     Goal,
@@ -32,7 +33,6 @@ from contstim.search.targets import (
     SynthesisTarget,
     parse_floors,
 )
-from contstim.settings import Count, Natural, Several, build, one_of, option, settings
 from contstim.text import Sentence
 from contstim.text.diversity import MOST_USE
 from contstim.text.language import Language
@@ -292,11 +292,11 @@ class SynthesisOptions(StageOptions):
         Raises
         ------
         InputError
-            As `contstim.search.ngrams.certificate.check_bounded`.
+            As `contstim.synthesis.ngrams.certificate.check_bounded`.
         """
         if not self.certificate:
             return
-        from contstim.search.ngrams.certificate import check_bounded  # of no use to networks
+        from contstim.synthesis.ngrams.certificate import check_bounded  # of no use to networks
 
         loaded = dict[str, SentenceModel]()
         for goal, sentences in starts.items():

@@ -12,12 +12,12 @@ from typing import Any
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.tasks import ScoreTask, WriteTask, score_tasks
 from contstim.pipeline.work import Task
-from contstim.search import STRATEGIES
-from contstim.search.fluent import PooledStrategy
-from contstim.search.pool import Place, SentencePool, syntheses, why_few
-from contstim.search.problem import Constraint
-from contstim.search.results import Row
-from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides
+from contstim.synthesis import STRATEGIES
+from contstim.synthesis.fluent import PooledStrategy
+from contstim.synthesis.pool import Place, SentencePool, syntheses, why_few
+from contstim.synthesis.problem import Constraint
+from contstim.synthesis.results import Row
+from contstim.synthesis.targets import SYNTHESIS_TARGETS, Goal, Sides
 from contstim.text import pool
 from contstim.text.languages import ENGLISH
 

@@ -14,10 +14,10 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import Run
 from contstim.pipeline.tasks import ScoreTask, SynthesisTask, score_tasks, synthesis_from
 from contstim.pipeline.work import Task
-from contstim.search import STRATEGIES
-from contstim.search.problem import check_natural, check_start
-from contstim.search.results import Row, Synthesis, Triplet, attempts, model_columns
-from contstim.search.targets import SYNTHESIS_TARGETS, Goal, Sides, spread
+from contstim.synthesis import STRATEGIES
+from contstim.synthesis.problem import check_natural, check_start
+from contstim.synthesis.results import Row, Synthesis, Triplet, attempts, model_columns
+from contstim.synthesis.targets import SYNTHESIS_TARGETS, Goal, Sides, spread
 from contstim.tables import TRIPLETS
 from contstim.text import Sentence, pool
 from contstim.text.diversity import WordLimit

@@ -30,7 +30,7 @@ from contstim.pipeline import Executor, begun
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS, SynthesisStage
 from contstim.pipeline.work import RunStore, StageTable, Task
-from contstim.search.results import Row
+from contstim.synthesis.results import Row
 
 if TYPE_CHECKING:
     from contstim.pipeline.running import StageStatus

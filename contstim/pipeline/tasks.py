@@ -16,14 +16,14 @@ from contstim.errors import BudgetError, EngineError, InputError
 from contstim.files import digest_of
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
-from contstim.search import default_strategy, strategy_called, synthesize
-from contstim.search.results import Step, Synthesis
-from contstim.search.targets import Sides
+from contstim.synthesis import default_strategy, strategy_called, synthesize
+from contstim.synthesis.results import Step, Synthesis
+from contstim.synthesis.targets import Sides
 from contstim.text import Sentence
 from contstim.text.words import words_alike
 
 if TYPE_CHECKING:
-    from contstim.search.writer import Form
+    from contstim.synthesis.writer import Form
 
 #: Sentences that one task scores, and that are committed together.
 BATCH = 256

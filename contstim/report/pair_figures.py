@@ -296,7 +296,7 @@ def recovery_figure(
     Examples
     --------
     >>> from contstim import datasets
-    >>> from contstim.evaluation.recovery import recovery
+    >>> from contstim.design.recovery import recovery
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt", "contstim:rnn"]]
     >>> result = recovery({"random": 10}, scores, n_studies=100)
     >>> axes = recovery_figure(result.curve, result.model_pairs)
@@ -345,7 +345,7 @@ def power_figure(
     Parameters
     ----------
     curve
-        As `contstim.evaluation.planning.power` returns it; of its analyses the first is drawn.
+        As `contstim.design.planning.power` returns it; of its analyses the first is drawn.
     target
         Where a line is drawn.
     axes
@@ -358,8 +358,8 @@ def power_figure(
 
     Examples
     --------
-    >>> from contstim.evaluation import power
-    >>> from contstim.evaluation.studies import StatedStudies
+    >>> from contstim.design import power
+    >>> from contstim.design.studies import StatedStudies
     >>> curve = power(StatedStudies(0.1), n_participants=(10, 20, 40), n_simulations=50)
     >>> axes = power_figure(curve)
     """

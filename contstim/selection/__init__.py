@@ -4,7 +4,7 @@ Natural pairs and triplets are chosen exactly; a design allocates them to groups
 Nothing here needs torch.
 """
 
-from contstim.people import People
+from contstim.response_model import People
 from contstim.selection.constraints import (
     AtMost,
     Balance,
@@ -13,7 +13,6 @@ from contstim.selection.constraints import (
     Recurring,
     SelectionConstraint,
 )
-from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.scores import fractional_ranks, read_scores, read_triplets
 from contstim.selection.sets import select_set, triplet_pairs
@@ -26,19 +25,14 @@ from contstim.selection.triplets import (
 from contstim.text.features import repeats_no_word, sentence_features
 
 __all__ = [
-    "CONDITIONS",
-    "LAYOUTS",
     "AtMost",
     "Balance",
     "Equal",
-    "Layout",
     "Linear",
     "People",
     "Recurring",
     "SelectionConstraint",
-    "check_design",
     "controversiality",
-    "design_trials",
     "fractional_ranks",
     "read_scores",
     "read_triplets",

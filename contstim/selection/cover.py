@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, diags_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
-from contstim.people import (
+from contstim.response_model import (
     People,
     log_bayes_factor_halves,
     log_bayes_factors,

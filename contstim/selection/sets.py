@@ -14,9 +14,9 @@ from pydantic import Field
 from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_whole
 from contstim.models.scored import risen
-from contstim.people import People, log_bayes_factors
 from contstim.plugins import Registry
 from contstim.progress import waiting
+from contstim.response_model import People, log_bayes_factors
 from contstim.selection.constraints import SelectionConstraint, tied_together, ties_of
 from contstim.selection.cover import (
     NO_PAIR,

@@ -269,7 +269,7 @@ def select_triplets(
         triplets. 1: no limit.
     apart
         Whether no two of the chosen triplets, of whatever model pairs, may share a sentence, so
-        that each is an item of its own (see :func:`contstim.selection.design_trials`).
+        that each is an item of its own (see :func:`contstim.design.design_trials`).
 
     Returns
     -------

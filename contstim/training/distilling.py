@@ -19,11 +19,11 @@ from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.hf.network import PACKAGES
-from contstim.models.learnt.encoder import Encoder, open_encoder
-from contstim.models.learnt.model import tokenizer_of
-from contstim.models.learnt.student import Target
 from contstim.progress import track
 from contstim.training.folders import training_line, write_learnt
+from contstim.training.learnt.encoder import Encoder, open_encoder
+from contstim.training.learnt.model import tokenizer_of
+from contstim.training.learnt.student import Target
 from contstim.training.members import TrainableMember, fit, initial_member, record_lower
 from contstim.training.options import DISTILLING, FitOptions
 

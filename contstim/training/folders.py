@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 from contstim.errors import OutputError
 from contstim.files import check_new_folder, replacing
 from contstim.models.hf.opening import quiet
-from contstim.models.learnt import CARD, RECORD
-from contstim.models.learnt.encoder import Encoder
-from contstim.models.learnt.model import ENCODER
+from contstim.training.learnt import CARD, RECORD
+from contstim.training.learnt.encoder import Encoder
+from contstim.training.learnt.model import ENCODER
 
 
 @contextmanager

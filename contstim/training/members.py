@@ -14,9 +14,9 @@ from torch import nn
 
 from contstim.arrays import IntArray, length_batches
 from contstim.errors import InputError, ModelFileError
-from contstim.models.learnt.encoder import Encoder, Member, TokenRows
 from contstim.progress import track
 from contstim.training.descent import descend, linear_rate
+from contstim.training.learnt.encoder import Encoder, Member, TokenRows
 from contstim.training.options import FitOptions
 
 

@@ -12,12 +12,12 @@ from contstim.arrays import BoolArray, FloatArray, IntArray, TokenArray
 from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.seen import SentenceFilter
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.training.text import read_text, training_sentences
+from contstim.training.training_overlap import SentenceFilter
 
 _RESERVED = (UNKNOWN, START, END)
 

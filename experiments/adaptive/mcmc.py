@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from contstim.adaptive import Link, ModelPosterior
-from contstim.people import People
+from contstim.response_model import People
 
 PEOPLE, MODELS, TRIALS, CHAINS = 4, 3, 24, 400
 LINK = Link(People(lapse=0.05), slopes=(0.5, 1.5), prior=(1, 2, 1))

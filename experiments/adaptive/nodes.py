@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from contstim.adaptive import SIX_POINT, Link, ModelPosterior
 from contstim.adaptive.posterior import Nodes
 from contstim.errors import InputError
-from contstim.people import People
+from contstim.response_model import People
 
 Floats = NDArray[np.float64]
 PEOPLE = 2

@@ -31,8 +31,8 @@ from scipy.stats import norm
 from contstim.adaptive.policies import places_of
 from contstim.adaptive.posterior import Link, Nodes, softmax
 from contstim.adaptive.sequences import log_e_above
-from contstim.evaluation.simulate import exact_interval
-from contstim.people import People
+from contstim.design.simulate import exact_interval
+from contstim.response_model import People
 
 Floats = NDArray[np.float64]
 PARTICIPANTS, TRIALS, ANCHORS, POOL, TOGETHER = 60, 10, 5, 1000, 10

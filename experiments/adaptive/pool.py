@@ -22,7 +22,7 @@ from scipy.stats import ttest_1samp
 from contstim.adaptive import AdaptivePlan, Choosing, Conductor, Link, Pool, Stopping
 from contstim.adaptive.simulation import simulated_answers
 from contstim.adaptive.standing import pool_scores
-from contstim.people import People
+from contstim.response_model import People
 
 PAIRS, PEOPLE = 114, People()
 PLAN = AdaptivePlan(

@@ -3,9 +3,9 @@
     python experiments/adaptive/ratings.py DATA
 
 DATA is a folder with `behavior_nov2022_raw.csv` and `natural_log_probs.npz`. The effects of persons
-and pairs are those of `contstim.people.People`, which `experiments/set-power/fit.py` found; the
-two thresholds maximise the likelihood of the ratings, each with persons and pairs averaged over.
-The result is `contstim.adaptive.SIX_POINT`.
+and pairs are those of `contstim.response_model.People`, which `experiments/set-power/fit.py` found;
+the two thresholds maximise the likelihood of the ratings, each with persons and pairs averaged
+over. The result is `contstim.adaptive.SIX_POINT`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from contstim.adaptive.posterior import Link, Nodes
-from contstim.people import People
+from contstim.response_model import People
 
 
 def main() -> None:

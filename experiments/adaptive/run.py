@@ -30,9 +30,9 @@ from scipy.special import expit, ndtr
 
 from contstim.adaptive import AdaptivePlan, Choosing, Conductor, Link, Pool, Stopping
 from contstim.adaptive.simulation import simulated_answers
-from contstim.evaluation.simulate import exact_interval
-from contstim.people import People, log_bayes_factors, log_ratio_scale
+from contstim.design.simulate import exact_interval
 from contstim.report.style import colour, save_figure
+from contstim.response_model import People, log_bayes_factors, log_ratio_scale
 from contstim.selection import read_scores
 
 _SLOPES, _EACH = (0.45, 0.91, 1.8), 5

@@ -34,7 +34,7 @@ from contstim.adaptive.looks import (
     spent_by,
 )
 from contstim.adaptive.sequences import asymptotic_sequence, betting_sequence, mean_sequence
-from contstim.evaluation.simulate import exact_interval
+from contstim.design.simulate import exact_interval
 from contstim.sampling import CellDesign
 
 Floats = NDArray[np.float64]

@@ -21,11 +21,11 @@ from tables import read_li_adger
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.models.devices import torch_threads
-from contstim.models.learnt import PARTS, matthews_correlation, read_cola_folder
-from contstim.models.learnt.classifier import graded
-from contstim.models.learnt.encoder import open_encoder
 from contstim.report.style import colour, save_figure, sheet
 from contstim.training.finetuning import rows_of, train_classifier
+from contstim.training.learnt import PARTS, matthews_correlation, read_cola_folder
+from contstim.training.learnt.classifier import graded
+from contstim.training.learnt.encoder import open_encoder
 from contstim.training.options import FitOptions
 
 

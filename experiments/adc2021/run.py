@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from tables import criteria_table, overlap_table, read_li_adger
 
-from contstim.evaluation.suites import LIAdger
+from contstim.benchmarks.suites import LIAdger
 from contstim.models import ModelSpec
 from contstim.models.registry import bundled_models
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import FloatArray
+from contstim.benchmarks.suites import LIAdger, acceptability_delta_criterion, blimp_criterion
 from contstim.errors import InputError
-from contstim.evaluation.suites import LIAdger, acceptability_delta_criterion, blimp_criterion
 from contstim.tables import read_table
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 from public import choices_and_scores
 from study import GAIN, LEANING, LIMITS, TASTE, Cell
 
+from contstim.design.simulate import exact_interval
 from contstim.evaluation import benjamini_hochberg, evaluate
 from contstim.evaluation.inference import ALPHA
-from contstim.evaluation.simulate import exact_interval
 from contstim.evaluation.trials import Analysis, TrialData
 
 # Standard deviation of the effects of pairs, in units of the noise of a trial.

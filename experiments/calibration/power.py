@@ -1,6 +1,6 @@
 """Power as `contstim design power` says it, beside the share of simulated studies that find it.
 
-Power is what `contstim.evaluation.planning.power` says of a design. Every study is a table of
+Power is what `contstim.design.planning.power` says of a design. Every study is a table of
 choices from `simulate_choices`, of which the analysis makes its table of comparisons, as in
 `evaluate`, which the first studies of each design go through as well.
 """
@@ -15,13 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation import evaluate
-from contstim.evaluation.inference import ALPHA
-from contstim.evaluation.inference.crossed import CrossedTests
-from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.planning import power
-from contstim.evaluation.simulate import Simulation, exact_interval, simulate_choices
-from contstim.evaluation.studies import (
+from contstim.design.planning import power
+from contstim.design.simulate import Simulation, exact_interval, simulate_choices
+from contstim.design.studies import (
     FITTED,
     PilotStudies,
     StatedStudies,
@@ -29,6 +25,10 @@ from contstim.evaluation.studies import (
     StudySize,
     TrialStudies,
 )
+from contstim.evaluation import evaluate
+from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.inference.crossed import CrossedTests
+from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import TrialData, default_analyses
 from contstim.evaluation.values import analyse

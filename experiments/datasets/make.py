@@ -14,10 +14,10 @@ import pandas as pd
 import contstim
 from contstim.cli.demo import PAIRS
 from contstim.datasets import FOLLOWED
-from contstim.evaluation import Simulation, simulate_choices
+from contstim.design import Layout, Simulation, simulate_choices
 from contstim.report import save_figure
 from contstim.report.pair_figures import triplet_figure
-from contstim.selection import Layout, controversiality
+from contstim.selection import controversiality
 
 BUNDLED = ("bigram", "trigram", "rnn", "lstm", "gpt")
 #: Models that other packages hold; see the README of the repository.

@@ -1,7 +1,7 @@
 """BLiMP in the lm-evaluation-harness without a network, and its figures beside our own.
 
 python experiments/harness/blimp.py pairs blimp.zip --out local
-cd local; python -m contstim.adapters.lm_eval run ... --tasks blimp --output_path results
+cd local; python -m contstim.benchmarks.adapters.lm_eval run ... --tasks blimp --output_path results
 python experiments/harness/blimp.py compare blimp.zip results --model contstim:gpt --out gpt.csv
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim import load_model
-from contstim.evaluation import read_blimp, run_blimp
+from contstim.benchmarks.suites import read_blimp, run_blimp
 from contstim.files import json_value
 from contstim.models.cache import ScoreCache
 

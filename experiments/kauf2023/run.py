@@ -25,8 +25,8 @@ from study import (
 )
 
 from contstim import load_model
+from contstim.benchmarks.suites import read_blimp
 from contstim.errors import ContstimError
-from contstim.evaluation.suites import read_blimp
 from contstim.models.hf.metrics import METRICS
 from contstim.report.style import save_figure
 

@@ -11,8 +11,8 @@ from scipy.stats import pearsonr
 from wordfreq import word_frequency
 
 from contstim import load_model
+from contstim.benchmarks.suites import blimp_accuracy
 from contstim.errors import InputError
-from contstim.evaluation.suites import blimp_accuracy
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel, SentenceParts
 from contstim.models.hf.masked import MaskedModel

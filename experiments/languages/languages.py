@@ -21,7 +21,7 @@ from texts import GRAMMARS, sentences
 
 from contstim import load_model
 from contstim.cli import main as contstim
-from contstim.evaluation.simulate import Simulation, simulate_choices
+from contstim.design.simulate import Simulation, simulate_choices
 from contstim.text import Sentence
 from contstim.text.features import sentence_flags
 from contstim.text.languages import LANGUAGES, language_called

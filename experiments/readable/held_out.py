@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from contstim import load_model
-from contstim.search.targets import readable
+from contstim.synthesis.targets import readable
 
 
 def area(values: np.ndarray, reads: np.ndarray) -> float:

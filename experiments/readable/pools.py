@@ -20,11 +20,11 @@ import torch
 
 from contstim import load_model, pool
 from contstim.files import write_whole
-from contstim.search.candidates import WordReplacement
-from contstim.search.fluent import Fluent
-from contstim.search.pool import Place, SentencePool, syntheses
-from contstim.search.results import Triplet
-from contstim.search.targets import Sides, readable
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.fluent import Fluent
+from contstim.synthesis.pool import Place, SentencePool, syntheses
+from contstim.synthesis.results import Triplet
+from contstim.synthesis.targets import Sides, readable
 from contstim.tables import csv_text
 from contstim.text import length_range
 from contstim.text.vocabulary import bundled_vocabulary

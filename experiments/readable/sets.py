@@ -27,10 +27,10 @@ import pandas as pd
 import torch
 
 from contstim import load_model, pool
-from contstim.evaluation.recovery import recovery
+from contstim.design.recovery import recovery
 from contstim.files import write_whole
-from contstim.search.targets import readable
 from contstim.selection.sets import select_set
+from contstim.synthesis.targets import readable
 
 HERE = Path(__file__).parent
 #: The compared models; the last one wrote what is written.

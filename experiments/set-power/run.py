@@ -12,8 +12,8 @@ pairs and the rows of their sentences in the scores). The designs have 360 pairs
 - `published`: the same as published;
 - `random`: random pairs, others in every study.
 
-Simulated people (`contstim.people.People`, with the effects that `fit.py` finds in the published
-second experiment) answer them in thousands of studies, each with one of the models right.
+Simulated people (`contstim.response_model.People`, with the effects that `fit.py` finds in the
+published second experiment) answer them in thousands of studies, each with one of the models right.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.recovery import DECISIONS, recovery
+from contstim.design.recovery import DECISIONS, recovery
 from contstim.report.pair_figures import recovery_figure
 from contstim.report.style import save_figure
 from contstim.selection import read_scores, select_natural_pairs, select_set

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, Nodes
 from contstim.errors import InputError
-from contstim.people import People
+from contstim.response_model import People
 
 PEOPLE = People(slope_sd=0.47, side_sd=0.29, item_sd=1.36, lapse=0.02)
 

@@ -13,7 +13,7 @@ from contstim.adaptive.simulation import _as_read, _study, simulated_answers
 from contstim.adaptive.standing import standing_of
 from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
-from contstim.people import People
+from contstim.response_model import People
 
 SURE = People(slope=50, slope_sd=0, side_sd=0, item_sd=0, lapse=0)
 SHORT = replace(PLAN, trials=4, stopping=Stopping(participants=12, margin=0.01))

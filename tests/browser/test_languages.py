@@ -18,9 +18,9 @@ from playing import Player, rest
 from test_session import rows, wait_for_rows
 
 from contstim import design_trials
+from contstim.design.trials import Layout
 from contstim.experiment.new import new_study
 from contstim.experiment.study import Study, read_study
-from contstim.selection.design import Layout
 from contstim.text.languages import language_called
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from contstim.cli import main, score
+from contstim.design import Layout, design_trials
+from contstim.design.planning import plan_design
 from contstim.errors import InputError
-from contstim.evaluation.planning import plan_design
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import open_data
 from contstim.models.recurrent import NetworkConfig
-from contstim.selection import Layout, design_trials
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import train_recurrent
 

@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 from contstim import datasets
+from contstim.benchmarks.choices import ChoiceBenchmark
+from contstim.benchmarks.datasets import DATA_SETS, DataSet
 from contstim.cli import main
-from contstim.datasets import DATA_SETS, DataSet
 from contstim.evaluation import HumanData, read_choices
-from contstim.evaluation.benchmarks.choices import ChoiceBenchmark
 
 
 def _choices(_folder):

@@ -1,7 +1,7 @@
 """`contstim datasets`: the list, a fetch from a folder, and errors in one line."""
 
+from contstim.benchmarks.datasets import DATA_SETS
 from contstim.cli import main
-from contstim.datasets import DATA_SETS
 
 
 def test_the_list_says_what_they_are_and_under_which_licence(capsys, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from contstim import datasets
 from contstim.cli import demo, main
 from contstim.models.registry import load_model
-from contstim.search.problem import Floor
+from contstim.synthesis.problem import Floor
 
 
 @pytest.fixture

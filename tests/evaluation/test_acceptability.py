@@ -1,6 +1,6 @@
 """Suites of acceptability judgements.
 
-Of `contstim.evaluation.suites` and `contstim.evaluation.syntaxgym`.
+Of `contstim.benchmarks.suites` and `contstim.benchmarks.syntaxgym`.
 """
 
 import json
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from six_pairs import PEOPLE, SIX
 
-from contstim.errors import InputError
-from contstim.evaluation.suites import (
+from contstim.benchmarks.suites import (
     LIAdger,
     acceptability_delta_criterion,
     blimp_criterion,
@@ -23,7 +22,8 @@ from contstim.evaluation.suites import (
     run_blimp,
     z_scores,
 )
-from contstim.evaluation.syntaxgym import evaluate_formula, run_syntaxgym
+from contstim.benchmarks.syntaxgym import evaluate_formula, run_syntaxgym
+from contstim.errors import InputError
 
 
 def test_the_thesis_example():

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import (
     Analysis,
@@ -34,7 +35,6 @@ from contstim.evaluation.exclusion import leave_out_unknown
 from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.models.registry import load_model
-from contstim.selection.design import Layout, design_trials
 from contstim.tables import read_table
 from contstim.text.languages import language_called
 from contstim.training.ngram import train_ngram

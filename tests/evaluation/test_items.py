@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.design.simulate import exact_interval
 from contstim.evaluation import EvaluationOptions, evaluate
 from contstim.evaluation.items import checked_items, guessed_items, item_codes, kin
 from contstim.evaluation.result import Evaluation
-from contstim.evaluation.simulate import exact_interval
 from contstim.evaluation.wording import methods_sentences
 
 N_PEOPLE, N_ITEMS, PER_ITEM = 12, 8, 3

@@ -435,5 +435,5 @@ def test_ratings_of_single_sentences_are_no_choices(
         assert capsys.readouterr().err == (
             "contstim: the table has one sentence in a row, in 'satz', and a choice is between "
             "two; for ratings of single sentences there is RatingBenchmark in "
-            "contstim.evaluation.benchmarks.ratings\n"
+            "contstim.benchmarks.ratings\n"
         )

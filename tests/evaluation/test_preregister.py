@@ -3,12 +3,12 @@
 import pandas as pd
 
 from contstim.cli import main
+from contstim.design.planning import power
+from contstim.design.studies import FITTED, StatedStudies
 from contstim.evaluation import evaluate
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.planning import power
 from contstim.evaluation.preregister import PlannedDesign, study_paragraphs
 from contstim.evaluation.sample import Sample
-from contstim.evaluation.studies import FITTED, StatedStudies
 from contstim.evaluation.trials import Analysis
 
 ANALYSIS = """\

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
+from contstim.design.recovery import recovery
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
-from contstim.evaluation.recovery import recovery
 from contstim.evaluation.scores import unscored_catch
-from contstim.people import People
+from contstim.response_model import People
 
 N = 8
 SCORES = pd.DataFrame(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from contstim.design.trials import Layout, design_trials
 from contstim.experiment.study import Study, read_study
-from contstim.selection.design import Layout, design_trials
 
 ATTENTION = """
 [[attention]]

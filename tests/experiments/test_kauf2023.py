@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from tiny_transformers import save_checkpoint
 
-from contstim.evaluation.suites import run_blimp
+from contstim.benchmarks.suites import run_blimp
 from contstim.models.registry import load_model
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kauf2023"

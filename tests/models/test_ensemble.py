@@ -16,7 +16,7 @@ from contstim.models import ModelSpec
 from contstim.models.base import Event, SentenceModel, SentenceParts
 from contstim.models.ensemble import EnsembleModel
 from contstim.models.registry import score_kind
-from contstim.search.targets import standard_deviations
+from contstim.synthesis.targets import standard_deviations
 from contstim.text import Sentence, WordList
 from contstim.text.languages import language_called
 

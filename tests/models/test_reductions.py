@@ -13,7 +13,7 @@ from contstim.models.check import check_model
 from contstim.models.reductions import REDUCTIONS, ReducedModel, corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model, register_family, score_kind
 from contstim.models.toy import TableModel
-from contstim.search import synthesize
+from contstim.synthesis import synthesize
 from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]

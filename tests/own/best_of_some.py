@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contstim.search.candidates import Candidates, propose_in_order
-from contstim.search.sweeps import Strategy
 from contstim.settings import Count, option, settings
+from contstim.synthesis.candidates import Candidates, propose_in_order
+from contstim.synthesis.sweeps import Strategy
 
 __all__ = ["BestOfSome"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from contstim.search.targets import Goal, SynthesisTarget
+from contstim.synthesis.targets import Goal, SynthesisTarget
 
 __all__ = ["FIRST_ALONE"]
 

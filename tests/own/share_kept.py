@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contstim.search.problem import Constraint
+from contstim.synthesis.problem import Constraint
 
 __all__ = ["ShareKept"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contstim.arrays import FloatArray
-from contstim.search.problem import Objective
+from contstim.synthesis.problem import Objective
 
 __all__ = ["SumOfFalls"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contstim.datasets import DataFile, DataSet
-from contstim.evaluation.benchmarks.pairs import PairBenchmark
+from contstim.benchmarks.datasets import DataFile, DataSet
+from contstim.benchmarks.pairs import PairBenchmark
 from contstim.tables import read_table
 
 __all__ = ["TWO_VERBS"]

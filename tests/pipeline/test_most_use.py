@@ -16,7 +16,7 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import SynthesisTask
 from contstim.pipeline.work import RunStore, Worker
-from contstim.search.results import Triplet
+from contstim.synthesis.results import Triplet
 from contstim.text import WordList
 from contstim.text.diversity import words_of
 from contstim.text.languages import ENGLISH

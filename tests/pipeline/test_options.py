@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from contstim.design.trials import LAYOUTS
 from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import read_study_plan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
-from contstim.search import default_of
-from contstim.selection.design import LAYOUTS
+from contstim.synthesis import default_of
 
 GOOD = """\
 models = ["contstim:bigram", "contstim:trigram"]

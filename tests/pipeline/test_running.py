@@ -20,6 +20,7 @@ from small import Counting, begin, make_study, marked, seen_environment, tables
 
 from contstim import load_model, synthesize
 from contstim.cli import main
+from contstim.design import check_design
 from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
 from contstim.pipeline import InProcess, TaskResults, _alone
@@ -34,11 +35,11 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
-from contstim.search.candidates import WordReplacement
-from contstim.search.ngrams.beam import Beam
-from contstim.search.results import Synthesis
-from contstim.search.targets import Goal
-from contstim.selection import People, check_design, read_scores
+from contstim.selection import People, read_scores
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.ngrams.beam import Beam
+from contstim.synthesis.results import Synthesis
+from contstim.synthesis.targets import Goal
 from contstim.text.vocabulary import Vocabulary
 
 

@@ -22,11 +22,11 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
-from contstim.search import synthesize
-from contstim.search.candidates import WordReplacement
-from contstim.search.results import OneWay, Row, Triplet
-from contstim.search.sweeps import loaded
-from contstim.search.triplets import synthesize_triplets
+from contstim.synthesis import synthesize
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.results import OneWay, Row, Triplet
+from contstim.synthesis.sweeps import loaded
+from contstim.synthesis.triplets import synthesize_triplets
 from contstim.tables import TRIPLETS
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary

@@ -28,7 +28,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import read_study_plan, run_status, run_study
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.synthesis import write_synthesis
-from contstim.search.results import Row, Triplet, Written
+from contstim.synthesis.results import Row, Triplet, Written
 from contstim.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("table_family")

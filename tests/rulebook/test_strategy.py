@@ -4,7 +4,7 @@ import pandas as pd
 from small import make_study
 
 from contstim import check_strategy
-from contstim.search import strategy_called
+from contstim.synthesis import strategy_called
 
 
 def test_a_strategy(added, run, tmp_path):

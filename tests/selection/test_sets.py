@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError
-from contstim.people import log_bayes_factors
+from contstim.response_model import log_bayes_factors
 from contstim.selection import (
     AtMost,
     Balance,

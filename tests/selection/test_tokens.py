@@ -13,8 +13,8 @@ from transformers import AutoTokenizer
 from contstim import Vocabulary, load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.search.problem import Edits, Problem
 from contstim.selection.tokens import with_token_counts
+from contstim.synthesis.problem import Edits, Problem
 
 WORDS = ["The", "A", "the", "dog", "dogs", "cat", "old", "saw", "us", "ran", "barked", "unhappy"]
 NATURAL = "The dogs saw us"

@@ -130,7 +130,7 @@ FIRST_MET = [
     ("contstim/report/templates/triplets.html", "nats", "2.7 times less probable"),
     ("contstim/report/templates/demonstration.html", "ceiling", "the best possible model"),
     ("contstim/cli/demo.py", "a floor on plausibility (", "it may fall by 5 nats"),
-    ("contstim/search/bounded.py", "budget", "exact scores"),
+    ("contstim/synthesis/bounded.py", "budget", "exact scores"),
     ("contstim/text/words.py", "Zipf", "once in a million words"),
 ]
 

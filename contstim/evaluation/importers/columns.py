@@ -173,7 +173,7 @@ def find_columns(
             raise InputError(
                 f"the {kind} has one sentence in a row, in {single[0]!r}, and a choice is between "
                 "two; for ratings of single sentences there is RatingBenchmark in "
-                "contstim.evaluation.benchmarks.ratings"
+                "contstim.benchmarks.ratings"
             )
         raise InputError(
             f"the {kind} does not show which of its columns hold {' and '.join(asked)}; name them, "

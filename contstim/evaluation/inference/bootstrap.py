@@ -16,7 +16,7 @@ from contstim.evaluation.measures.cosine import MOST_SIZES
 from contstim.evaluation.options import LEVELS
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
-from contstim.people import MIN_GROUPS, unit_of_tests
+from contstim.response_model import MIN_GROUPS, unit_of_tests
 
 _MOST_COST = 500_000_000
 _FEWEST_DRAWS = 200

@@ -14,7 +14,7 @@ from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
-from contstim.people import unit_of_tests
+from contstim.response_model import unit_of_tests
 from contstim.sampling import FEWEST
 
 

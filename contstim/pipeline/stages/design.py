@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import pandas as pd
 
+from contstim.design.trials import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.pipeline.stages import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
-from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import read_table, table_text
 from contstim.text import read_words

@@ -12,8 +12,8 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
-from contstim.search import default_of
-from contstim.search.results import Triplet, model_columns, written_and_natural
+from contstim.synthesis import default_of
+from contstim.synthesis.results import Triplet, model_columns, written_and_natural
 from contstim.tables import csv_text
 from contstim.text.diversity import diversity
 

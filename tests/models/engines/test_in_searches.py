@@ -11,8 +11,8 @@ from fake_engines import BOS, Fake
 
 from contstim.cli import main
 from contstim.models.registry import load_model
-from contstim.search import synthesize
-from contstim.search.results import Synthesis
+from contstim.synthesis import synthesize
+from contstim.synthesis.results import Synthesis
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 

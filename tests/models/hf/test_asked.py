@@ -16,7 +16,7 @@ from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.hf.asked import AskedModel
 from contstim.models.registry import load_model, score_kind
-from contstim.search import synthesize
+from contstim.synthesis import synthesize
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 

@@ -16,7 +16,7 @@ from contstim.models.check import check_model
 from contstim.models.hf.bytes import ByteModel
 from contstim.models.hf.causal import CausalModel
 from contstim.models.registry import load_model, score_kind
-from contstim.search import synthesize
+from contstim.synthesis import synthesize
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 

@@ -12,8 +12,8 @@ from tiny_transformers import save_network
 
 from contstim import load_model, synthesize
 from contstim.errors import InputError
-from contstim.search.candidates import WordReplacement
-from contstim.search.problem import Problem
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.problem import Problem
 from contstim.text import Sentence
 from contstim.text.language import Language
 from contstim.text.languages import LANGUAGES

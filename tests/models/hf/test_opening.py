@@ -23,8 +23,8 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from contstim.errors import ModelFileError
 from contstim.models.check import check_model
-from contstim.models.learnt.encoder import open_encoder
 from contstim.models.registry import load_model
+from contstim.training.learnt.encoder import open_encoder
 
 Tiny = Callable[[str], Path]
 

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from contstim.models.check import check_model
 from contstim.models.hf.template import Template
 from contstim.models.registry import load_model
-from contstim.search import synthesize
+from contstim.synthesis import synthesize
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 

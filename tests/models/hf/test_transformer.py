@@ -13,7 +13,7 @@ from contstim.models import ModelSpec
 from contstim.models.check import check_model
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model
-from contstim.search import synthesize
+from contstim.synthesis import synthesize
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 

@@ -20,7 +20,7 @@ from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.metrics import plan_for
 from contstim.models.hf.unmasking import UNMASKING_RULES, UnmaskingModel
 from contstim.models.registry import load_model
-from contstim.search import synthesize
+from contstim.synthesis import synthesize
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 

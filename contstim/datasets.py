@@ -1,0 +1,81 @@
+"""Small example tables that are installed with the package.
+
+They were made by ``experiments/datasets/make.py`` in the repository. The participants of
+`simulated_choices` are simulated: they follow ``contstim:gpt`` with noise.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import pandas as pd
+
+from contstim.tables import read_table
+
+__all__ = ["FOLLOWED", "natural_scores", "simulated_choices", "written_triplets"]
+
+#: The model that the simulated participants of `simulated_choices` follow.
+FOLLOWED = "contstim:gpt"
+
+
+def natural_scores() -> pd.DataFrame:
+    """Return log-probabilities of the 724 bundled natural sentences under eight models.
+
+    Returns
+    -------
+    DataFrame
+        Shape (724, 8), nats: the index is the sentence, a column per model: five bundled ones and
+        three real ones, SmolLM2, DistilBERT under a head of ours and a trigram of 72,547 words.
+
+    Examples
+    --------
+    >>> natural_scores()[["contstim:bigram", "contstim:gpt"]].head(2).round(1)
+                                                  contstim:bigram  contstim:gpt
+    sentence
+    The curtains she chose were much too dark.              -52.7         -45.4
+    Nobody wanted to work under the new foreman.            -47.2         -46.9
+    """
+    return _read("natural_scores.csv").set_index("sentence").astype(float)
+
+
+def written_triplets() -> pd.DataFrame:
+    """Return 35 readable triplets for two pairs of bundled models, written by SmolLM2.
+
+    Returns
+    -------
+    DataFrame
+        As :data:`contstim.tables.TRIPLETS`: 18 for the bigram and the trigram, 17 for the trigram
+        and the GPT.
+
+    Examples
+    --------
+    >>> written_triplets()["synthetic_1"].iloc[1]
+    'I am afraid of my brother and mother in law.'
+    >>> written_triplets()["synthetic_2"].iloc[1]
+    'In my youth I was afraid of snakes and spiders too.'
+    """
+    return _read("triplets.csv")
+
+
+def simulated_choices() -> pd.DataFrame:
+    """Return the choices of 30 simulated people, who follow ``contstim:gpt`` with noise.
+
+    Returns
+    -------
+    DataFrame
+        A row per trial and person, as `evaluate` reads them: six groups of five people, on the
+        triplets of `written_triplets`, on natural pairs and on catch trials.
+
+    Examples
+    --------
+    >>> simulated_choices()[["participant", "trial", "condition", "rating"]].head(2)
+       participant  trial               condition  rating
+    0            1      1  natural_vs_synthetic_1    -0.5
+    1            1      2   natural_controversial     1.5
+    """
+    return _read("choices.csv")
+
+
+def _read(name: str) -> pd.DataFrame:
+    with as_file(files("contstim") / "data" / name) as path:
+        return read_table(path, cells="guessed")

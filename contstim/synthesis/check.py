@@ -1,0 +1,204 @@
+"""The public conformance check of search strategies: what every one, bundled or not, must keep.
+
+Toy problems over a few words, whose best sentences are known or found by trying all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import is_dataclass, replace
+
+import numpy as np
+
+from contstim.errors import ValidationError
+from contstim.models.base import SentenceModel
+from contstim.models.toy import TableModel
+from contstim.synthesis import synthesize
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.problem import Accepted, Edits, Fall, Floor, LeastFall, Problem
+from contstim.synthesis.results import Synthesis
+from contstim.synthesis.sweeps import Strategy
+from contstim.text import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
+
+_WORDS = [consonant + vowel for consonant in "bdf" for vowel in "aeiou"]
+_REPEATABLE = frozenset(_WORDS[:3])
+_STARTS = ("ba de -- fi do, fu.", "da bi fe bo", "bi bi da du fo")
+# The largest difference in nats between two ways of computing one value.
+_TOLERANCE = 1e-6
+
+
+def improvements(
+    result: Synthesis, problem: Problem, proposal: WordReplacement
+) -> tuple[list[str], int]:
+    """Try every single replacement of a result that its edits allow, each scored as a sentence.
+
+    Where no further word may change, another change may be taken back with it.
+
+    Returns
+    -------
+    tuple
+        The sentences that keep the constraints and have a lower loss, and how many were tried.
+    """
+    models, natural = problem.by_name, dict(zip(result.models, result.natural_scores, strict=True))
+    now = dict(zip(result.models, result.scores, strict=True))
+    loss = problem.objective.of_one(now, natural)
+    edits, language = problem.edits, proposal.vocabulary.language
+    start, sentence = (Sentence.parse(s, language) for s in (result.natural, result.sentence))
+    lists = dict(edits.words)
+    changed = Edits.differences(start, sentence)
+    back = [sentence.replace(p, start.words[p]) for p in sorted(changed.difference(edits.changed))]
+    better: list[str] = []
+    tried = 0
+    for base, position in itertools.product([sentence, *back], proposal.positions(start)):
+        words = proposal.words(base, position, lists.get(position))
+        allowed = proposal.allowed(base, position, words)
+        near = [base.replace(position, words.words[i]) for i in np.flatnonzero(allowed)]
+        if base is not sentence and len(changed) != edits.most:
+            continue
+        texts = [str(other) for other in near if proposal.may(start, other, edits)]
+        if not texts:
+            continue
+        scores = {name: model.score(texts) for name, model in models.items()}
+        improves_there = problem.objective.loss(scores, natural) < loss - _TOLERANCE
+        for name, minimum in problem.minima(natural, len(sentence)).items():
+            improves_there &= scores[name] >= minimum
+        better += [text for text, improves in zip(texts, improves_there, strict=True) if improves]
+        tried += len(texts)
+    return better, tried
+
+
+def check_strategy(strategy: Strategy) -> list[str]:
+    """Check a search strategy on toy problems of one, two and three models.
+
+    Parameters
+    ----------
+    strategy
+        The strategy to check, with its options.
+
+    Returns
+    -------
+    list of str
+        The properties that were checked, one line each.
+
+    Raises
+    ------
+    ValidationError
+        Naming the first property that fails, with the problem and the sentences.
+
+    Examples
+    --------
+    >>> from contstim.synthesis.exhaustive import Exhaustive
+    >>> for line in check_strategy(Exhaustive()):
+    ...     print(line)
+    ...
+    equal searches give equal results, in any order (9 problems)
+    constraints hold and losses are right and never above 0 when all models score again
+    only words that may stand at a position are used
+    every problem was improved from some start
+    no single replacement improves a result; the known optimum is reached
+    """
+    if not is_dataclass(strategy) or strategy != replace(strategy):
+        raise ValidationError(
+            f"{strategy!r} is not a dataclass equal to its copy; make it a frozen dataclass whose "
+            "fields are its options"
+        )
+    vocabulary = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), _REPEATABLE)
+    problems = _problems()
+    for name, problem in problems.items():
+        proposal = WordReplacement(vocabulary, tuple(problem.by_name.values()))
+        results = [_search(strategy, start, problem, proposal) for start in _STARTS]
+        # In another order, so that what one search leaves behind would change the next.
+        for start, first in list(zip(_STARTS, results, strict=True))[::-1]:
+            again = _search(strategy, start, problem, proposal)
+            if again != first:
+                raise _failed(strategy, name, first, f"becomes {again.sentence!r} a second time")
+        for result in results:
+            _check_result(strategy, name, problem, proposal, result)
+        if not any(result.changed for result in results):
+            raise _failed(strategy, name, results[0], "nor any other start was improved")
+    done = [
+        f"equal searches give equal results, in any order ({len(problems)} problems)",
+        "constraints hold and losses are right and never above 0 when all models score again",
+        "only words that may stand at a position are used",
+        "every problem was improved from some start",
+    ]
+    if strategy.complete:
+        _check_known_optimum(strategy)
+        done.append("no single replacement improves a result; the known optimum is reached")
+    return done
+
+
+def _problems() -> dict[str, Problem]:
+    """Return the toy problems by name: scores at once, with bounds, and wholly unknown."""
+    problems: dict[str, Problem] = {}
+    pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
+    for seed, kinds in enumerate(pairs):
+        reject, accept = (TableModel(_WORDS, 2 * seed + k, exact=e) for k, e in enumerate(kinds))
+        problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem.pair(reject, accept)
+    first, second, third = (TableModel(_WORDS, seed, exact="bound") for seed in (20, 21, 22))
+    specs = (first.name, second.name)
+    accepted = (Accepted(third.name, margin=1.0),)
+    problems["the mean fall of two models"] = Problem((first, second, third), Fall(specs), accepted)
+    problems["the smallest fall of two models"] = Problem(
+        (first, second, third), LeastFall(specs), accepted
+    )
+    problems["two accepting models"] = Problem(
+        (first, second, third), Fall((first.name,)), (Accepted(second.name), *accepted)
+    )
+    problems["the least fall, floors and at most two changes"] = Problem(
+        (first, second, third),
+        LeastFall(specs, (1.0, 2.0)),
+        (*accepted, Floor(second.name, -1.0, natural=True, per_word=True)),
+        Edits(most=2, fixed=(0,), words=((1, tuple(_WORDS[:8])),)),
+    )
+    problems["one model"] = Problem((first,), Fall((first.name,)))
+    return problems
+
+
+def _search(
+    strategy: Strategy, start: str, problem: Problem, proposal: WordReplacement
+) -> Synthesis:
+    return synthesize(start, problem=problem, proposal=proposal, strategy=strategy, seed=1)
+
+
+def _failed(strategy: Strategy, name: str, found: Synthesis, what: str) -> ValidationError:
+    return ValidationError(
+        f"{strategy!r}: {name}: {found.sentence!r}, written from {found.natural!r}, {what}"
+    )
+
+
+def _check_result(
+    strategy: Strategy, name: str, problem: Problem, proposal: WordReplacement, result: Synthesis
+) -> None:
+    scores = {m: float(model.score([result.sentence])[0]) for m, model in problem.by_name.items()}
+    natural = {m: float(model.score([result.natural])[0]) for m, model in problem.by_name.items()}
+    for model, minimum in problem.minima(natural, len(result.natural.split())).items():
+        if result.changed and not scores[model] >= minimum:
+            what = f"has score {scores[model]} under {model}, below {minimum}"
+            raise _failed(strategy, name, result, what)
+    objective = problem.objective
+    loss = objective.of_one(scores, natural) - objective.of_one(natural, natural)
+    if not abs(loss - result.loss) <= _TOLERANCE or result.loss > 0:
+        raise _failed(strategy, name, result, f"has loss {loss}, said to be {result.loss}")
+    start, sentence = Sentence.parse(result.natural), Sentence.parse(result.sentence)
+    if not proposal.may(start, sentence, problem.edits):
+        raise _failed(strategy, name, result, "has words that may not stand there, or too many")
+    if strategy.complete:
+        better, _ = improvements(result, problem, proposal)
+        if better:
+            raise _failed(strategy, name, result, f"is complete, but {better[0]!r} is better")
+
+
+def _check_known_optimum(strategy: Strategy) -> None:
+    """Check that independent words are each replaced by the least probable one."""
+    model: SentenceModel
+    for kind in ("all", "bound", "none"):
+        model = table = TableModel(_WORDS, 30, exact=kind, end=False)
+        table.log_probs[:] = table.log_probs[0]
+        problem = Problem((model,), Fall((model.name,)))
+        free = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), frozenset(_WORDS))
+        result = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
+        word = _WORDS[int(table.log_probs[0, : len(_WORDS)].argmin())]
+        if set(result.sentence.split()) != {word}:
+            raise _failed(strategy, "independent words", result, f"is not {word!r} throughout")

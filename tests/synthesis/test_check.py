@@ -1,0 +1,87 @@
+"""One contract for every strategy, and strategies that break it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from contstim import check_strategy
+from contstim.errors import ValidationError
+from contstim.synthesis import STRATEGIES, strategy_called
+from contstim.synthesis.bounded import Bounded
+from contstim.synthesis.candidates import Candidates
+from contstim.synthesis.exhaustive import Exhaustive
+from contstim.synthesis.sweeps import Search, Strategy
+
+VARIANTS = [Bounded(None), Bounded(1), Bounded(2, first=1), Bounded(inputs=40)]
+
+
+# What writes whole sentences, or proposes by a model that it loads, has tests of its own.
+LISTED = [s for s in map(strategy_called, STRATEGIES) if not s.models and not s.pooled]
+
+
+@pytest.mark.parametrize("checked", [*LISTED, *VARIANTS], ids=repr)
+def test_every_strategy_keeps_the_contract(checked: Strategy) -> None:
+    done = check_strategy(checked)
+    assert len(done) == 4 + checked.complete
+
+
+@dataclass(frozen=True)
+class _Idle(Strategy):
+    def look(self, candidates: Candidates) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class _Overstated(Bounded):
+    @property
+    def complete(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class _Remembering(Strategy):
+    seen: list[str] = field(default_factory=list, compare=False)
+
+    def look(self, candidates: Candidates) -> bool:
+        self.seen.append(str(candidates.sentence))
+        return len(self.seen) < 20 and Exhaustive().look(candidates)
+
+
+class _Plain(Exhaustive):
+    """Equal to itself alone, and so without a hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@dataclass(frozen=True)
+class _Forcing(Strategy):
+    """Puts the least probable words without asking."""
+
+    def run(self, search: Search) -> bool:
+        candidates = search.candidates(0)
+        (name, *_) = candidates.objective.models
+        index = int(candidates.tables[name].score(candidates.open()).argmin())
+        word = candidates.words.words[int(candidates.open()[index])]
+        search.sentence = search.sentence.replace(0, word)
+        search.now = search.scores(search.sentence)
+        return True
+
+    def look(self, candidates: Candidates) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (_Idle, r"_Idle\(\): a pair of models \(all, all\): .* nor any other start was improved"),
+        (lambda: _Overstated(1), r"is complete, but '.*' is better"),
+        (_Remembering, r"becomes '.*' a second time"),
+        (_Plain, r"is not a dataclass equal to its copy; make it a frozen dataclass"),
+        (_Forcing, r"has score -.* under table:\d\?exact=.*, below -"),
+    ],
+)
+def test_strategies_that_break_the_contract(broken: Callable[[], Strategy], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        check_strategy(broken())

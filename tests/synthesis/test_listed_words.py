@@ -1,0 +1,78 @@
+"""No blocked word reaches a proposal, whatever the strategy."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy_words import LOWER
+
+from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
+from contstim.models.toy import TableModel
+from contstim.synthesis import STRATEGIES, strategy_called
+from contstim.synthesis.candidates import WordReplacement
+from contstim.text import Sentence
+from contstim.text.languages import ENGLISH
+
+VOCABULARY = Vocabulary(WordList.of(map(ENGLISH.capital, LOWER)), WordList.of(LOWER))
+SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home."]
+TOYS = tuple(TableModel([*VOCABULARY.first, *VOCABULARY.elsewhere], seed) for seed in (11, 12))
+
+
+class _Recording(WordReplacement):
+    """Keeps every word that it proposes."""
+
+    proposed: set[str]
+
+    def words(
+        self, sentence: Sentence, position: int, listed: tuple[str, ...] | None = None
+    ) -> WordList:
+        found = super().words(sentence, position, listed)
+        self.proposed.update(word.casefold() for word in found)
+        return found
+
+
+def proposed(
+    models: tuple[SentenceModel, ...], name: str, natural: str, blocked: set[str]
+) -> set[str]:
+    """Search without the blocked words; return every word proposed or written."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "block.txt").write_text("\n".join(map(str.upper, blocked)) + "\n")
+        words = WordOptions(block=("block.txt",)).choose(VOCABULARY, Path(folder))
+    proposal = _Recording(words, models)
+    object.__setattr__(proposal, "proposed", set())
+    found = synthesize(
+        natural,
+        reject=models[0],
+        accept=models[1],
+        strategy=name,
+        proposal=proposal,
+    )
+    before = Sentence.parse(natural).words
+    after = Sentence.parse(found.sentence).words
+    return proposal.proposed | {
+        new.casefold() for old, new in zip(before, after, strict=True) if new != old
+    }
+
+
+# What writes whole sentences, or proposes by a model that it loads, has tests of its own.
+@pytest.mark.parametrize(
+    "name",
+    [n for n in STRATEGIES if not strategy_called(n).models and not strategy_called(n).pooled],
+)
+@settings(max_examples=4, deadline=None)
+@given(
+    natural=st.sampled_from(SENTENCES),
+    blocked=st.sets(st.sampled_from(LOWER), min_size=1, max_size=8),
+)
+def test_no_blocked_word_is_proposed(name: str, natural: str, blocked: set[str]) -> None:
+    assert not proposed(TOYS, name, natural, blocked) & blocked
+
+
+def test_no_blocked_word_is_written_from_the_left() -> None:
+    models = load_model("contstim:bigram"), load_model("contstim:trigram")
+    blocked = {"the", "cat", "home", "man"}
+    found = proposed(models, "beam", SENTENCES[0], blocked)
+    assert found
+    assert not found & blocked

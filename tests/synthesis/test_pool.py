@@ -1,0 +1,160 @@
+"""A pool is given to natural sentences as well as can be, and only where constraints are kept."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from contstim.synthesis.pool import Place, SentencePool, given_sentences, syntheses, why_few
+from contstim.synthesis.problem import Floor
+from contstim.synthesis.targets import Sides
+
+NATURAL = ["n one two.", "n three four."]
+
+
+def _pool(seed: int, n: int) -> SentencePool:
+    rng = np.random.default_rng(seed)
+    words = np.array(["red", "big", "old", "new", "sad", "low"])
+    sentences = list(dict.fromkeys(" ".join(rng.choice(words, 4)) + "." for _ in range(n)))
+    scores = {
+        model: {text: float(rng.normal(-20, 4)) for text in [*sentences, *NATURAL]}
+        for model in ("a", "b", "f")
+    }
+    return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
+
+
+def _places(*floors: Floor) -> list[Place]:
+    both = (Sides(("b",), ("a",), floors=floors), Sides(("a",), ("b",), floors=floors))
+    return [Place(text, sides) for text in NATURAL for sides in both]
+
+
+def _gain(pool: SentencePool, place: Place, text: str) -> float | None:
+    """Return the fall of what rejects, None where a constraint is broken, sentence by sentence."""
+    (reject,), (accept,) = place.sides.reject, place.sides.accept
+    scores = pool.scores
+    for floor in place.sides.floors:
+        if scores[floor.model][text] < floor.value * len(text.split()):
+            return None
+    if scores[accept][text] < scores[accept][place.natural] + pool.resolution[accept]:
+        return None
+    fall = scores[reject][place.natural] - scores[reject][text]
+    return fall if fall > 0 else None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_assignment_is_better(seed: int) -> None:
+    pool, places = _pool(seed, 7), _places(Floor("f", -5.5, per_word=True))
+    best: tuple[int, float] = (0, 0.0)
+    for chosen in itertools.product([None, *pool.sentences], repeat=len(places)):
+        used = [text for text in chosen if text is not None]
+        gains = [
+            _gain(pool, place, text)
+            for place, text in zip(places, chosen, strict=True)
+            if text is not None
+        ]
+        if len(set(used)) == len(used) and None not in gains:
+            best = max(best, (len(used), sum(g for g in gains if g is not None)))
+    given = given_sentences(pool, places, most_alike=100)
+    gains = [_gain(pool, p, t) for p, t in zip(places, given, strict=True) if t is not None]
+    assert None not in gains
+    assert (len(gains), sum(g for g in gains if g is not None)) == pytest.approx(best)
+
+
+def test_few_begin_or_end_alike() -> None:
+    pool = _pool(1, 60)
+    for most in (1, 2):
+        given = [text for text in given_sentences(pool, _places(), most) if text is not None]
+        for part in (slice(0, 3), slice(-3, None)):
+            kinds = [tuple(text.rstrip(".").split()[part]) for text in given]
+            assert max(map(kinds.count, kinds)) <= most
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_within_limits_no_more_places_can_be_filled(seed: int) -> None:
+    rng = np.random.default_rng([2, seed])
+    some = ["red", "big", "old", "new", "sad", "low"]
+    written = [" ".join([*rng.choice(some, 3, replace=False), f"a{i}."]) for i in range(9)]
+    scores = {
+        model: {text: float(rng.normal(-20, 4)) for text in [*written, *NATURAL]}
+        for model in ("a", "b")
+    }
+    pool, places = SentencePool(tuple(written), scores, dict.fromkeys("ab", 0.0)), _places()
+    gains = [{t: g for t in written if (g := _gain(pool, p, t)) is not None} for p in places]
+    best = (0, 0.0)
+    for chosen in itertools.product(*([None, *own] for own in gains)):
+        used = [text for text in chosen if text is not None]
+        counts = Counter(word for text in used for word in text.split())
+        if len(set(used)) == len(used) and max(counts.values(), default=0) <= 2:
+            gain = sum(own[t] for own, t in zip(gains, chosen, strict=True) if t is not None)
+            best = max(best, (len(used), gain))
+    given = given_sentences(pool, places, most_alike=100, most_use=0.02)
+    pairs = zip(gains, given, strict=True)
+    assert sum(text is not None for text in given) == best[0]
+    assert sum(own[t] for own, t in pairs if t is not None) >= 0.9 * best[1]
+
+
+def test_no_word_is_in_more_than_may_have_it() -> None:
+    rng = np.random.default_rng(4)
+    # Sentences of words of their own, with or without "of" and "sh".
+    marked = ["of sh", "of it", "sh it", "it so"]
+    written = [f"a{i} {marked[rng.integers(4)]} b{i}." for i in range(400)]
+    pool = _pool(1, 0)
+    scores = {
+        model: {**by_sentence, **dict.fromkeys(NATURAL, -9.0)}
+        | {text: float(rng.normal(-9, 4)) for text in written}
+        for model, by_sentence in pool.scores.items()
+    }
+    # Natural sentences of which four have "of", at 40 places of either of two sets of models.
+    natural = [f"{'of' if i < 4 else 'to'} n{i} it so." for i in range(20)]
+    scores = {m: {**own, **dict.fromkeys(natural, -9.0)} for m, own in scores.items()}
+    pool = SentencePool(tuple(dict.fromkeys(written)), scores, {})
+    places = [
+        Place(text, Sides((one,), (two,)))
+        for pair in (("a", "b"), ("b", "f"))
+        for text in natural
+        for one, two in (pair, pair[::-1])
+    ]
+
+    def most(share: float) -> dict[str, int]:
+        given = given_sentences(pool, places, most_alike=100, most_use=share)
+        assert sum(text is not None for text in given) > 50
+        return {
+            word: max(
+                sum(word in (text or "").split() for text in own)
+                for own in (given[:40], given[40:])
+            )
+            for word in ("of", "sh")
+        }
+
+    without, limited, tenth = most(1.0), most(0.02), most(0.1)
+    assert min(without.values()) > 8
+    assert limited == {"of": 8, "sh": 2}
+    assert tenth == {"of": 8, "sh": 4}
+
+
+def test_syntheses_say_what_the_scores_are() -> None:
+    pool, places = _pool(2, 30), _places()
+    made = syntheses(pool, places, seed=5)
+    given = given_sentences(pool, places)
+    for place, text, synthesis in zip(places, given, made, strict=True):
+        assert synthesis.sentence == (place.natural if text is None else text)
+        assert synthesis.scores == tuple(
+            pool.scores[m][synthesis.sentence] for m in synthesis.models
+        )
+        if text is not None:
+            gain = _gain(pool, place, text)
+            assert gain is not None
+            assert -synthesis.loss == pytest.approx(gain)
+
+
+def test_it_is_said_how_many_keep_each_constraint() -> None:
+    floor = Floor("f", -5.0, per_word=True)
+    pool, places = _pool(3, 40), _places(floor)
+    counts = why_few(pool, places)
+    keeps = [pool.scores["f"][t] >= -5.0 * len(t.split()) for t in pool.sentences]
+    assert counts[str(floor)] == sum(keeps)
+    left = [sum(_gain(pool, p, t) is not None for t in pool.sentences) for p in places]
+    assert counts["all of these, and a fall"] == np.median(left)

@@ -1,0 +1,398 @@
+"""Tests `contstim.synthesis`, `contstim.synthesis.candidates` and `contstim.synthesis.sweeps`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from toy_words import LOWER, UPPER, VOCABULARY
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError, UnknownNameError, UnknownWordError
+from contstim.models.base import Hints, Replacements
+from contstim.models.registry import load_model
+from contstim.models.toy import TableModel
+from contstim.synthesis import synthesize
+from contstim.synthesis.bounded import Bounded
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.check import improvements
+from contstim.synthesis.problem import Problem
+from contstim.synthesis.results import Synthesis
+from contstim.synthesis.sweeps import Search, Strategy
+from contstim.text import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
+
+NATURAL = "The dog saw the big cat."
+STRATEGIES = ["exhaustive", "bounded"]
+
+
+def _models(seed: int, exact: tuple[str, str] = ("all", "all")) -> tuple[TableModel, TableModel]:
+    words = [*LOWER, *UPPER]
+    return (
+        TableModel(words, 2 * seed, exact=exact[0]),
+        TableModel(words, 2 * seed + 1, exact=exact[1]),
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "exact", [("all", "all"), ("bound", "all"), ("all", "bound"), ("none", "none")]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_result_keeps_the_constraint_when_scored_again(
+    strategy: str, exact: tuple[str, str], seed: int
+) -> None:
+    reject, accept = _models(seed, exact)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=strategy, seed=seed
+    )
+    assert accept.score([result.sentence])[0] >= accept.score([NATURAL])[0]
+    assert reject.score([result.sentence])[0] == result.reject_log_prob
+    assert result.loss == result.reject_log_prob - reject.score([NATURAL])[0]
+    assert result.loss < 0
+    words = [w.lower() for w in Sentence.parse(result.sentence).words]
+    repeated = {w for w in words if words.count(w) > 1}
+    assert repeated <= {"the", "of"}
+
+
+@pytest.mark.parametrize(
+    "exact", [("all", "all"), ("bound", "all"), ("all", "bound"), ("bound", "bound")]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_single_replacement_improves_the_result(exact: tuple[str, str], seed: int) -> None:
+    reject, accept = _models(seed, exact)
+    result = synthesize(
+        NATURAL,
+        reject=reject,
+        accept=accept,
+        vocabulary=VOCABULARY,
+        strategy="exhaustive",
+        seed=seed,
+    )
+    proposal = WordReplacement(VOCABULARY, (reject, accept))
+    better, tried = improvements(result, Problem.pair(reject, accept), proposal)
+    assert (better, tried > 20) == ([], True)
+
+
+def test_exhaustive_always_takes_the_best_word_at_a_position() -> None:
+    reject, accept = _models(7)
+    result = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY)
+    first = result.steps[0]
+    sentence = Sentence.parse(NATURAL)
+    others = [w.lower() for i, w in enumerate(sentence.words) if i != first.position]
+    candidates = [
+        str(sentence.replace(first.position, word))
+        for word in (UPPER if first.position == 0 else LOWER)
+        if word.lower() not in others or word.lower() in {"the", "of"}
+    ]
+    feasible = [t for t in candidates if accept.score([t])[0] >= accept.score([NATURAL])[0]]
+    assert first.scores[0] == min(reject.score([t])[0] for t in feasible)
+
+
+def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> None:
+    results = {
+        synthesize(
+            NATURAL,
+            reject=_models(3, exact)[0],
+            accept=_models(3, exact)[1],
+            vocabulary=VOCABULARY,
+            strategy="exhaustive",
+            seed=1,
+        ).reject_log_prob
+        for exact in [("all", "all")]
+    }
+    for exact in [("bound", "all"), ("all", "bound"), ("none", "none")]:
+        # The spec names the kind of table, and chance depends on the spec: give both one name.
+        reject, accept = _models(3, exact)
+        plain_reject, plain_accept = _models(3)
+        reject._spec = plain_reject._spec
+        accept._spec = plain_accept._spec
+        found = synthesize(
+            NATURAL,
+            reject=reject,
+            accept=accept,
+            vocabulary=VOCABULARY,
+            strategy="exhaustive",
+            seed=1,
+        )
+        results.add(found.reject_log_prob)
+    assert len(results) == 1
+
+
+def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
+    reject, accept = _models(5)
+    result = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, seed=3)
+    sentence = Sentence.parse(NATURAL)
+    falling = [result.natural_reject_log_prob]
+    for step in result.steps:
+        assert sentence.words[step.position] == step.old
+        sentence = sentence.replace(step.position, step.new)
+        assert reject.score([str(sentence)])[0] == step.scores[0]
+        assert accept.score([str(sentence)])[0] == step.scores[1]
+        falling.append(step.scores[0])
+    assert str(sentence) == result.sentence
+    assert np.all(np.diff(falling) < 0)
+
+
+def test_the_same_seed_gives_the_same_sentence_and_another_attempt_another_order() -> None:
+    reject, accept = _models(2)
+
+    def run(seed: int, attempt: int) -> Synthesis:
+        return synthesize(
+            NATURAL,
+            reject=reject,
+            accept=accept,
+            vocabulary=VOCABULARY,
+            seed=seed,
+            attempt=attempt,
+        )
+
+    assert run(4, 0) == run(4, 0)
+    orders = {tuple(s.position for s in run(4, attempt).steps) for attempt in range(5)}
+    assert len(orders) > 1
+
+
+def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
+    reject, accept = _models(1, ("bound", "bound"))
+    small = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=Bounded(2)
+    )
+    large = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="exhaustive"
+    )
+    visits = 6 * (1 + len(small.steps))
+    assert small.n_scores[1] <= 2 * visits
+    assert sum(small.n_scores) < sum(large.n_scores)
+
+
+class _Priced(TableModel):
+    """Notes what its exact scores cost."""
+
+    price = 7.0
+
+    def __init__(self, seed: int) -> None:
+        super().__init__([*LOWER, *UPPER], seed, exact="bound")
+        self.spent = 0.0
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        table = super().replacements(sentence, position, words)
+
+        def score(index: IntArray) -> FloatArray:
+            self.spent += self.price * len(index)
+            return table.score(index)
+
+        return replace(table, hints=Hints(self.price), score=score)
+
+
+def test_inputs_bound_what_a_sentence_costs() -> None:
+    bills, scores, finished = [], [], []
+    for inputs in (10**9, 150):
+        reject, accept = _Priced(8), _Priced(9)
+        proposal = WordReplacement(VOCABULARY, (reject, accept))
+        search = Search(Problem.pair(reject, accept), proposal, Sentence.parse(NATURAL), seed=0)
+        finished.append(Bounded(inputs=inputs).run(search))
+        assert search.steps
+        # Sentences that are kept cost a score of either model.
+        bills.append(reject.spent + accept.spent + 2 * 7.0 * len(search.steps))
+        scores.append(sum(search.spent.n_scores.values()))
+    assert finished == [True, False]
+    # The limit is kept; what is left does not pay a candidate's two scores and its verification.
+    assert 150 - 4 * 7.0 < bills[1] <= 150
+    assert bills[0] > 1.5 * bills[1]
+    assert scores[1] < scores[0]
+
+
+@pytest.mark.parametrize(
+    "exact", [("bound", "all"), ("all", "bound"), ("bound", "bound"), ("none", "none")]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_budget_bounded_is_exhaustive(exact: tuple[str, str], seed: int) -> None:
+    reject, accept = _models(seed, exact)
+    one, two = (
+        synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=s, seed=1)
+        for s in (Bounded(None), "exhaustive")
+    )
+    assert one.sentence == two.sentence
+    assert [s.new for s in one.steps] == [s.new for s in two.steps]
+
+
+@pytest.mark.parametrize("strategy", [Bounded(3), "exhaustive"])
+def test_no_candidate_is_scored_twice(
+    strategy: str | Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reject, accept = _models(4, ("bound", "bound"))
+    asked: list[tuple[str, str]] = []
+
+    def watch(model: TableModel) -> None:
+        plain = model.replacements
+
+        def replacements(sentence: Sentence, position: int, words: WordList) -> Replacements:
+            table = plain(sentence, position, words)
+
+            def score(index: IntArray) -> FloatArray:
+                texts = [str(sentence.replace(position, words.words[i])) for i in index]
+                asked.extend((model.spec, text) for text in texts)
+                return table.score(index)
+
+            return replace(table, score=score)
+
+        monkeypatch.setattr(model, "replacements", replacements)
+
+    watch(reject)
+    watch(accept)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=strategy
+    )
+    assert sum(result.n_scores) == len(asked)
+    # A sentence is met again if a word that was replaced comes back; within a step it is not.
+    assert len(set(asked)) >= len(asked) - len(result.steps) * len(LOWER)
+    counts = [step.n_scores for step in result.steps]
+    assert counts == sorted(counts)
+    assert all(c <= result.n_scores for c in counts)
+
+
+def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    reject, accept = _models(8, ("bound", "bound"))
+
+    def run() -> Synthesis:
+        return synthesize(
+            NATURAL,
+            reject=reject,
+            accept=accept,
+            vocabulary=VOCABULARY,
+            strategy=Bounded(4),
+            seed=2,
+        )
+
+    first = run()
+    for model in (reject, accept):
+        plain = model.replacements
+
+        def one_by_one(
+            sentence: Sentence,
+            position: int,
+            words: WordList,
+            plain: Callable[..., Replacements] = plain,
+        ) -> Replacements:
+            table = plain(sentence, position, words)
+
+            def score(index: IntArray) -> FloatArray:
+                backwards = [table.score(np.array([i]))[0] for i in index[::-1]]
+                return np.array(backwards[::-1])
+
+            return replace(table, score=score)
+
+        monkeypatch.setattr(model, "replacements", one_by_one)
+    assert run() == first
+
+
+def test_dashes_stay_and_punctuation_is_kept() -> None:
+    reject, accept = _models(6)
+    result = synthesize(
+        "The dog -- ran, saw the cat!", reject=reject, accept=accept, vocabulary=VOCABULARY
+    )
+    words = result.sentence.split()
+    assert words[2] == "--"
+    assert words[3].endswith(",")
+    assert words[-1].endswith("!")
+
+
+def test_bad_input() -> None:
+    reject, accept = _models(0)
+    with pytest.raises(InputError) as error:
+        synthesize("Dog.", reject=reject, accept=accept, vocabulary=VOCABULARY)
+    assert str(error.value) == (
+        "a sentence to start from needs at least two words, got 'Dog.'; leave it out"
+    )
+    for name_, value in (("seed", -1), ("attempt", 0.5)):
+        with pytest.raises(InputError, match=rf"^{name_} is {value}; give a whole number of at"):
+            synthesize(
+                "Dog ran.", reject=reject, accept=accept, vocabulary=VOCABULARY, **{name_: value}
+            )
+    with pytest.raises(UnknownWordError, match="does not know 'zebra' in 'The zebra ran.'"):
+        synthesize("The zebra ran.", reject=reject, accept=accept, vocabulary=VOCABULARY)
+    with pytest.raises(UnknownNameError) as name:
+        synthesize(
+            NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="exhaustiv"
+        )
+    assert str(name.value) == "unknown strategy 'exhaustiv'; did you mean 'exhaustive'?"
+    foreign = Vocabulary(WordList.of(["El"]), WordList.of(["perro"]), frozenset())
+    with pytest.raises(InputError) as unknown:
+        synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)
+    both = f"{reject.spec} and {accept.spec}"
+    assert str(unknown.value) == (
+        f"{both} know 0 of the 1 words that may replace 'big'; give a vocabulary of "
+        "their language, which 'contstim vocabulary' makes"
+    )
+
+
+def test_words_are_replaced_together_or_not_at_all() -> None:
+    reject, accept = _models(2)
+    proposal = WordReplacement(VOCABULARY, (reject, accept))
+    problem, natural = Problem.pair(reject, accept), Sentence.parse(NATURAL)
+    before = Search(problem, proposal, natural, seed=0).now
+    taken, refused = [], []
+    for first in LOWER:
+        for second in LOWER:
+            text = f"The {first} saw the {second} cat."
+            kept = accept.score([text])[0] >= accept.score([NATURAL])[0]
+            # But for "the" and "of", a word that is put in may not stand elsewhere as well.
+            words = ["the", first, "saw", "the", second, "cat"]
+            repeat = {w for w in (first, second) if words.count(w) > 1} - {"the", "of"}
+            improves = kept and not repeat and reject.score([text])[0] < reject.score([NATURAL])[0]
+            search = Search(problem, proposal, natural, seed=0)
+            assert search.take(natural.replace(1, first).replace(4, second)) == improves
+            (taken if improves else refused).append(search)
+    assert taken
+    assert all((s.steps, s.now, s.sentence) == ([], before, natural) for s in refused)
+    for search in taken:
+        steps = [(step.position, step.new) for step in search.steps]
+        new = search.sentence.words
+        assert steps == [(p, new[p]) for p in (1, 4) if new[p] != natural.words[p]]
+        assert {step.scores for step in search.steps} == {tuple(search.now.values())}
+
+
+@pytest.mark.parametrize(
+    ("accept", "name"), [("contstim:trigram", "beam"), ("contstim:rnn", "leftward")]
+)
+def test_the_default_is_chosen_by_the_models_and_named(accept: str, name: str) -> None:
+    models = [load_model("contstim:bigram"), load_model(accept)]
+    words = Vocabulary.from_words(["The", "A", "dog", "cat", "slept", "ran", "here", "there"])
+    call = partial(
+        synthesize, "The dog slept here.", reject=models[0], accept=models[1], vocabulary=words
+    )
+    assert call().strategy == name
+    assert call() == call(strategy=name)
+
+
+def test_options_of_the_strategy_are_named_in_the_call() -> None:
+    pair = dict(zip(("reject", "accept"), _models(1, ("none", "none")), strict=True))
+    asked = partial(synthesize, NATURAL, **pair, vocabulary=VOCABULARY)
+    by_name = asked(strategy="bounded", budget=2)
+    itself = asked(strategy=Bounded(budget=2))
+    assert by_name.steps == itself.steps
+    assert by_name.n_scores == itself.n_scores
+    assert by_name.strategy == itself.strategy == "Bounded(budget=2, first=4, inputs=None)"
+    by_default = asked(budget=2)  # which is bounded for networks, since that has a budget
+    assert by_default.n_scores == itself.n_scores
+    for given, message in (
+        ({"bugdet": 2}, "unknown option of a strategy 'bugdet'; did you mean 'budget'?"),
+        (
+            {"strategy": Bounded(), "budget": 2},
+            "budget= is for a strategy by its name; Bounded(budget=64, first=4, inputs=None) has "
+            "its options already",
+        ),
+        ({"strategy": "exhaustive", "budget": 2}, "not 'exhaustive'; leave it out"),
+    ):
+        with pytest.raises(InputError) as error:
+            asked(**given)
+        assert str(error.value).endswith(message)
+
+
+def test_models_are_named_by_their_specs() -> None:
+    words = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran", "away", "here"])
+    specs = {"reject": "contstim:bigram", "accept": "contstim:trigram"}
+    loaded = {role: load_model(spec) for role, spec in specs.items()}
+    asked = partial(synthesize, "The cat sat here.", vocabulary=words)
+    assert asked(**specs).steps == asked(**loaded).steps

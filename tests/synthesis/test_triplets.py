@@ -1,0 +1,115 @@
+"""Tests `contstim.synthesis.results`."""
+
+import pandas as pd
+import pytest
+from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
+
+from contstim.errors import InputError
+from contstim.models.toy import TableModel
+from contstim.synthesis import synthesize
+from contstim.synthesis.problem import Floor
+from contstim.synthesis.results import Triplet
+from contstim.synthesis.targets import problem_of
+from contstim.synthesis.triplets import synthesize_triplets
+from contstim.text import pool
+from contstim.text.vocabulary import Vocabulary
+
+Pair = tuple[TableModel, TableModel]
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    words = [*LOWER, *UPPER]
+    return TableModel(words, 11), TableModel(words, 12)
+
+
+def _table(pair: Pair, **options: object) -> pd.DataFrame:
+    return synthesize_triplets(SENTENCES[:1], [pair], vocabulary=VOCABULARY, most_use=1, **options)
+
+
+def test_sentence_1_is_what_model_1_prefers(pair: Pair) -> None:
+    (row,) = _table(pair).to_dict("records")
+    triplet = Triplet(**row)
+    for k, model in enumerate(pair, start=1):
+        for kind in ("natural", "synthetic_1", "synthetic_2"):
+            assert row[f"{kind}_lp_{k}"] == model.score([row[kind]])[0]
+    assert triplet.synthetic_1_lp_1 >= triplet.natural_lp_1
+    assert triplet.synthetic_1_lp_2 < triplet.natural_lp_2
+    assert triplet.synthetic_2_lp_2 >= triplet.natural_lp_2
+    assert triplet.synthetic_2_lp_1 < triplet.natural_lp_1
+    assert triplet.opposed
+    # Eq. 4, written out.
+    fall = row["natural_lp_2"] - row["synthetic_1_lp_2"]
+    fall += row["natural_lp_1"] - row["synthetic_2_lp_1"]
+    assert triplet.controversiality == pytest.approx(fall)
+
+
+@pytest.mark.parametrize("order", [(0, 2), (1, 2), (2, 0), (1, 0, 2)])
+def test_floors_in_any_order_leave_the_pair_the_pair(pair: Pair, order: tuple[int, ...]) -> None:
+    third = TableModel([*LOWER, *UPPER], 13)
+    models = (*pair, third)
+    floors = [Floor(models[k].name, -1000.0) for k in order]
+    ways = [
+        synthesize(
+            SENTENCES[0],
+            problem=problem_of([reject], [accept], floors=floors, others=[third]),
+            vocabulary=VOCABULARY,
+        )
+        for reject, accept in (pair[::-1], pair)
+    ]
+    for way, (reject, accept) in zip(ways, (pair[::-1], pair), strict=True):
+        assert (way.reject, way.accept) == (reject.name, accept.name)
+        assert way.accept_log_prob == accept.score([way.sentence])[0]
+        assert way.natural_accept_log_prob == accept.score([way.natural])[0]
+    row = Triplet.of(*ways, repeat=1).row()
+    assert (row["model_1"], row["model_2"]) == (pair[0].name, pair[1].name)
+    for kind in ("natural", "synthetic_1", "synthetic_2"):
+        for k, model in enumerate(pair, start=1):
+            assert row[f"{kind}_lp_{k}"] == model.score([row[kind]])[0]
+        assert row[f"{kind}_lp {third.name}"] == third.score([row[kind]])[0]
+
+
+def test_several_triplets_from_one_sentence_differ(pair: Pair) -> None:
+    table = _table(pair, per_sentence=3)
+    assert len(table[["synthetic_1", "synthetic_2"]].drop_duplicates()) == len(table) > 1
+    assert table["repeat"].tolist() == list(range(1, len(table) + 1))
+
+
+def test_a_minimum_drop_leaves_out_what_falls_less(pair: Pair) -> None:
+    table = _table(pair)
+    drops = (
+        table["natural_lp_2"] - table["synthetic_1_lp_2"],
+        table["natural_lp_1"] - table["synthetic_2_lp_1"],
+    )
+    least = min(drop[0] for drop in drops)
+    pd.testing.assert_frame_equal(_table(pair, minimum_drop=least), table)
+    assert _table(pair, minimum_drop=least + 1e-6).empty
+
+
+def test_a_model_is_no_pair_with_itself(pair: Pair) -> None:
+    with pytest.raises(InputError, match="a pair needs two different models, got .table:11"):
+        _table((pair[0], pair[0]))
+
+
+@pytest.mark.parametrize("drop", [-1.0, float("nan"), float("inf")])
+def test_a_drop_that_cannot_be_meant(pair: Pair, drop: float) -> None:
+    with pytest.raises(InputError, match="the minimum drop must be a number of nats from 0 up"):
+        _table(pair, minimum_drop=drop)
+
+
+def test_triplets_take_specs_and_the_options_of_strategies() -> None:
+    sentence, *others = pool()[:40]
+    words = Vocabulary.from_words(sorted({w.strip(".,") for s in others for w in s.split()}))
+    pair = ("contstim:bigram", "contstim:trigram")
+    asked = {"vocabulary": words, "most_use": 1.0, "strategy": "bounded", "budget": 3}
+    table = synthesize_triplets([sentence], [pair], **asked)
+    of_search = {"vocabulary": words, "strategy": "bounded", "budget": 3}
+    ways = [
+        synthesize(sentence, reject=reject, accept=accept, **of_search)
+        for reject, accept in (pair[::-1], pair)
+    ]
+    assert table.to_dict("records") == [Triplet.of(*ways, repeat=1).row()]
+    with pytest.raises(InputError, match="'beam' or 'leftward', not 'bounded'"):
+        synthesize_triplets([sentence], [pair], **(asked | {"width": 3}))
+    with pytest.raises(InputError, match="per_sentence is 0; give a whole number of at least 1"):
+        synthesize_triplets([sentence], [pair], per_sentence=0)

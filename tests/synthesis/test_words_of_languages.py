@@ -1,0 +1,104 @@
+"""Searches in languages whose words may run together, or may not stand side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contstim import load_model, synthesize
+from contstim.errors import InputError
+from contstim.synthesis.problem import Accepted, Edits, Fall, Problem
+from contstim.text import Sentence
+from contstim.text.language import Language
+from contstim.text.languages import LANGUAGES, language_called
+from contstim.text.vocabulary import Vocabulary, WordRules
+from contstim.training.ngram import train_ngram
+
+WORDS = ("猫", "狗", "上海", "上", "海水", "水", "去", "喝")
+
+
+def longest(text: str) -> list[str]:
+    """Cut a text from the left into the longest of a few words; other characters stand alone."""
+    words = []
+    while text:
+        word = next((w for w in sorted(WORDS, key=len)[::-1] if text.startswith(w)), text[0])
+        words.append(word)
+        text = text[len(word) :]
+    return words
+
+
+@pytest.fixture
+def unspaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Language:
+    """A language without spaces, and two models of it in the working folder."""
+    language = Language(code="xx", name="Unspaced", segment=longest, cased=False)
+    monkeypatch.setitem(LANGUAGES._things, "xx", language)
+    monkeypatch.chdir(tmp_path)
+    ends = ("海水", "水", "上海", "猫")
+    texts = [*(f"{a}{b}{c}。" for a in "猫狗" for b in "去喝" for c in ends), "猫上狗。"]
+    Path("text.txt").write_text("\n".join(texts) + "\n", "utf-8")
+    for order in (1, 2):
+        train_ngram(
+            "text.txt", f"{order}.arpa", order=order, punctuation="split", language=language,
+            fallback=(0.5, 1, 1.5),
+        )  # fmt: skip
+    return language
+
+
+def spec(order: int, language: str = "&language=xx") -> str:
+    return f"ngram:{order}.arpa?punctuation=split{language}"
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "bounded", "beam"])
+def test_a_word_that_runs_together_with_its_neighbour_is_refused(
+    unspaced: Language, strategy: str
+) -> None:
+    models = [load_model(spec(order)) for order in (1, 2)]
+    vocabulary = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
+    start = "猫去海水。"
+    # 上 would do, were it not that 上海水 is read as 上海 and 水.
+    together = Sentence.parse(start, unspaced).replace(1, "上")
+    assert str(together) == "猫上海水。"
+    assert not together.reads_back
+    fall = Fall((models[1].name,))
+    free = (Accepted(models[0].name, 100.0),)
+    scores = models[1].score([start, str(together), "猫狗海水。"])
+    assert scores[1] < scores[0]
+    assert scores[2] < scores[0]
+    for words, expected in ((("上",), start), (("上", "狗"), "猫狗海水。")):
+        edits = Edits(fixed=(0, 2), words=((1, words),))
+        problem = Problem(tuple(models), fall, free, edits)
+        result = synthesize(start, problem=problem, vocabulary=vocabulary, strategy=strategy)
+        assert result.sentence == expected
+        assert Sentence.parse(result.sentence, unspaced).reads_back
+
+
+def test_models_that_cut_otherwise_are_refused_before_anything_is_scored(
+    unspaced: Language,
+) -> None:
+    vocabulary = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
+    models = load_model(spec(1)), load_model(spec(2, ""))
+    with pytest.raises(InputError) as error:
+        synthesize("猫去海水。", reject=models[0], accept=models[1], vocabulary=vocabulary)
+    assert str(error.value) == (
+        "'ngram:2.arpa?punctuation=split' cuts sentences into words of English, and these are "
+        "Unspaced; write its spec with language=xx, or take a model of a family that has "
+        "this option"
+    )
+    assert models[0].event.units == "words of xx"
+    assert [len(values) for values in models[0].score_words(["猫去海水。"])] == [3]
+
+
+def test_neighbours_must_go_together_where_that_is_asked_for() -> None:
+    french = language_called("fr")
+    natural = Sentence.parse("L'homme voit le ami.", french)
+    edits = Edits(agree=True)
+    assert edits.kept(natural, natural)  # what the natural sentence has may stay
+    assert edits.kept(natural, natural.replace(1, "ami"))
+    assert not edits.kept(natural, natural.replace(1, "chat"))
+    assert not edits.kept(natural, natural.replace(3, "l'").replace(4, "chat"))
+    assert edits.kept(natural, natural.replace(3, "l'"))
+    assert Edits().kept(natural, natural.replace(1, "chat"))
+    english = Sentence.parse("He saw a dog.")
+    assert not edits.kept(english, english.replace(3, "apple"))
+    assert edits.kept(english, english.replace(2, "an").replace(3, "apple"))

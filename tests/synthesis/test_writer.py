@@ -1,0 +1,180 @@
+"""What is written keeps to its form, and is drawn as the formula says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from contstim import load_model
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.options import FluentOptions
+from contstim.synthesis.problem import Accepted, Fall, Floor, LeastFall, Problem
+from contstim.synthesis.writer import Form, SentenceWriter, tilts
+from contstim.text import Sentence
+from contstim.text.vocabulary import Vocabulary
+
+WORDS = [
+    *("The", "A", "He", "ship", "dog", "king", "house", "door", "left", "saw", "was", "of"),
+    *("the", "a", "in", "his", "old", "man", "and", "at", "night", "blacksmith", "river", "to"),
+]
+# The writer of these tests was trained on single sentences.
+PROMPT = ""
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, SentenceModel]:
+    """The bundled models that are quick."""
+    return {name: load_model(f"contstim:{name}") for name in ("bigram", "trigram", "gpt", "bert")}
+
+
+def _writer(
+    models: dict[str, SentenceModel],
+    form: Form,
+    how: FluentOptions,
+    *tilting: tuple[float, str],
+    guide: str | None = None,
+) -> SentenceWriter:
+    chosen = [(c, models[name]) for c, name in tilting]
+    proposal = WordReplacement(Vocabulary.from_words(WORDS), tuple(models.values()))
+    stand_in = None if guide is None else models[guide]
+    return SentenceWriter(models["gpt"], chosen, proposal, form, how, stand_in)
+
+
+def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
+    repeatable = Vocabulary.from_words(WORDS).repeatable
+    form = Form(3, 5, (".", "?"), commas=None, words={1: ("ship", "queen")})  # no "queen" there
+    how = FluentOptions(ends=0.0, rows=24)
+    drafts = _writer(models, form, how, (1.0, "trigram"), (-1.0, "bigram")).write(
+        PROMPT, np.random.default_rng(1)
+    )
+    assert len(drafts) > 24
+    for draft in drafts:
+        sentence = Sentence.parse(draft.sentence)
+        assert 3 <= len(sentence) <= 5
+        assert sentence.after[-1] in form.marks
+        assert set(sentence.after[:-1]) <= {"", ","}
+        assert sentence.words[1] in ("ship", "queen")
+        assert set(sentence.words) <= {*WORDS, "queen"}
+        once = [word for word in map(str.casefold, sentence.words) if word not in repeatable]
+        assert len(set(once)) == len(once)
+    assert any("," in draft.sentence for draft in drafts)
+    assert any("queen" in draft.sentence for draft in drafts)
+
+
+def test_figures_are_what_the_writer_says_of_the_finished_sentence(
+    models: dict[str, SentenceModel],
+) -> None:
+    form, how = Form(3, 4), FluentOptions(ends=0.0, rows=8)
+    drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(2))
+    after = models["gpt"].after(PROMPT)
+    for draft in drafts:
+        (parts,) = after.parts([draft.sentence])
+        assert draft.log_prob == pytest.approx(parts.log_prob, abs=1e-3)
+        assert draft.end == pytest.approx(parts.log_probs[-1], abs=1e-3)
+
+
+def test_a_sentence_ends_only_where_the_writer_would_end_it(
+    models: dict[str, SentenceModel],
+) -> None:
+    how = FluentOptions(ends=0.02, rows=32)
+    drafts = _writer(models, Form(3, 6), how).write(PROMPT, np.random.default_rng(3))
+    assert drafts
+    assert all(draft.end >= np.log(0.02) for draft in drafts)
+
+
+def test_without_a_tilt_words_are_drawn_from_the_writer(models: dict[str, SentenceModel]) -> None:
+    how = FluentOptions(power=1.0, share=1.0, least=0.0, tilt=0.0, ends=0.0, rows=4000)
+    writer = _writer(models, Form(1, 1), how)
+    drafts = writer.write(PROMPT, np.random.default_rng(4))
+    begun = models["gpt"].after(PROMPT).beginnings(*writer.lists)
+    assert begun is not None
+    words = writer.lists[0].words
+    rows, index = np.zeros(len(words), dtype=np.int64), np.arange(len(words))
+    expected = np.exp(begun.log_probs(rows, index))
+    expected /= expected.sum()
+    counts = Counter(draft.sentence.rstrip(".") for draft in drafts)
+    shares = np.array([counts[word] for word in words]) / len(drafts)
+    assert shares == pytest.approx(expected, abs=0.03)
+
+
+def test_a_tilt_moves_sentences_towards_what_is_wanted(models: dict[str, SentenceModel]) -> None:
+    def gap(tilt: float) -> float:
+        how = FluentOptions(tilt=tilt, ends=0.0, share=1.0, least=0.0, power=1.0, rows=48)
+        writer = _writer(models, Form(5, 5), how, (1.0, "bigram"), (-1.0, "gpt"))
+        texts = [d.sentence for d in writer.write(PROMPT, np.random.default_rng(5))]
+        return float((models["bigram"].score(texts) - models["gpt"].score(texts)).mean())
+
+    assert gap(6.0) > gap(0.0) + 3
+
+
+def test_models_without_next_words_do_not_tilt(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(3, 3), FluentOptions(ends=0.0, rows=8)
+    with_bert = _writer(models, form, how, (1.0, "bert")).write(PROMPT, np.random.default_rng(6))
+    without = _writer(models, form, how).write(PROMPT, np.random.default_rng(6))
+    assert with_bert == without
+
+
+def test_a_guide_tilts_for_models_without_next_words(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(3, 3), FluentOptions(ends=0.0, rows=8)
+
+    def written(guide: str | None, *tilting: tuple[float, str]) -> list[str]:
+        writer = _writer(models, form, how, *tilting, guide=guide)
+        return [d.sentence for d in writer.write(PROMPT, np.random.default_rng(6))]
+
+    # A guide that scores from left to right tilts as it would in the other's place.
+    tilted = written(None, (1.0, "trigram"))
+    assert written("trigram", (1.0, "bert")) == tilted != written(None, (1.0, "bert"))
+    assert written("trigram", (1.0, "bigram")) == written(None, (1.0, "bigram"))
+    # A masked model says what it thinks of the next word with the others hidden.
+    assert written("bert", (1.0, "bert")) not in (tilted, written(None))
+
+
+def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(4, 4, commas=(1,)), FluentOptions(ends=0.0, rows=8)
+    drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(3))
+    after = models["gpt"].after(PROMPT)
+    assert drafts
+    for draft in drafts:
+        assert Sentence.parse(draft.sentence).after == ("", ",", "", ".")
+        assert draft.log_prob == pytest.approx(after.score([draft.sentence])[0], abs=1e-3)
+
+
+def test_the_same_chance_writes_the_same(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(3, 4), FluentOptions(ends=0.0, rows=8)
+
+    def written(seed: int) -> list[str]:
+        writer = _writer(models, form, how, (1.0, "trigram"), (-1.0, "gpt"))
+        return [d.sentence for d in writer.write(PROMPT, np.random.default_rng(seed))]
+
+    assert written(7) == written(7) != written(8)
+
+
+def test_tilts_are_the_weights_of_the_problem(models: dict[str, SentenceModel]) -> None:
+    bigram, trigram, gpt = (models[name] for name in ("bigram", "trigram", "gpt"))
+    pair = Problem((bigram, trigram), Fall((bigram.spec,)), (Accepted(trigram.spec),))
+    assert tilts(pair) == {bigram.spec: -1.0, trigram.spec: 1.0}
+    several = Problem(
+        (bigram, trigram, gpt),
+        LeastFall((bigram.spec, gpt.spec), (2.0, 6.0)),
+        (Floor(gpt.spec, -90.0), Accepted(trigram.spec)),
+    )
+    # A nat of the one that varies less counts for more; both count for as much as one accepts.
+    assert tilts(several) == pytest.approx({bigram.spec: -0.75, gpt.spec: -0.25, trigram.spec: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"marks": "a"}, "marks='a' holds what ends no sentence; give .?! or one"),
+        ({"marks": ".,"}, "marks='.,' holds what ends no sentence; give .?! or one"),
+        ({"lengths": "seven"}, "'seven' is no length; write 8 or 6-12"),
+        ({"share": 0.0}, "share"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
+        FluentOptions(**options)

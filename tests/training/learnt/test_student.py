@@ -1,0 +1,164 @@
+"""Students: how near they come to their teacher, and what they say of themselves.
+
+Tests `contstim.training.learnt.student`, `contstim.training.learnt.model` and
+`contstim.training.folders`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from labelled import WORDS, sentences
+from tiny_transformers import SENTENCES
+from transformers import AutoModel, AutoTokenizer
+
+from contstim import Sentence, WordList, check_model, load_model
+from contstim.cli import main
+from contstim.errors import InputError, ModelFileError
+from contstim.models.registry import score_kind
+from contstim.training.learnt.encoder import open_encoder
+
+
+@pytest.mark.parametrize("kind", ["student", "classifier"])
+def test_sentences_are_written_for_it(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    words, out = tmp_path / "words.txt", tmp_path / "out.csv"
+    words.write_text("The\nA\nthe\na\ndog\ndogs\ncat\nsaw\nran\nold\nman\nwoman\nfast\n")
+    spec = f"{kind}:{request.getfixturevalue(kind)}"
+    sides = ["--reject", spec, "--accept", "contstim:bigram", "--vocabulary", str(words)]
+    assert main(["synthesize", *sides, "The old man saw the cat.", "--out", str(out)]) == 0
+    (row,) = pd.read_csv(out).to_dict("records")
+    fresh = load_model(spec).score([row["natural"], row["synthetic"]])
+    assert fresh[1] < fresh[0]
+    assert row["synthetic_lp_accept"] >= row["natural_lp_accept"]
+
+
+def test_the_contract(student: Path) -> None:
+    model = load_model(f"student:{student}")
+    lines = check_model(model, SENTENCES)
+    assert "word scores are refused, for words have no share of the score" in lines
+    again = load_model(model.spec)
+    assert (again.spec, again.event, again.fingerprint) == (
+        model.spec,
+        model.event,
+        model.fingerprint,
+    )
+    np.testing.assert_array_equal(again.score(SENTENCES), model.score(SENTENCES))
+
+
+def test_a_student_comes_near_its_teacher_on_sentences_it_did_not_see(
+    bert: Path, student: Path
+) -> None:
+    unseen = sentences(150, 77)
+    teacher, model = load_model(f"hf:{bert}?metric=pll"), load_model(f"student:{student}")
+    wanted, found = teacher.score(unseen), model.score(unseen)
+    lengths = np.array([len(s.split()) for s in unseen])
+    # Beyond what the length alone gives: the correlation of what the lines in it leave.
+    left = [v - np.polyval(np.polyfit(lengths, v, 1), lengths) for v in (wanted, found)]
+    assert np.corrcoef(*left)[0, 1] > 0.5
+    record = json.loads((student / "contstim.json").read_text("utf-8"))
+    assert record["heldout"]["pearson"] > 0.9
+    distinct = len(set(sentences(400, 5)))
+    assert record["heldout"]["sentences"] == distinct // 10
+    assert record["training"]["sentences"] == distinct - distinct // 10
+
+
+def test_the_event_says_whose_score_it_is_and_how_well(bert: Path, student: Path) -> None:
+    model = load_model(f"student:{student}")
+    event = asdict(model.event)
+    assert event["imitates"] == f"hf:{bert}?metric=pll"
+    assert event["of"] == load_model(event["imitates"]).event.digest
+    assert event["heldout"].startswith("r 0.9")
+    assert event["metric"] == "student"
+    assert model.kind.highest == 0
+    assert model.kind.rises_with_acceptability
+    assert score_kind(f"student:{student}") == model.kind
+
+
+def test_the_score_is_read_off_the_first_tokens_vector(student: Path) -> None:
+    """Against transformers and the record alone, one sentence at a time."""
+    from safetensors.torch import load_file
+
+    record = json.loads((student / "contstim.json").read_text("utf-8"))
+    head = load_file(student / "student.safetensors")
+    network = AutoModel.from_pretrained(student / "encoder", add_pooling_layer=False)
+    tokenizer = AutoTokenizer.from_pretrained(student / "encoder")
+    target = record["target"]
+    for sentence in SENTENCES:
+        ids = torch.tensor([tokenizer(sentence)["input_ids"]])
+        with torch.no_grad():
+            vector = network(input_ids=ids).last_hidden_state[0, 0]
+        output = float(head["head.weight"][0] @ vector + head["head.bias"][0])
+        n = ids.shape[1] - 2
+        wanted = target["intercept"] + target["slope"] * n
+        wanted += target["scale"] * n / target["length"] * output
+        found = load_model(f"student:{student}").score([sentence])[0]
+        assert found == pytest.approx(min(wanted, 0.0), abs=1e-3)
+
+
+def test_words_have_no_share_and_reductions_need_a_sum(student: Path, bert: Path) -> None:
+    model = load_model(f"student:{student}")
+    with pytest.raises(InputError) as error:
+        model.score_words(SENTENCES)
+    assert str(error.value) == (
+        f"'student:{student}' scores a sentence as a whole, so words have no share of it; ask for "
+        "sentence scores"
+    )
+    mean = load_model(f"student:{student}?reduction=mean")
+    n_tokens = model.totals(SENTENCES).n_tokens
+    np.testing.assert_allclose(mean.score(SENTENCES), model.score(SENTENCES) / n_tokens)
+    check_model(mean, SENTENCES)
+
+
+def test_estimates_of_replacements_order_candidates(student: Path) -> None:
+    model = load_model(f"student:{student}")
+    words = WordList.of(WORDS)
+    correlations = []
+    for text in sentences(12, 3, least=4):
+        sentence = Sentence.parse(text)
+        table = model.replacements(sentence, 1, words)
+        assert not table.exact
+        exact = table.score(np.arange(len(words)))
+        # Around the present word the estimate is the score itself.
+        here = words.index[sentence.words[1]]
+        assert table.estimate[here] == pytest.approx(exact[here], abs=1e-3)
+        correlations.append(np.corrcoef(table.estimate, exact)[0, 1])
+    assert np.mean(correlations) > 0.4
+
+
+def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) -> None:
+    def fails(place: Path, message: str) -> None:
+        with pytest.raises(ModelFileError) as error:
+            load_model(f"student:{place}")
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+
+    fails(tmp_path / "none", "is not a folder of a student")
+    fails(bert, "is not a folder of a student")
+    with pytest.raises(ModelFileError, match="holds a student, not a classifier"):
+        load_model(f"classifier:{student}")
+    copy = tmp_path / "copy"
+    shutil.copytree(student, copy)
+    record = json.loads((copy / "contstim.json").read_text("utf-8"))
+    (copy / "contstim.json").write_text(json.dumps({**record, "target": {}}))
+    fails(copy, "is incomplete")
+    (copy / "contstim.json").write_text("{")
+    fails(copy, "is damaged")
+    shutil.copy(student / "contstim.json", copy)
+    (copy / "student.safetensors").write_bytes(b"12345678")
+    fails(copy, "the folder is damaged")
+
+
+@pytest.mark.parametrize("device", ["tpu:x", "\udcff"])
+def test_a_device_that_cannot_be_used_is_named(device: str) -> None:
+    with pytest.raises(InputError) as error:
+        open_encoder("contstim:bert", device)
+    assert str(error.value).startswith(f"the device {device!r} cannot be used here; write cpu")
