@@ -70,11 +70,6 @@ def _add_natural(parser: CommandParser) -> None:
     from contstim.selection.natural import NaturalSelection
 
     parser.add_fields(NaturalSelection)
-    parser.add(
-        "--solver NAME",
-        "go through PuLP with cbc, highs, gurobi or cplex (default: none is needed; with "
-        "constraints cbc)",
-    )
 
 
 def _add_set(parser: CommandParser) -> None:
@@ -210,9 +205,7 @@ def _natural(args: argparse.Namespace) -> pd.DataFrame:
 
     scores, eligible, constraints = _corpus(args)
     asked = given(args, NaturalSelection)
-    return select_natural_pairs(
-        scores, eligible=eligible, constraints=constraints, solver=args.solver, **asked
-    )
+    return select_natural_pairs(scores, eligible=eligible, constraints=constraints, **asked)
 
 
 def _set(args: argparse.Namespace) -> pd.DataFrame:

@@ -19,7 +19,6 @@ import numpy as np
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
 from contstim.progress import waiting
-from contstim.selection.programme import SolverOptions, make_solver
 
 _EXACT_SECONDS = 60.0
 
@@ -237,7 +236,7 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
             for g in groups:
                 problem += pulp.lpSum(x[t][g] for t in shown) - row[g] <= 1
         with waiting("laying out trials", _EXACT_SECONDS):
-            problem.solve(make_solver(SolverOptions("cbc", _EXACT_SECONDS)))
+            problem.solve(pulp.HiGHS(msg=False, timeLimit=_EXACT_SECONDS, threads=1))
     proven = problem.sol_status == pulp.LpSolutionOptimal
     least = round(pulp.value(problem.objective) or 0.0)
     values = [[v.varValue or 0.0 for v in row] for row in x]

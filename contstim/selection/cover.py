@@ -23,6 +23,7 @@ from contstim.response_model import (
 )
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint, ties_of
+from contstim.selection.highs import SOLVER, Solution, minimise
 from contstim.selection.programme import feasible_choices, some
 from contstim.selection.scores import RankedScores
 
@@ -35,9 +36,6 @@ NO_PAIR_TIED = (
 
 # Steps in which the bound on expected log Bayes factors is lowered.
 _BOUND_STEPS = 80
-
-# Units in which the bound on expected log Bayes factors is divided for the integer programme.
-_UNITS = 1e5
 
 # Exchanges of a chosen pair for another in a row that bring nothing, after which no more are tried.
 _EXCHANGES = 1000
@@ -252,29 +250,43 @@ class Cover:
         """Return the sum over some candidates for the two models for which it is least."""
         return float(self.terms[chosen].sum(axis=0).min())
 
-    def _sums(self, unit: float = 1.0) -> tuple[csr_array, csr_array]:
-        """Return rows of the model pairs' sums in units less t, and of what must be kept."""
+    def _sums(self) -> tuple[csr_array, csr_array]:
+        """Return rows of the model pairs' sums less t, and of what must be kept."""
         models = self.terms.shape[1]
-        sums = hstack([csr_array(unit * self.terms.T), csr_array(-np.ones((models, 1)))])
+        sums = hstack([csr_array(self.terms.T), csr_array(-np.ones((models, 1)))])
         kept = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")
         return sums, kept
 
-    def _programme(self, bound: float, unit: float) -> dict[str, Any]:
-        """Return the programme: the variables are x, one a pair, and t, units of the least sum.
+    def _solve(
+        self,
+        bound: float,
+        fixed: BoolArray | None = None,
+        *,
+        relaxed: bool = False,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """Maximise the least sum t over x, one variable a pair, with the pairs `fixed` chosen.
 
-        Maximise t; among equal separations, half the mean of `least` as well, which cannot
-        outweigh one.
+        Of equal numbers of separations the larger mean of `least` is preferred: its weight of a
+        half cannot outweigh one separation.
         """
         count, models = self.terms.shape
-        lower = np.hstack([np.zeros(models), self.lower])
-        upper = np.hstack([np.full(models, np.inf), self.upper])
         tie = -0.5 / self.n * self.least if self.counted else np.zeros(count)
-        rows = vstack(self._sums(unit), format="csr")
-        return {
-            "c": np.append(tie, -1.0),
-            "constraints": scipy.optimize.LinearConstraint(rows, lower, upper),
-            "bounds": scipy.optimize.Bounds(0, np.append(np.ones(count), np.ceil(unit * bound))),
-        }
+        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 1e-3
+        lowest = np.zeros(count + 1)
+        if fixed is not None:
+            lowest[:count] = fixed
+        return minimise(
+            np.append(tie, -1.0),
+            csr_array(vstack(self._sums(), format="csr")),
+            np.hstack([np.zeros(models), self.lower]),
+            np.hstack([np.full(models, np.inf), self.upper]),
+            integer=np.append(np.full(count, not relaxed), not relaxed and self.counted),
+            lowest=lowest,
+            highest=np.append(np.ones(count), np.ceil(bound)),
+            time_limit=time_limit,
+            relative_gap=gap,
+        )
 
     def prices(self) -> FloatArray:
         """Return the model pairs' weights at which the linear relaxation is least."""
@@ -359,36 +371,24 @@ class Cover:
         InfeasibleError
             Naming what cannot be kept and by how much, or if nothing is found in time.
         """
-        count = len(self.pairs)
-        # A whole number of small units, so that all variables are whole numbers: with others
-        # HiGHS writes to standard output.
-        unit = 1.0 if self.counted or not bound else _UNITS / bound
-        programme = self._programme(bound, unit)
-        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 1e-3
-        whole: dict[str, Any] = {
-            "integrality": np.ones(count + 1, dtype=int),
-            "options": {"time_limit": time_limit, "mip_rel_gap": gap},
-        }
-        relaxed: Any = None if self.counted else scipy.optimize.milp(**programme)
-        answer: Any = None
+        relaxed = None if self.counted else self._solve(bound, relaxed=True)
         proofs = [relaxed]
-        if relaxed is not None and relaxed.x is not None and count > _DIVE_ABOVE:
+        answer: Solution | None = None
+        if relaxed is not None and relaxed.x is not None and len(self.pairs) > _DIVE_ABOVE:
             # Few pairs are fractions in the relaxation; the others stay, so that little is left.
-            fixed = np.append(relaxed.x[:count] > 1 - 1e-6, False)
-            bounds = scipy.optimize.Bounds(fixed.astype(np.float64), programme["bounds"].ub)
-            answer = scipy.optimize.milp(**{**programme, "bounds": bounds}, **whole)
+            answer = self._solve(bound, relaxed.x[:-1] > 1 - 1e-6, time_limit=time_limit)
         if answer is None or answer.x is None:
-            answer = scipy.optimize.milp(**programme, **whole)
+            answer = self._solve(bound, time_limit=time_limit)
             proofs = [answer]
-        if answer.status == 2:
+        if answer.status == "infeasible":
             raise InfeasibleError(self._shortfall(time_limit))
-        candidates = [("scipy milp (HiGHS)", answer.x)]
-        if answer.status != 0:  # out of time
-            relaxed = scipy.optimize.milp(**programme) if relaxed is None else relaxed
+        candidates = [(SOLVER, answer.x)]
+        if answer.status != "optimal":  # out of time
+            relaxed = self._solve(bound, relaxed=True) if relaxed is None else relaxed
             proofs = [*proofs, relaxed]
             candidates.append(("the linear relaxation rounded", relaxed.x))
-        ways = [(self._rounded(x[:count]), how) for how, x in candidates if x is not None]
-        if answer.status != 0 and not self.names:
+        ways = [(self._rounded(x[:-1]), how) for how, x in candidates if x is not None]
+        if answer.status != "optimal" and not self.names:
             levelled = self.levelled(bound)
             ways += [] if levelled is None else [(levelled, "one pair at a time")]
         keeping = [way for way in ways if self._keeps(way[0])]
@@ -400,9 +400,8 @@ class Cover:
         chosen, how = max(
             keeping, key=lambda way: (self.least_sum(way[0]), self.least[way[0]].sum())
         )
-        costs = [own.fun if own.mip_dual_bound is None else own.mip_dual_bound for own in proofs]
-        proven = 1e-6 - max(float(cost) for cost in costs if cost is not None)
-        return chosen, float(np.floor(proven)) if self.counted else (proven + 1) / unit, how
+        proven = 1e-6 - max(own.bound for own in proofs if own is not None)
+        return chosen, float(np.floor(proven)) if self.counted else proven, how
 
     def _keeps(self, chosen: IntArray) -> bool:
         """Return whether candidates are as many as wanted and keep what must be kept."""
@@ -429,17 +428,15 @@ class Cover:
         where = (soft, np.arange(len(soft)))
         missing = csr_array((np.ones(len(soft)), where), shape=(len(self.lower), len(soft)))
         rows = hstack([diags_array(1 / scale) @ self.rows, missing, -missing], format="csr")
-        answer: Any = scipy.optimize.milp(
+        answer = minimise(
             # Missing pairs cost more, so that constraints are named where either could be.
             np.hstack([np.zeros(count), 10.0, np.ones(2 * len(soft) - 1)]),
-            constraints=scipy.optimize.LinearConstraint(
-                rows, self.lower / scale, self.upper / scale
-            ),
-            bounds=scipy.optimize.Bounds(
-                0, np.hstack([np.ones(count), np.full(2 * len(soft), np.inf)])
-            ),
-            integrality=np.repeat([1, 0], [count, 2 * len(soft)]),
-            options={"time_limit": time_limit},
+            csr_array(rows),
+            self.lower / scale,
+            self.upper / scale,
+            integer=np.repeat([True, False], [count, 2 * len(soft)]),
+            highest=np.hstack([np.ones(count), np.full(2 * len(soft), np.inf)]),
+            time_limit=time_limit,
         )
         wanted = [f"{self.n} pairs", *self.names]
         if answer.x is not None:

@@ -24,7 +24,8 @@ from contstim.selection.constraints import (
     tied_together,
     ties_of,
 )
-from contstim.selection.programme import Solver, SolverOptions, solve_programme
+from contstim.selection.highs import SOLVER
+from contstim.selection.programme import solve_programme
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 from contstim.settings import one_of, option, settings
 
@@ -101,9 +102,7 @@ def select_natural_pairs(
     eligible: pd.Series | None = None,
     match: pd.Series | None = None,
     constraints: Sequence[SelectionConstraint] = (),
-    solver: Solver | None = None,
     time_limit: float | None = None,
-    relative_gap: float = 0.0,
 ) -> pd.DataFrame:
     """Select the sentence pairs that set every two models most against each other.
 
@@ -132,15 +131,8 @@ def select_natural_pairs(
     constraints
         :class:`Balance`, :class:`AtMost`, :class:`Linear` or others. They need integer programming,
         through PuLP.
-    solver
-        For constraints: ``cbc`` (default; comes with PuLP), ``highs``, ``gurobi``, ``cplex`` or a
-        solver object of PuLP. Given without constraints, the selection goes through it all the
-        same.
     time_limit
-        Seconds the solver may take each time it is called; None: no limit.
-    relative_gap
-        The solver may stop at a selection within this fraction of the optimum (balance to a
-        small tolerance can take long to prove); 0: at the optimum.
+        Seconds for each integer programme; None: no limit.
 
     Returns
     -------
@@ -189,8 +181,6 @@ def select_natural_pairs(
             raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
     if not (time_limit is None or time_limit > 0):
         raise InputError(f"time_limit is {time_limit}; give seconds above 0, or None")
-    if not relative_gap >= 0:
-        raise InputError(f"relative_gap is {relative_gap}; give a share of at least 0")
     keep, excluded = eligible_rows(ranked, eligible)
     roles = _roles(ranked.models, wanted)
     named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
@@ -209,12 +199,11 @@ def select_natural_pairs(
         chosen = assign(problem)
     freely = cost = relaxation = _check(problem, chosen)
     proven, used = True, ASSIGNMENT
-    if constraints or solver is not None:
-        options = SolverOptions("cbc" if solver is None else solver, time_limit, relative_gap)
+    if constraints:
         rows = ConstraintRows(roles, labels, constraints)
         with waiting("choosing pairs", time_limit):
-            chosen, relaxation, proven = solve_programme(problem, rows, options)
-        used, cost = str(options), _check(problem, chosen, rows)
+            chosen, relaxation, proven = solve_programme(problem, rows, time_limit)
+        used, cost = SOLVER, _check(problem, chosen, rows)
     bound = cost if proven else min(cost, relaxation)
     ties = ties_of(constraints, labels)
     table = _rows(roles, chosen, labels, ranked.fractions[split], list(wanted), ties, match)
@@ -278,9 +267,9 @@ def _check(
     taken = np.concatenate([*chosen])
     for role, of_role in zip(problem.roles, chosen, strict=True):
         if len(of_role) != role.count or not problem.allowed(role)[of_role].all():
-            raise InfeasibleError(f"the solver's selection is not valid: {role}; use another")
+            raise InfeasibleError(f"the solver's selection is not valid: {role}")
     if len(np.unique(taken)) != len(taken):
-        raise InfeasibleError("the solver's selection uses a sentence twice; use another solver")
+        raise InfeasibleError("the solver's selection uses a sentence twice")
     if rows is not None and rows.names:
         sums = np.zeros(len(rows.names))
         for of_role, weights in zip(chosen, rows.weights, strict=True):
@@ -289,7 +278,7 @@ def _check(
         broken = (sums < rows.lower - slack) | (sums > rows.upper + slack)
         if broken.any():
             name = rows.names[int(np.flatnonzero(broken)[0])]
-            raise InfeasibleError(f"the solver's selection breaks {name}; use another solver")
+            raise InfeasibleError(f"the solver's selection breaks {name}")
     return problem.cost(chosen)
 
 

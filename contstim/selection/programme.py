@@ -4,192 +4,23 @@ The columns are (role, sentence) choices, millions of them where there are many 
 the linear relaxation are generated: the dual prices of the columns present tell which of all the
 others could still improve it. When none can, its optimum bounds every selection, and a choice whose
 reduced cost exceeds the distance between that bound and a known selection is in no better one. The
-remaining columns go to the solver, by way of PuLP, which is imported when first needed.
+remaining columns go to HiGHS, through PuLP.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, MissingExtraError, require_known
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InfeasibleError
 from contstim.selection.assignment import AssignmentProblem
 from contstim.selection.constraints import ConstraintRows
-
-#: Name to PuLP's own names, tried in turn, and how to get the solver.
-SOLVERS = {
-    "cbc": (("PULP_CBC_CMD", "COIN_CMD"), "pip install 'pulp>=3.3,<4'"),
-    "highs": (("HiGHS",), "pip install highspy"),
-    "gurobi": (("GUROBI", "GUROBI_CMD"), "install Gurobi and its licence"),
-    "cplex": (("CPLEX_PY", "CPLEX_CMD"), "install CPLEX and its licence"),
-}
-
-#: A name in `SOLVERS`, or a solver object of PuLP.
-Solver = Any
-
-# Zero would be taken for "not given" by PuLP's Gurobi interface; costs are whole numbers below
-# 1e9 in all, so that this gap is less than one.
-_GAP = 1e-10
-
-
-@dataclass(frozen=True)
-class SolverOptions:
-    """Which solver, and when it may stop.
-
-    Attributes
-    ----------
-    solver
-        A name in `SOLVERS`, or a PuLP solver object, which keeps its own limits.
-    time_limit
-        Seconds for each call, or None.
-    relative_gap
-        Stop at a selection proved to be within this fraction of the optimum; 0: at the optimum.
-    """
-
-    solver: Solver = "cbc"
-    time_limit: float | None = None
-    relative_gap: float = 0.0
-
-    @property
-    def exact(self) -> bool:
-        """Whether "optimal" in the solver's mouth means the optimum."""
-        return isinstance(self.solver, str) and self.relative_gap == 0
-
-    def __str__(self) -> str:
-        return f"pulp {self.solver if isinstance(self.solver, str) else self.solver.name}"
-
-
-def make_solver(options: SolverOptions) -> Any:
-    """Return the silent PuLP solver that `options` ask for.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no solver of this name.
-    MissingExtraError
-        If the solver is not installed.
-    """
-    import pulp
-
-    solver = options.solver
-    if isinstance(solver, pulp.LpSolver):
-        return solver
-    require_known("solver", str(solver), SOLVERS)
-    names, how = SOLVERS[solver]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PuLP announces here what its next major will drop
-        for name in names:
-            if name == "HiGHS" and find_spec("highspy") is None:
-                continue
-            gap = max(_GAP, options.relative_gap)
-            # CBC 2.10.3, which PuLP 3 brings, can lose the optimum of a problem of six variables
-            # in its preprocessing ("substitutions").
-            more = {"options": ["preprocess off"]} if solver == "cbc" else {}
-            made = getattr(pulp, name)(msg=False, timeLimit=options.time_limit, gapRel=gap, **more)
-            if made.available():
-                return made
-    raise MissingExtraError(f"solver {solver!r} is not installed; {how}")
-
-
-def solve_binary(
-    costs: FloatArray, rows: csr_array, lower: FloatArray, upper: FloatArray, solver: Any
-) -> tuple[BoolArray | None, str]:
-    """Minimise ``costs @ x`` over x in {0, 1}^n subject to ``lower <= rows @ x <= upper``.
-
-    Parameters
-    ----------
-    costs
-        Shape (n,).
-    rows
-        Sparse, shape (number of constraints, n).
-    lower, upper
-        Shape (number of constraints,).
-    solver
-        Of PuLP.
-
-    Returns
-    -------
-    array or None
-        The variables at 1, shape (n,), rounded and checked again against every constraint; None
-        if there is no solution or none was found.
-    str
-        ``optimal``, ``feasible`` (stopped early), ``infeasible`` or ``unknown``.
-
-    Raises
-    ------
-    InputError
-        If the solver breaks down, but for CBC, whose part SciPy's then takes.
-    """
-    import pulp
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        variables = [pulp.LpVariable(f"x{i}", cat="Binary") for i in range(len(costs))]
-        problem = pulp.LpProblem("selection", pulp.LpMinimize)
-        problem += pulp.LpAffineExpression(list(zip(variables, costs.tolist(), strict=True)))
-        for r, (least, most) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
-            part = slice(rows.indptr[r], rows.indptr[r + 1])
-            of_row = [variables[i] for i in rows.indices[part].tolist()]
-            terms = pulp.LpAffineExpression(
-                list(zip(of_row, rows.data[part].tolist(), strict=True))
-            )
-            if least == most:
-                problem += terms == least
-                continue
-            if np.isfinite(least):
-                problem += terms >= least
-            if np.isfinite(most):
-                problem += terms <= most
-        try:
-            problem.solve(solver)
-        except pulp.PulpSolverError as error:
-            # Without preprocessing CBC 2.10.3 can end in an error where no whole numbers will do.
-            if solver.name not in SOLVERS["cbc"][0]:
-                raise InputError(
-                    f"solver {solver.name} broke down ({error}); use another solver"
-                ) from error
-            values, state = solve_by_highs(costs, rows, lower, upper, solver.timeLimit)
-        else:
-            values = np.array([v.varValue or 0.0 for v in variables])
-            proven = problem.sol_status == pulp.LpSolutionOptimal
-            state = "optimal" if proven else "feasible"
-            if problem.status == pulp.LpStatusInfeasible:
-                return None, "infeasible"
-    if values is None:
-        return None, state
-    chosen = np.round(values).astype(bool)
-    sums = rows @ chosen.astype(np.float64)
-    slack = 1e-6 * np.maximum(1.0, abs(rows) @ chosen.astype(np.float64))
-    if not ((sums >= lower - slack) & (sums <= upper + slack)).all():
-        return None, "unknown"
-    return chosen, state
-
-
-def solve_by_highs(
-    costs: FloatArray,
-    rows: csr_array,
-    lower: FloatArray,
-    upper: FloatArray,
-    time_limit: float | None = None,
-) -> tuple[FloatArray | None, str]:
-    """Minimise as `solve_binary` does, by SciPy's HiGHS; return the variables and the state."""
-    answer: Any = scipy.optimize.milp(
-        costs,
-        constraints=scipy.optimize.LinearConstraint(rows, lower, upper),
-        bounds=scipy.optimize.Bounds(0, 1),
-        integrality=np.ones(len(costs), dtype=int),
-        options={"mip_rel_gap": 0.0, "time_limit": np.inf if time_limit is None else time_limit},
-    )
-    return answer.x, {0: "optimal", 1: "feasible", 2: "infeasible"}.get(answer.status, "unknown")
-
+from contstim.selection.highs import minimise
 
 #: More choices than this are not handed to a solver.
 MAX_COLUMNS = 400_000
@@ -198,7 +29,7 @@ _TOLERANCE = 1e-7
 
 
 def solve_programme(
-    problem: AssignmentProblem, constraints: ConstraintRows, options: SolverOptions
+    problem: AssignmentProblem, constraints: ConstraintRows, time_limit: float | None
 ) -> tuple[list[IntArray], float, bool]:
     """Choose sentences at the least cost under `constraints`, through PuLP.
 
@@ -216,7 +47,6 @@ def solve_programme(
     InfeasibleError
         Naming the constraints or roles that cannot be met.
     """
-    engine = make_solver(options)
     relaxation = _Relaxation(problem, constraints)
     columns, _, _ = relaxation.generate(relaxation.first(), feasibility=True)
     _, dual, _ = relaxation.generate(columns, feasibility=False)
@@ -234,7 +64,7 @@ def solve_programme(
                     "loosen a constraint or filter the sentences"
                 )
             return best, bound, False
-        chosen, state = relaxation.integer(columns, engine)
+        chosen, state = relaxation.integer(columns, time_limit)
         if chosen is None:
             if everything and state == "infeasible":
                 raise InfeasibleError(
@@ -243,15 +73,15 @@ def solve_programme(
                 )
             if everything:
                 raise InfeasibleError(
-                    f"solver {engine.name} found no selection in the time allowed; "
-                    "allow more, loosen a constraint or use another solver"
+                    f"HiGHS found no selection within the time limit of {time_limit:g} s; "
+                    "raise time_limit or loosen a constraint"
                 )
             distance *= 8
             continue
         if best is None or problem.cost(chosen) < problem.cost(best):
             best = chosen
         excess = problem.cost(best) - bound
-        proven = state == "optimal" and options.exact
+        proven = state == "optimal"
         if not proven or everything or excess <= max(0.0, distance):
             return best, bound, proven or excess <= 0
         distance = excess
@@ -416,7 +246,9 @@ class _Relaxation:
             rows.append(of_role)
         return _Columns(np.hstack(roles), np.hstack(rows)), everything
 
-    def integer(self, columns: _Columns, engine: Any) -> tuple[list[IntArray] | None, str]:
+    def integer(
+        self, columns: _Columns, time_limit: float | None
+    ) -> tuple[list[IntArray] | None, str]:
         """Choose whole sentences among `columns`; return them by role, and the solver's status."""
         places, uses, _ = self._incidence(columns)
         shared = uses[np.diff(uses.indptr) > 1]
@@ -424,12 +256,13 @@ class _Relaxation:
         free, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
         lower = np.hstack([self.wanted, free, self.constraints.lower])
         upper = np.hstack([self.wanted, once, self.constraints.upper])
-        answer, state = solve_binary(self._costs(columns), matrix, lower, upper, engine)
-        if answer is None:
-            return None, state
+        answer = minimise(self._costs(columns), matrix, lower, upper, time_limit=time_limit)
+        if answer.x is None:
+            return None, answer.status
+        used = answer.x > 0.5
         roles = range(len(self.wanted))
-        chosen = [columns.row[answer & (columns.role == a)] for a in roles]
-        return self.problem.in_order(chosen), state
+        chosen = [columns.row[used & (columns.role == a)] for a in roles]
+        return self.problem.in_order(chosen), answer.status
 
     def _costs(self, columns: _Columns) -> FloatArray:
         reject = np.array([role.reject for role in self.problem.roles])

@@ -20,8 +20,8 @@ from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.models.registry import score_kind
 from contstim.plugins import Registry
 from contstim.progress import waiting
+from contstim.selection.highs import SOLVER, minimise
 from contstim.selection.natural import MOST_PER_PAIR
-from contstim.selection.programme import solve_by_highs
 from contstim.settings import Count, one_of, option, settings
 from contstim.tables import SPEC, require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
@@ -353,7 +353,7 @@ def select_triplets(
         "strata": strata,
         "bound": total,
         "gap": 0.0,
-        "solver": f"scipy {'milp (HiGHS)' if limited else 'linear_sum_assignment'}",
+        "solver": SOLVER if limited else "scipy linear_sum_assignment",
         "status": "optimal",
         "pairs": reports,
     }
@@ -621,10 +621,10 @@ class _Grid:
         chosen = np.zeros(n)
         for costs in (-np.ones(n), self.costs):
             lower = np.append(np.zeros(len(upper) - 1), chosen.sum())
-            x, state = solve_by_highs(costs, rows, lower, upper)
-            if x is None or state != "optimal":
-                raise InfeasibleError(f"no choice of triplets was found: to HiGHS it is {state}")
-            chosen = np.round(x)
+            answer = minimise(costs, rows, lower, upper)
+            if answer.x is None or answer.status != "optimal":
+                raise InfeasibleError(f"HiGHS found no choice of triplets: {answer.status}")
+            chosen = answer.x
         return np.flatnonzero(chosen)
 
     def unfilled(self, picked: IntArray, models: tuple[str, str]) -> list[dict[str, object]]:

@@ -251,7 +251,6 @@ def test_roles_that_share_too_few_sentences_are_named():
         ),
         ({"accept_from": 1.5}, "accept_from is 1.5; fractional ranks lie above 0 and up to 1"),
         ({"time_limit": -1}, "time_limit is -1; give seconds above 0, or None"),
-        ({"relative_gap": np.nan}, "relative_gap is nan; give a share of at least 0"),
         (
             {"eligible": pd.Series([True], index=["s00000"])},
             "eligible says nothing of sentence",

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import OptimizeResult, milp
 from scipy.stats import rankdata
 
 from contstim.cli import main
@@ -26,6 +25,7 @@ from contstim.selection import (
     select_set,
     triplet_pairs,
 )
+from contstim.selection.highs import Solution, minimise
 from contstim.selection.sets import even_pairs
 
 
@@ -152,15 +152,15 @@ def test_without_time_the_relaxation_is_rounded():
 @pytest.mark.parametrize("criterion", ["separation", "log-bf"])
 @pytest.mark.parametrize("held", ["nothing", "the worst"])
 def test_at_the_time_limit_the_best_of_three_is_taken(criterion, held, monkeypatch):
-    def stopped(c, *, integrality=None, **given):
-        if integrality is None:
-            return milp(c, **given)
-        worst = np.repeat([1.0, 0.0], [60, len(c) - 60]) if held == "the worst" else None
-        return OptimizeResult(status=1, x=worst, fun=None, mip_dual_bound=None)
+    def stopped(costs, *rows, integer=True, **options):
+        if not np.any(integer):
+            return minimise(costs, *rows, integer=integer, **options)
+        worst = np.repeat([1.0, 0.0], [60, len(costs) - 60]) if held == "the worst" else None
+        return Solution(worst, "unknown" if worst is None else "feasible", -np.inf)
 
     frame = scores(500, 5)
     best = select_set(frame, 60, criterion=criterion, time_limit=1).attrs
-    monkeypatch.setattr("scipy.optimize.milp", stopped)
+    monkeypatch.setattr("contstim.selection.cover.minimise", stopped)
     table = select_set(frame, 60, criterion=criterion)
     attrs = table.attrs
     assert 0.97 * best["objective"] <= attrs["objective"] <= attrs["bound"] == best["bound"]
@@ -234,7 +234,7 @@ def test_the_command(tmp_path, capsys):
     assert main(argv) == 0
     err = capsys.readouterr().err
     assert "a pair separates " in err
-    assert "12 rows, optimal: objective 8, bound 8, gap 0 (scipy milp (HiGHS))" in err
+    assert "12 rows, optimal: objective 8, bound 8, gap 0 (PuLP with HiGHS)" in err
     expected = select_set(frame, 12, margin=0.05)
     pd.testing.assert_frame_equal(pd.read_csv(out), expected, check_exact=False)
     assert main([*argv, "--distinct", "--repeatable", str(tmp_path / "missing.txt")]) == 2
