@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-#: Names that every module of these folders defines: the commands.
-COMMAND_NAMES = {"contstim/cli": {"configure", "run"}}
+#: Modules of commands, whose functions the command line calls and whose names are their own.
+COMMANDS = re.compile(r"contstim/(cli/\w+|\w+/commands)\.py")
 #: A line of the glossary: ``- **term** (and its plural): meaning. `code` ``.
 TERM = re.compile(r"- \*\*(.+?)\*\*(.*)")
 #: Code in Markdown: a fenced block, a line set in by four spaces, or what stands in backticks.
@@ -81,8 +81,7 @@ def shared_names(definitions: list[Definition]) -> list[str]:
     """Report public names with more than one definition."""
     places: dict[str, list[Definition]] = defaultdict(list)
     for definition in definitions:
-        folder = definition.path.rpartition("/")[0]
-        if definition.name not in COMMAND_NAMES.get(folder, ()):
+        if not COMMANDS.fullmatch(definition.path):
             places[definition.name].append(definition)
     return [
         f"{found[0]}: {name} is also defined in {', '.join(map(str, found[1:]))}; rename one, or "
@@ -101,8 +100,7 @@ def without_caller(
         f"{d}: {d.name} has no caller in contstim/, and not both a line in README.md or docs/ and "
         "a test; use it, document and test it, make it private or remove it"
         for d in definitions
-        if d.name not in used | documented
-        and d.name not in COMMAND_NAMES.get(d.path.rpartition("/")[0], ())
+        if d.name not in used | documented and not COMMANDS.fullmatch(d.path)
     ]
 
 

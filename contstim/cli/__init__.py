@@ -1,8 +1,56 @@
-"""The command line: ``contstim COMMAND``; each command is a thin module of this package."""
+"""The command line: ``contstim COMMAND``; each command is a thin module with a function.
+
+The function's signature declares the arguments and options, its numpydoc docstring describes them,
+and `cyclopts` parses them. The docstring of the module is the help text: purpose, details and
+examples. A command in full::
+
+    '''Count the words of sentences.
+
+    examples:
+      contstim count sentences.txt --longest 8
+    '''
+
+    app = application("count", __doc__)
+    LIMITS = Group.create_ordered("limits")
+
+    @app.default
+    def count(
+        sentences: File,  # an argument: contstim count SENTENCES
+        /,
+        *,
+        longest: Annotated[PositiveInteger | None, Parameter(group=LIMITS)] = None,  # --longest N
+        word: Annotated[list[Text], Parameter(metavar="WORD")] = [],  # repeatable
+        out: OutputFile = STANDARD_OUTPUT,
+    ) -> int | None:
+        '''Count words.
+
+        Parameters
+        ----------
+        sentences
+            sentences, one per line
+        longest
+            maximum number of words of a sentence [no limit]
+        word
+            word to count
+        out
+            output table [standard output]
+        '''
+        ...  # imports of torch, pandas and the like stand here: ``--help`` does without them
+
+A description is a noun phrase with its unit. The default is added in brackets, unless the
+description ends with brackets of its own. `contstim.cli.parameters` has the types of parameters:
+`PositiveInteger`, `File`, `Spec`. Options that several commands share are a frozen dataclass with
+``@Parameter(name="*")``, documented under "Attributes". A command with kinds, such as ``contstim
+select natural``, adds one application per kind: ``app.command(application("natural", HELP,
+function))``. A `ContstimError` anywhere becomes one line on standard error and exit status 2;
+another exit status is returned, or None for 0.
+
+Installed packages add commands by entry points of the group ``contstim.commands``; the value is the
+address of an application, ``package.module:app``.
+"""
 
 from __future__ import annotations
 
-import argparse
 import io
 import itertools
 import os
@@ -12,16 +60,19 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from contstim import __version__
-from contstim.cli.parsing import CommandParser
-from contstim.errors import ContstimError
+from contstim.errors import ContstimError, InputError
+from contstim.plugins import Registry
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 __all__ = ["main"]
 
-#: Commands and what they do, in the order of the help. Each is a module of this package with
-#: functions `configure` and `run`, imported when it is called: none waits for another's imports.
-COMMANDS = {
+#: What the commands of this package do, in the order of the help.
+_PURPOSES = {
     "demo": "see what contstim does, on the bundled models",
     "models": "list, describe, check and train models",
     "datasets": "list and fetch published human data",
@@ -43,6 +94,12 @@ COMMANDS = {
     "report": "draw an evaluation's figure for a paper",
 }
 
+#: Commands by name; each is imported when it is called. Packages add more by the entry-point group
+#: ``contstim.commands``.
+COMMANDS: Registry[App] = Registry(
+    "command", "contstim.commands", {name: f"contstim.cli.{name}:app" for name in _PURPOSES}
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line.
@@ -53,33 +110,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0 done, 2 bad input (one line on standard error says what and what to do),
         130 interrupted.
     """
-    parser = CommandParser(
-        prog="contstim",
-        description="Controversial stimuli: sentence pairs on which language models disagree.",
-    )
-    parser.add_argument("--version", action="version", version=f"contstim {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    given = sys.argv[1:] if argv is None else list(argv)
-    for name, summary in COMMANDS.items():
-        sub = commands.add_parser(
-            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        if name in given[:1]:
-            module = import_module(f"contstim.cli.{name}")
-            sub.description = module.__doc__
-            module.configure(sub)
-            sub.set_defaults(run=module.run)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     _open_streams()
-    _refuse_empty(parser, given)
-    if not given:
-        parser.error(
-            "give a command: `contstim demo` shows in a minute what it does, `contstim evaluate` "
-            "finds out from people's choices which model was right"
-        )
     try:
-        args = parser.parse_args(given)
+        _refuse_empty(arguments)
         with _ended_by_signal():
-            status: int = args.run(args)
+            status = _run(arguments)
         sys.stdout.flush()
     except ContstimError as error:
         message = " ".join(str(error).split())
@@ -103,6 +139,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("; ".join(["contstim: interrupted", *interruption.args]), file=sys.stderr)
         return 130
     return status
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments:
+        raise InputError(
+            "give a command: `contstim demo` shows in a minute what it does, `contstim evaluate` "
+            "finds out from people's choices which model was right; see contstim --help"
+        )
+    name = arguments[0]
+    if name in ("--help", "-h"):
+        print(_overview())
+        return 0
+    if name == "--version":
+        print(f"contstim {__version__}")
+        return 0
+    if name.startswith("-"):
+        raise InputError(f"there is no option {name!r} here; see contstim --help")
+    if name in _PURPOSES and not hasattr(module := import_module(f"contstim.cli.{name}"), "app"):
+        from contstim.cli.parsing import run_module  # commands that still use argparse
+
+        return run_module(name, _PURPOSES[name], module, arguments)
+    from contstim.cli.application import run_application
+
+    return run_application(COMMANDS[name], arguments[1:])
+
+
+def _overview() -> str:
+    """Return the help of ``contstim`` itself: its commands."""
+    lines = [
+        "usage: contstim COMMAND [options]\n",
+        "Controversial stimuli: sentence pairs on which language models disagree.\n",
+        "commands:",
+    ]
+    for name in COMMANDS:
+        lines.append(f"  {name:<14} {_PURPOSES.get(name) or f'from {COMMANDS.package(name)}'}")
+    lines += [
+        "\noptions:",
+        "  --help         this help; contstim COMMAND --help shows that of a command",
+    ]
+    lines += ["  --version      version of contstim"]
+    return "\n".join(lines)
 
 
 @contextmanager
@@ -130,16 +207,15 @@ def _open_streams() -> None:
         sys.stdout.reconfigure(encoding="utf-8")  # tables are UTF-8 in every locale
 
 
-def _refuse_empty(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+def _refuse_empty(arguments: Sequence[str]) -> None:
     """Refuse an empty argument, mostly a shell variable that is not set, and ``--option=--``."""
-    for before, argument in itertools.pairwise(["", *given]):
+    for before, argument in itertools.pairwise(["", *arguments]):
         option = argument.removesuffix("=") if argument.endswith("=") else before
         if argument.startswith("--") and argument.endswith("=--"):
-            # argparse would take the two dashes away and leave nothing.
-            parser.error(f"{argument} gives no value; write one after the =")
+            raise InputError(f"{argument} gives no value; write one after the =")
         if argument == "" or (argument.startswith("--") and argument.endswith("=")):
             place = f" after {option}" if option.startswith("-") else ""
-            parser.error(f"there is an empty argument{place}; fill it or leave it out")
+            raise InputError(f"there is an empty argument{place}; fill it or leave it out")
 
 
 def _silence() -> None:

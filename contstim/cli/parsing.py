@@ -7,11 +7,13 @@ import difflib
 import math
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
+from contstim.cli.parameters import read_new_file, read_output, read_output_folder
 from contstim.errors import OutputError, shortened
 from contstim.files import is_stream
 
@@ -184,6 +186,21 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+def run_module(name: str, summary: str, module: ModuleType, arguments: Sequence[str]) -> int:
+    """Run a command that declares its options with `configure`."""
+    parser = CommandParser(prog="contstim")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    sub = commands.add_parser(
+        name,
+        help=summary,
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(sub)
+    status: int = module.run(parser.parse_args(arguments))
+    return status
+
+
 def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
     """Return a reader of whole numbers from `least` up to `most`, for ``type=``."""
 
@@ -268,64 +285,15 @@ def _short(text: str) -> str:
 
 
 def output_file(text: str) -> str:
-    """Return a path that a file can be written to, or ``-``, for ``type=``.
-
-    Raises
-    ------
-    OutputError
-        If the path is a folder, leads nowhere, or has a name that no table can hold.
-    """
-    if text == "-":
-        return text
-    _check_place(text)
-    if os.path.isdir(text):
-        raise OutputError(f"cannot write {text}: it is a folder; give a file name")
-    return text
+    """Return a path that a file can be written to, or ``-``, for ``type=``."""
+    return read_output(text)
 
 
 def output_folder(text: str) -> str:
-    """Return a path of a folder that can be written into, for ``type=``; it need not exist.
-
-    Raises
-    ------
-    OutputError
-        If the path is a file or the root of the file system, leads nowhere, or has a name that no
-        table can hold.
-    """
-    _check_place(text)
-    if os.path.lexists(text) and not os.path.isdir(text):
-        raise OutputError(f"cannot write into {text}: it is not a folder; give another")
-    if os.path.isdir(text) and os.path.samefile(text, os.sep):
-        raise OutputError(
-            f"cannot write into {text}: it is the root of the file system; give another folder"
-        )
-    return text
+    """Return a path of a folder that can be written into, for ``type=``; it need not exist."""
+    return read_output_folder(text)
 
 
 def new_file(text: str) -> Path:
-    """Return the path of a file that is put in place in one step, for ``type=``.
-
-    Raises
-    ------
-    OutputError
-        As `output_file`, and for a device or pipe, which would be lost.
-    """
-    path = Path(output_file(text))
-    if is_stream(path):
-        raise OutputError(f"cannot write {text}: it is not a file; give a file name")
-    return path
-
-
-def _check_place(text: str) -> None:
-    try:
-        text.encode()
-        os.stat(text)
-    except UnicodeEncodeError:
-        raise OutputError(
-            f"cannot write {text!a}: the name is not UTF-8; choose another output"
-        ) from None
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise OutputError(f"cannot write {text}: {reason}; choose another output") from None
+    """Return the path of a file that is put in place in one step, for ``type=``."""
+    return Path(read_new_file(text))

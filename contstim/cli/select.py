@@ -1,132 +1,355 @@
-"""Select the most controversial natural pairs, or triplets, with a proven bound.
+"""Select the most controversial pairs, triplets or sets of pairs, with a proven bound.
 
-natural: from log-probabilities of many natural sentences, the pairs that set every two models most
-against each other (Golan et al. 2023, section 6.2). triplets: of the triplets of each model pair,
-equally many from each stratum, a range of log-probabilities, of both models (section 4.8). set:
-pairs each of which sets many models of a set against each other, so that every two are separated
-often, or told apart best by people's answers (log-bf); natural pairs, those of triplets, or both.
 The objective, its bound and what was left out are reported on standard error.
 
-Examples:
+examples:
   contstim select natural scores.csv --per-pair 10 --out pairs.csv
-  contstim select natural scores.csv --constraint balance:words:0.5 --out pairs.csv
   contstim select set scores.csv --n 360 --out pairs.csv
-  contstim select set scores.csv --criterion log-bf --constraint balance:words:0.5 --out pairs.csv
   contstim select triplets triplets.csv --per-pair 10 --objective worst-rank --out chosen.csv
 """
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import pandas as pd
+from cyclopts import Group, Parameter
 
-from contstim.cli.common import add_decisions, add_people, approved, people_of, tell, write_rows
-from contstim.cli.parsing import CommandParser, given
+from contstim.cli.application import application
+from contstim.cli.common import tell, write_rows
+from contstim.cli.parameters import (
+    STANDARD_OUTPUT,
+    File,
+    Name,
+    OutputFile,
+    PositiveInteger,
+    RandomSeed,
+    Text,
+    integer,
+    real,
+)
 from contstim.errors import InputError
-from contstim.text import read_words
-from contstim.text.diversity import diversity_line
-from contstim.text.languages import ENGLISH
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from contstim.selection.constraints import SelectionConstraint
 
+NATURAL = """Select pairs of natural sentences that two models order most differently.
 
-def configure(parser: CommandParser) -> None:
-    """Add the subcommands."""
-    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
-    natural = kinds.add_parser("natural", help="pairs of natural sentences")
-    of_set = kinds.add_parser("set", help="pairs that separate every two of many models")
-    triplets = kinds.add_parser("triplets", help="triplets of a natural and two synthetic ones")
-    for sub in (natural, of_set):
-        _add_scores(sub)
-    _add_natural(natural)
-    _add_set(of_set)
-    _add_triplets(triplets)
-    for sub in (natural, of_set):
-        _add_constraints(sub)
-    for sub in (natural, triplets):
-        sub.add("--tokens", "add how many tokens each sentence has under either model, a spec")
-    for sub in (natural, of_set, triplets):
-        sub.add_out()
+For every two models, selects pairs of which model 1 accepts sentence 1 and rejects sentence 2, and
+model 2 the reverse (Golan et al. 2023, section 6.2). A sentence is used once.
+
+examples:
+  contstim select natural scores.csv --per-pair 10 --out pairs.csv
+  contstim select natural scores.csv --constraint balance:words:0.5 --out pairs.csv
+"""
+
+TRIPLETS = """Select triplets for every two models, equally many from each stratum.
+
+A stratum is a range of a model's log-probabilities of the natural sentences (Golan et al. 2023,
+section 4.8).
+
+examples:
+  contstim select triplets triplets.csv --per-pair 10 --strata 5 --out chosen.csv
+  contstim select triplets triplets.csv --decisions triplets.decisions.csv --out chosen.csv
+"""
+
+SET = """Select pairs each of which separates many models, so that few trials compare all of them.
+
+examples:
+  contstim select set scores.csv --n 360 --out pairs.csv
+  contstim select set scores.csv --criterion log-bf --constraint balance:words:0.5 --out pairs.csv
+"""
+
+SELECTION = Group.create_ordered("what to select")
+CANDIDATES = Group.create_ordered("candidates and constraints")
+OUTPUT = Group.create_ordered("running and output")
+
+PerPair = Annotated[int, integer(1, 100_000), Parameter(group=SELECTION)]
+Criterion = Annotated[Name, Parameter(group=SELECTION)]
+Rank = Annotated[float, real(0, 1, "RANK"), Parameter(group=SELECTION)]
+Table = Annotated[File | None, Parameter(group=CANDIDATES)]
+Out = Annotated[OutputFile, Parameter(group=OUTPUT)]
+TokenCounts = Annotated[bool, Parameter(group=OUTPUT)]
 
 
-def _add_scores(parser: CommandParser) -> None:
-    parser.add(
-        "table SCORES",
-        "log-probabilities: CSV with a column per model, or as `contstim score` writes it, "
-        ".parquet, or .npz with an array per model",
+@Parameter(name="*", group=CANDIDATES)
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences that may be selected, and constraints on the selection.
+
+    Attributes
+    ----------
+    distinct
+        exclude sentences in which a word occurs twice
+    repeatable
+        words that may occur twice [English determiners and prepositions]
+    constraint
+        constraint on the selection: balance, equal, linear ... of a column (see docs/selection.md);
+        columns are sentence, words, characters, zipf, tokens and those of --features
+    features
+        further columns for constraints; the first column holds the sentence
+    """
+
+    distinct: bool = False
+    repeatable: File | None = None
+    constraint: Annotated[tuple[Text, ...], Parameter(metavar="KIND:COLUMN:VALUE")] = ()
+    features: File | None = None
+
+    def read(self, scores: str) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
+        """Return scores of sentences, which of them may be selected, and the constraints."""
+        from contstim.selection.constraints import check_constraints, parse_constraints
+        from contstim.selection.scores import read_features, read_scores, read_token_counts
+        from contstim.text import read_words
+        from contstim.text.features import repeats_no_word
+        from contstim.text.languages import ENGLISH
+
+        check_constraints(self.constraint)
+        table = read_scores(scores)
+        features = read_features(self.features) if self.features else None
+        eligible = None
+        if self.distinct:
+            words = read_words(self.repeatable) if self.repeatable else ENGLISH.repeatable
+            labels = [str(label) for label in table.index]
+            eligible = repeats_no_word(labels, words).set_axis(table.index)
+        needs_tokens = any(":tokens" in text for text in self.constraint) and scores != "-"
+        counts = read_token_counts(scores) if needs_tokens else None
+        return table, eligible, parse_constraints(self.constraint, table.index, features, counts)
+
+
+ALL_SENTENCES = Sentences()
+
+app = application("select", __doc__)
+
+
+def natural(
+    scores: File,
+    /,
+    *,
+    per_pair: PerPair = 10,
+    criterion: Criterion = "rank",
+    accept_from: Rank = 0.5,
+    among: Sentences = ALL_SENTENCES,
+    tokens: TokenCounts = False,
+    out: Out = STANDARD_OUTPUT,
+) -> None:
+    """Select pairs of natural sentences.
+
+    Parameters
+    ----------
+    scores
+        log-probabilities: output of `contstim score`, or a table with one column per model
+        (CSV, Parquet) or one array per model (.npz)
+    per_pair
+        number of pairs per pair of models
+    criterion
+        what is minimised: rank, the fractional ranks of the sentences under the models that reject
+        them, or a criterion of an installed package
+    accept_from
+        fractional rank from which a model accepts a sentence
+    tokens
+        add the number of tokens of each sentence under each model
+    out
+        output table [standard output]
+    """
+    from contstim.selection.natural import select_natural_pairs
+
+    table, eligible, constraints = among.read(scores)
+    selected = select_natural_pairs(
+        table,
+        per_pair,
+        criterion=criterion,
+        accept_from=accept_from,
+        eligible=eligible,
+        constraints=constraints,
     )
-    what = "leave out sentences in which a word occurs twice, repeatable ones excepted"
-    parser.add("--distinct", what)
-    parser.add(
-        "--repeatable FILE",
-        "words that may occur twice all the same (default: English determiners and prepositions)",
+    _write(selected, out, [scores, among.repeatable, among.features], tokens)
+
+
+def triplets(
+    triplets: File,
+    /,
+    *,
+    per_pair: PerPair = 10,
+    objective: Criterion = "controversiality",
+    strata: Annotated[PositiveInteger | None, Parameter(group=SELECTION)] = None,
+    max_word_share: Annotated[float, real(1e-6, 1, "SHARE"), Parameter(group=SELECTION)] = 1.0,
+    distinct_items: Annotated[bool, Parameter(group=SELECTION)] = False,
+    reference: Table = None,
+    decisions: Annotated[tuple[File, ...], Parameter(group=CANDIDATES)] = (),
+    reviewers: Annotated[PositiveInteger | None, Parameter(group=CANDIDATES)] = None,
+    tokens: TokenCounts = False,
+    out: Out = STANDARD_OUTPUT,
+) -> None:
+    """Select triplets.
+
+    Parameters
+    ----------
+    triplets
+        triplets, output of `contstim synthesize`
+    per_pair
+        number of triplets per pair of models
+    objective
+        objective: controversiality (maximised), worst-rank (minimised), or an objective of an
+        installed package
+    strata
+        number of strata per model [10, or fewer that divide --per-pair]
+    max_word_share
+        maximum share of the selected synthetic sentences of a pair of models that may contain the
+        same content word
+    distinct_items
+        select no two triplets that share a sentence
+    reference
+        log-probabilities of a corpus that define the strata [those of the triplets]
+    decisions
+        decisions of a reviewer, output of `contstim review`: only approved sentences are selected,
+        and edited ones are scored again (repeatable)
+    reviewers
+        number of reviewers who must have approved a sentence, with --decisions [1]
+    tokens
+        add the number of tokens of each sentence under each model
+    out
+        output table [standard output]
+    """
+    from contstim.selection.scores import read_scores, read_triplets
+    from contstim.selection.triplets import select_triplets
+
+    selected = select_triplets(
+        _approved(read_triplets(triplets), decisions, reviewers),
+        per_pair,
+        objective,
+        strata=strata,
+        reference=read_scores(reference) if reference else None,
+        most_use=max_word_share,
+        apart=distinct_items,
     )
+    _write(selected, out, [triplets, reference, *decisions], tokens)
 
 
-def _add_natural(parser: CommandParser) -> None:
-    from contstim.selection.natural import NaturalSelection
+def set_of_pairs(
+    scores: File,
+    /,
+    *,
+    n: Annotated[PositiveInteger, Parameter(group=SELECTION)] = 360,
+    criterion: Criterion = "separation",
+    rank_margin: Annotated[float, real(0, metavar="RANK", below=1), Parameter(group=SELECTION)] = 0,
+    uses: Annotated[PositiveInteger, Parameter(group=SELECTION)] = 1,
+    triplets: Table = None,
+    candidates: Annotated[
+        Literal["natural", "synthetic", "both"] | None,
+        Parameter(group=CANDIDATES, metavar="WHICH"),
+    ] = None,
+    among: Sentences = ALL_SENTENCES,
+    time_limit: Annotated[float, real(metavar="SECONDS", above=0), Parameter(group=OUTPUT)] = 60.0,
+    seed: Annotated[RandomSeed, Parameter(group=OUTPUT)] = 0,
+    out: Out = STANDARD_OUTPUT,
+) -> None:
+    """Select a set of pairs.
 
-    parser.add_fields(NaturalSelection)
+    Parameters
+    ----------
+    scores
+        log-probabilities: output of `contstim score`, or a table with one column per model
+        (CSV, Parquet) or one array per model (.npz)
+    n
+        number of pairs
+    criterion
+        what is maximised for the two models where it is smallest: separation, the number of pairs
+        that separate them, or log-bf, the expected log Bayes factor of people's answers
+    rank_margin
+        minimum difference between the fractional ranks of the two sentences
+    uses
+        maximum number of pairs that contain the same sentence
+    triplets
+        triplets, output of `contstim synthesize`, as further candidates
+    candidates
+        candidates with --triplets: pairs of natural sentences (natural), the synthetic sentences of
+        a triplet (synthetic), or both [both]
+    time_limit
+        time limit of the integer programme
+    seed
+        random seed
+    out
+        output table [standard output]
+    """
+    import pandas as pd
 
+    from contstim.selection.scores import read_triplets
+    from contstim.selection.sets import select_set, triplet_pairs
 
-def _add_set(parser: CommandParser) -> None:
-    from contstim.selection.sets import SetSelection
-
-    parser.add_fields(SetSelection)
-    add_people(parser)
-    what = "as `contstim synthesize` writes it; the scores are of its sentences too"
-    parser.add("--triplets CSV", what)
-    parser.add(
-        "--candidates",
-        "with --triplets: pairs of natural sentences, those of a triplet, or both (default: both)",
-        choices=("natural", "synthetic", "both"),
+    if candidates and not triplets:
+        raise InputError(f"--candidates {candidates} has no effect without --triplets; add it")
+    table, eligible, constraints = among.read(scores)
+    pairs = None
+    if triplets:
+        rows = read_triplets(triplets)
+        is_synthetic = table.index.isin(rows[["synthetic_1", "synthetic_2"]].to_numpy().ravel())
+        formed = pd.Series(candidates != "synthetic", index=table.index)
+        formed[is_synthetic] = False
+        eligible = formed if eligible is None else eligible & formed
+        pairs = None if candidates == "natural" else triplet_pairs(rows)
+    selected = select_set(
+        table,
+        n,
+        criterion=criterion,
+        margin=rank_margin,
+        eligible=eligible,
+        pairs=pairs,
+        constraints=constraints,
+        uses=uses,
+        time_limit=time_limit,
+        seed=seed,
     )
-    parser.add_seed()
+    _write(selected, out, [scores, triplets, among.repeatable, among.features])
 
 
-def _add_constraints(parser: CommandParser) -> None:
-    from contstim.selection.constraints import CONSTRAINTS
+app.command(application("natural", NATURAL, natural))
+app.command(application("triplets", TRIPLETS, triplets))
+app.command(application("set", SET, set_of_pairs))
 
-    forms = ", ".join(kind.usage() for _, kind in CONSTRAINTS.items())
-    parser.add(
-        "--constraint KIND:COLUMN:VALUE",
-        f"what the selection must keep: {forms}; columns are sentence, words, characters, zipf "
-        "(frequency), tokens (of SCORES as `contstim score` writes it; as many under every model) "
-        "and those of --features",
-        several=True,
-        default=[],
+
+def _approved(
+    table: pd.DataFrame, decisions: tuple[str, ...], reviewers: int | None
+) -> pd.DataFrame:
+    """Return the triplets that reviewers approved; all of them without decisions."""
+    if not decisions:
+        if reviewers is not None:
+            raise InputError("--reviewers goes with --decisions; give both, or neither")
+        return table
+    from contstim.models.registry import load_model
+    from contstim.selection.review import read_decisions, reviewed
+
+    left = reviewed(
+        table,
+        read_decisions(*decisions),
+        lambda spec, sentences: load_model(spec).score(sentences),
+        reviewers or 1,
     )
-    parser.add("--features CSV", "columns for constraints: the first holds the sentence")
+    counts = left.attrs.pop("review")
+    tell(
+        f"review: {counts['approved']} of {counts['rows']} rows have approved sentences alone, "
+        f"{counts['edited']} of them edited ones, scored again",
+    )
+    return left
 
 
-def _add_triplets(parser: CommandParser) -> None:
-    from contstim.selection.triplets import TripletSelection
+def _write(
+    selected: pd.DataFrame, out: str, reading: list[str | None], tokens: bool = False
+) -> None:
+    """Write a selection, and report it on standard error."""
+    from contstim.text.diversity import diversity_line
 
-    parser.add("table TRIPLETS", "as `contstim synthesize` writes it")
-    parser.add_fields(TripletSelection)
-    parser.add("--reference SCORES", "log-probabilities of a corpus that define the strata")
-    add_decisions(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Select and write."""
-    chosen = {"natural": _natural, "set": _set, "triplets": _triplets}[args.kind](args)
-    files = ("table", "reference", "repeatable", "features", "triplets")
-    read = [getattr(args, name, None) for name in files]
-    read += getattr(args, "decisions", None) or []
-    attrs = chosen.attrs
-    if getattr(args, "tokens", False):
+    attrs: dict[Any, Any] = selected.attrs
+    if tokens:
         from contstim.selection.tokens import with_token_counts  # which loads the models
 
-        chosen = with_token_counts(chosen)
-    write_rows(chosen, args.out, read)
-    if "synthetic_1" in chosen:
-        written = [*chosen["synthetic_1"].astype(str), *chosen["synthetic_2"].astype(str)]
-        tell(diversity_line(written, chosen["natural"].astype(str)))
-    for note in _training_notes(chosen):
+        selected = with_token_counts(selected)
+    write_rows(selected, out, reading)
+    if "synthetic_1" in selected:
+        written = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
+        tell(diversity_line(written, selected["natural"].astype(str)))
+    for note in _training_notes(selected):
         tell(note)
     for name in ("ranked", "candidates", "strata"):
         if name in attrs:
@@ -139,8 +362,9 @@ def run(args: argparse.Namespace) -> int:
             f"{pair[name]} {name}" for name in ("not finite", "repeated natural") if pair[name]
         ]
         short = [
-            f"{one['model']} {one['stratum'] + 1} ({one['selected']} of {one['wanted']})"
-            for one in pair["unfilled"]
+            f"{stratum['model']} {stratum['stratum'] + 1} ({stratum['selected']} of "
+            f"{stratum['wanted']})"
+            for stratum in pair["unfilled"]
         ]
         if short or left_out:
             tell(
@@ -152,95 +376,29 @@ def run(args: argparse.Namespace) -> int:
         least = min(attrs["separations"], key=lambda pair: pair["separated"])
         tell(
             f"separated least: {least['model_1']} and {least['model_2']}, by "
-            f"{least['separated'] / len(chosen):.1%} of the pairs; a pair separates "
+            f"{least['separated'] / len(selected):.1%} of the pairs; a pair separates "
             f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average",
         )
-        if "log_bayes_factor" in chosen:
+        if "log_bayes_factor" in selected:
             least = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
             tell(
                 f"hardest to tell apart: {least['model_1']} and {least['model_2']}, by "
-                f"{least['log_bayes_factor'] / len(chosen):.4f} nats per answer; "
-                f"{chosen['log_bayes_factor'].mean():.4f} on average over model pairs",
+                f"{least['log_bayes_factor'] / len(selected):.4f} nats per answer; "
+                f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs",
             )
     tell(
-        f"{len(chosen)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
+        f"{len(selected)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
         f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
     )
-    return 0
 
 
-def _training_notes(chosen: pd.DataFrame) -> list[str]:
-    """Say of which models the natural sentences of a selection are training text."""
+def _training_notes(selected: pd.DataFrame) -> list[str]:
+    """Say for which models the natural sentences of a selection are training text."""
+    import pandas as pd
+
     from contstim.training.training_overlap import training_notes
 
-    columns = ["natural"] if "natural" in chosen else ["sentence_1", "sentence_2"]
-    models = chosen[[name for name in ("model_1", "model_2") if name in chosen]]
-    sentences = [str(sentence) for sentence in pd.unique(chosen[columns].to_numpy().ravel())]
+    columns = ["natural"] if "natural" in selected else ["sentence_1", "sentence_2"]
+    models = selected[[name for name in ("model_1", "model_2") if name in selected]]
+    sentences = [str(sentence) for sentence in pd.unique(selected[columns].to_numpy().ravel())]
     return training_notes(models.to_numpy().ravel().astype(str).tolist(), sentences)
-
-
-def _corpus(
-    args: argparse.Namespace,
-) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
-    """Return the scores of sentences, which of them may be chosen if not all, and constraints."""
-    from contstim.selection import read_scores, repeats_no_word
-    from contstim.selection.constraints import check_constraints, parse_constraints
-    from contstim.selection.scores import read_features, read_token_counts
-
-    check_constraints(args.constraint)
-    scores = read_scores(args.table)
-    features = read_features(args.features) if args.features else None
-    eligible = None
-    if args.distinct:
-        words = read_words(args.repeatable) if args.repeatable else ENGLISH.repeatable
-        labels = [str(label) for label in scores.index]
-        eligible = repeats_no_word(labels, words).set_axis(scores.index)
-    needed = any(":tokens" in text for text in args.constraint) and args.table != "-"
-    tokens = read_token_counts(args.table) if needed else None
-    return scores, eligible, parse_constraints(args.constraint, scores.index, features, tokens)
-
-
-def _natural(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection.natural import NaturalSelection, select_natural_pairs
-
-    scores, eligible, constraints = _corpus(args)
-    asked = given(args, NaturalSelection)
-    return select_natural_pairs(scores, eligible=eligible, constraints=constraints, **asked)
-
-
-def _set(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_triplets
-    from contstim.selection.sets import SetSelection, select_set, triplet_pairs
-
-    if args.candidates and not args.triplets:
-        raise InputError(f"--candidates {args.candidates} has no effect without --triplets; add it")
-    scores, eligible, constraints = _corpus(args)
-    pairs = None
-    if args.triplets:
-        triplets = read_triplets(args.triplets)
-        formed = pd.Series(args.candidates != "synthetic", index=scores.index)
-        formed[scores.index.isin(triplets[["synthetic_1", "synthetic_2"]].to_numpy().ravel())] = (
-            False
-        )
-        eligible = formed if eligible is None else eligible & formed
-        pairs = None if args.candidates == "natural" else triplet_pairs(triplets)
-    return select_set(
-        scores,
-        people=people_of(args),
-        eligible=eligible,
-        pairs=pairs,
-        constraints=constraints,
-        seed=args.seed,
-        **given(args, SetSelection),
-    )
-
-
-def _triplets(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_scores, read_triplets
-    from contstim.selection.triplets import TripletSelection, select_triplets
-
-    return select_triplets(
-        approved(args, read_triplets(args.table)),
-        reference=read_scores(args.reference) if args.reference else None,
-        **given(args, TripletSelection),
-    )

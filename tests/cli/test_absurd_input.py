@@ -5,8 +5,6 @@ Tests `contstim.cli.common`.
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -329,15 +327,3 @@ def test_only_what_keeps_results_says_so(
     for argv, said in ((pair, ""), ([*pair, "--out", "o.csv"], kept)):
         assert main(argv) == 130
         assert capsys.readouterr().err.splitlines()[-1] == f"contstim: interrupted{said}"
-
-
-def test_a_sample_of_absurd_values() -> None:
-    """All of them: ``python tests/fuzz_commands.py``."""
-    script = Path(__file__).parents[1] / "fuzz_commands.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--runs", "40", "--whole", "2"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1].startswith("40 runs of 40, 2 of these whole commands, of ")

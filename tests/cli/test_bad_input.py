@@ -1,6 +1,7 @@
 """Bad input is one line on standard error and exit status 2, and nothing is half-written.
 
-Tests `contstim.cli` and `contstim.cli.parsing`.
+Tests `contstim.cli`, `contstim.cli.application`, `contstim.cli.parameters` and
+`contstim.cli.parsing`.
 """
 
 import gzip
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from contstim.cli import main
+from contstim.cli.application import application, run_application
+from contstim.cli.parameters import STANDARD_OUTPUT, NewFile, OutputFile
+from contstim.errors import OutputError
 
 TEXT = "the dog saw a cat\na cat saw the dog\nthe cat ran\na dog ran\n" * 3
 
@@ -151,10 +155,10 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["scor"], "invalid choice: 'scor'"),
+        (["scor"], "unknown command 'scor'; did you mean 'score'?"),
         (
             ["select", "triplets", "x.csv", "--objective", "worst"],
-            "invalid choice: 'worst' (choose from 'controversiality', 'worst-rank')",
+            "there is no file x.csv",
         ),
         (["score", "x.txt"], "--model"),
         (
@@ -314,18 +318,16 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
     [
         (
             "select natural --model contstim:bigram",
-            "contstim select natural: there is no option '--model' here; "
-            "see contstim select natural --help",
+            "contstim: there is no option '--model' here; see contstim select natural --help",
         ),
         (
             "select natural s.csv --perpair 3",
-            "contstim select natural: there is no option '--perpair' here; "
+            "contstim: there is no option '--perpair' here; "
             "did you mean '--per-pair'?; see contstim select natural --help",
         ),
         (
             "select natural s.csv t.csv",
-            "contstim select natural: 't.csv' is an argument too many; "
-            "see contstim select natural --help",
+            "contstim: 't.csv' is an argument too many; see contstim select natural --help",
         ),
         (
             "score s.txt --model contstim:bigram --modell=x",
@@ -346,7 +348,60 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
 def test_an_option_that_a_command_does_not_have(
     argv: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as error:
-        main(argv.split())
-    assert error.value.code == 2
+    try:
+        status = main(argv.split())
+    except SystemExit as error:
+        status = error.code
+    assert status == 2
     assert capsys.readouterr().err == f"{said}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (
+            "select",
+            "write one of natural, triplets, set after contstim select; see contstim select",
+        ),
+        ("select natrual", "unknown kind 'natrual'; did you mean 'natural'?; see contstim select"),
+        ("select natural", "SCORES is missing; give it; see contstim select natural --help"),
+        ("select natural s.csv --per-pair", "--per-pair needs N; see contstim select natural"),
+        ("select natural s.csv --per-pair 0", "--per-pair: '0' is not a whole number from 1 up; "),
+        ("select natural s.csv --per-pair 1_0", "'1_0' is not a whole number from 1 up; see "),
+        ("select natural s.csv --per-pair 9999999", "--per-pair: '9999999' is too large, the most"),
+        ("select natural s.csv --accept-from nan", "'nan' is not a finite number from 0 to 1; see"),
+        ("select natural --perpair 3 s.csv", "'--perpair' here; did you mean '--per-pair'?; see "),
+        ("select natural s.csv --features --tokens", "--features: needs a value, and --tokens is "),
+        ("select natural s.csv --out a --out b", "--out is given twice; give it once; see contsti"),
+        ("select set s.csv --candidates bth", "unknown value 'bth'; did you mean 'both'?; see con"),
+        ("select natural s.csv --out /", "--out: cannot write /: it is a folder; give a file name"),
+    ],
+)
+def test_arguments_that_cannot_be_used(
+    argv: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv.split()) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_two_outputs_in_one_file(tmp_path: Path) -> None:
+    app = application("two", "Write two files.")
+
+    @app.default
+    def two(*, out: OutputFile = STANDARD_OUTPUT, pool: NewFile | None = None) -> None:
+        """Write two files.
+
+        Parameters
+        ----------
+        out
+            the one
+        pool
+            the other
+        """
+
+    path = str(tmp_path / "one.csv")
+    with pytest.raises(OutputError, match="--out and --pool are one file, .*; give each its own"):
+        run_application(app, ["--out", path, "--pool", f"{tmp_path}/./one.csv"])
+    assert run_application(app, ["--out", path]) == 0

@@ -227,9 +227,7 @@ def test_both_ways_of_spreading_write_the_same(
 def test_without_a_command_a_newcomer_is_told_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([])
-    assert stop.value.code == 2
+    assert main([]) == 2
     assert capsys.readouterr().err == (
         "contstim: give a command: `contstim demo` shows in a minute what it does, `contstim "
         "evaluate` finds out from people's choices which model was right; see contstim --help\n"
@@ -238,7 +236,9 @@ def test_without_a_command_a_newcomer_is_told_what_to_do(
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
-        with pytest.raises(SystemExit) as stop:
-            main([command, "--help"])
-        assert stop.value.code == 0
-        assert f"contstim {command}" in capsys.readouterr().out.split("Example")[1]
+        try:
+            status = main([command, "--help"])
+        except SystemExit as stop:
+            status = stop.code
+        assert status == 0
+        assert f"  contstim {command}" in capsys.readouterr().out

@@ -230,7 +230,7 @@ def test_the_command(tmp_path, capsys):
     frame.index = [f"{'A' if i % 2 else 'Very very'} long sentence, {i}." for i in range(300)]
     file, out = tmp_path / "scores.csv", tmp_path / "pairs.csv"
     frame.to_csv(file, index_label="sentence")
-    argv = ["select", "set", str(file), "--n", "12", "--margin", "0.05", "--out", str(out)]
+    argv = ["select", "set", str(file), "--n", "12", "--rank-margin", "0.05", "--out", str(out)]
     assert main(argv) == 0
     err = capsys.readouterr().err
     assert "a pair separates " in err
@@ -522,7 +522,7 @@ def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
     frame.to_csv(file, index_label="sentence")
     triplets.to_csv(of_triplets, index=False)
     argv = ["select", "set", str(file), "--n", "10", "--out", str(out)]
-    options = ["--criterion", "log-bf", "--slope", "2", "--time-limit", "3"]
+    options = ["--criterion", "log-bf", "--time-limit", "3"]
     options += ["--constraint", "balance:words:0.2", "--constraint", "recurring:sentence:20"]
     assert main([*argv, *options, "--triplets", str(of_triplets)]) == 0
     err = capsys.readouterr().err
@@ -530,10 +530,6 @@ def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
     table = pd.read_csv(out)
     assert len(table) == 10
     assert list(table.columns[-3:]) == ["separated", "least_difference", "log_bayes_factor"]
-    assert main([*argv, "--slope", "2"]) == 2
-    assert capsys.readouterr().err == (
-        "contstim: how people answer is of no use for 'separation'; choose 'log-bf'\n"
-    )
     assert main([*argv, "--candidates", "both"]) == 2
     assert capsys.readouterr().err == (
         "contstim: --candidates both has no effect without --triplets; add it\n"
