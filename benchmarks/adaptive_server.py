@@ -143,7 +143,7 @@ def check(study: Study, people: list[Asked]) -> tuple[int, int]:
     assert len(set(pairs)) == len(pairs), "a pair was issued twice"
     conductor = Conductor(live.plan, read_pool(study))
     for block in live.blocks:
-        assert conductor.again(block) == block, f"block {block.number} would be another"
+        assert conductor.reissue(block) == block, f"block {block.number} would be another"
         conductor.record(block)
         # Their answers, which only blocks of later versions know.
         whose = [(block.participant, pair) for pair in block.pairs]

@@ -1,32 +1,38 @@
-"""Experiments that decide between models while people answer: choose, ask, stop, believe."""
+"""Experiments that choose trials by the answers so far, and sequential analysis."""
 
 from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
-from contstim.adaptive.policies import POLICIES, Choosing, Policy, Pool, View, choose_block
+from contstim.adaptive.interim import Conclusion, InterimResult, conclusions, interim_analysis
+from contstim.adaptive.policies import (
+    POLICIES,
+    Policy,
+    PolicyOptions,
+    PolicyState,
+    Pool,
+    choose_block,
+)
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
-from contstim.adaptive.sequences import betting_sequence, fit_e_value, log_e_above, mean_sequence
+from contstim.adaptive.sequences import fit_e_value
 from contstim.adaptive.simulation import simulate
-from contstim.adaptive.stopping import Stopping
-from contstim.adaptive.verdicts import Verdict, verdicts
+from contstim.evaluation.stopping import Stopping
 
 __all__ = [
     "POLICIES",
     "SIX_POINT",
     "AdaptivePlan",
     "Block",
-    "Choosing",
+    "Conclusion",
     "Conductor",
+    "InterimResult",
     "Link",
     "ModelPosterior",
     "Policy",
+    "PolicyOptions",
+    "PolicyState",
     "Pool",
     "Stopping",
-    "Verdict",
-    "View",
-    "betting_sequence",
     "choose_block",
+    "conclusions",
     "fit_e_value",
-    "log_e_above",
-    "mean_sequence",
+    "interim_analysis",
     "simulate",
-    "verdicts",
 ]

@@ -10,12 +10,19 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of, worth
+from contstim.adaptive.policies import (
+    PolicyOptions,
+    PolicyState,
+    Pool,
+    acquisition,
+    choose_block,
+    places_of,
+)
 from contstim.adaptive.posterior import Link, ModelPosterior
-from contstim.adaptive.stopping import Stopping
 from contstim.arrays import BoolArray, FloatArray
 from contstim.display import displayed, html_of
 from contstim.errors import InputError
+from contstim.evaluation.stopping import Stopping
 from contstim.settings import Count, Natural, Seed, settings
 from contstim.text.languages import written_language
 
@@ -29,23 +36,18 @@ class AdaptivePlan:
     Attributes
     ----------
     choosing, link, stopping
-        How trials are chosen, how people are taken to answer, and when the study may stop.
+        How trials are chosen, how participants are assumed to answer, and when the study may stop.
     trials
-        Chosen trials of each participant.
+        Number of chosen trials of each participant.
     anchors
-        Pairs that everybody is asked besides.
-    together
-        So many participants at most are at it at once: who entered before them and has not
-        finished has left.
-    patience
-        A block without all its answers holds up those issued after it until so many have been
-        issued; then it is passed over.
-    looks
-        When the results are looked at, in words.
-    closes
-        Whether a server lets nobody new in once the rule says stop.
+        Number of further pairs that everybody is asked.
+    max_pending
+        A block without all its answers delays those issued after it until this number of blocks
+        has been issued; then it is skipped.
+    auto_close
+        Whether the server admits no more participants once the rule says stop.
     seed
-        Of all choices.
+        Random seed of all choices.
 
     Examples
     --------
@@ -54,33 +56,22 @@ class AdaptivePlan:
     ('information', 60, 24)
     """
 
-    choosing: Choosing = Choosing()
+    choosing: PolicyOptions = PolicyOptions()
     link: Link = Link()
     stopping: Stopping = Stopping()
     trials: Annotated[int, Field(ge=1, le=5000)] = 40
     anchors: Natural = 24
-    together: Count = 50
-    patience: Count = 200
-    looks: str = "after every answer"
-    closes: bool = False
+    max_pending: Count = 200
+    auto_close: bool = False
     seed: Seed = 0
 
-    def __post_init__(self) -> None:
-        policy, pool = self.choosing.policy, self.stopping.over == "pool"
-        if pool and self.choosing.at_random == 0:
-            raise InputError(
-                f"stopping.over is 'pool', but the policy {policy} with choosing.epsilon "
-                f"{self.choosing.epsilon:g} draws no trial at random; give an epsilon above 0 and "
-                "a policy that uses it, so that every pair of the pool can be asked"
-            )
-        if self.stopping.constant and not (self.choosing.by.alike or pool):
-            raise InputError(
-                f"stopping.constant is true, but by the policy {policy} early participants are "
-                "asked other trials than late ones; leave it out, or stop over the pool"
-            )
+    @property
+    def design(self) -> str:
+        """``fixed`` or ``adaptive``."""
+        return "fixed" if self.choosing.by.is_fixed else "adaptive"
 
     def _repr_html_(self) -> str:
-        """Return the fields, which notebooks show; `plan_paragraphs` says them in sentences."""
+        """Return the fields, which notebooks show; `plan_paragraphs` puts them in sentences."""
         return html_of(self)
 
 
@@ -98,13 +89,13 @@ class Block:
     pairs, propensities
         Numbers of the pool's pairs, and how probable each choice was, given those before.
     available
-        How many pairs could be chosen when the block was begun.
+        Number of pairs that could be chosen when the block was begun.
     version
-        The answers to so many first blocks were known to the policy, but for those passed over.
-    turned
-        Whether sentence 2 is shown on the left: a person's leaning is to a side.
-    passed_over
-        Blocks that were given up waiting for since the block before.
+        Number of first blocks whose answers the policy knew, except skipped ones.
+    swapped_sides
+        Whether sentence 2 is shown on the left.
+    skipped_blocks
+        Blocks that were skipped since the block before.
 
     Examples
     --------
@@ -123,8 +114,8 @@ class Block:
     propensities: tuple[float, ...]
     available: int
     version: int
-    turned: tuple[bool, ...]
-    passed_over: tuple[int, ...] = ()
+    swapped_sides: tuple[bool, ...]
+    skipped_blocks: tuple[int, ...] = ()
 
 
 class Conductor:
@@ -171,7 +162,7 @@ class Conductor:
         self._asked: set[tuple[str, int]] = set()  # pairs of the blocks, by participant
         self._learnt: set[int] = set()  # pairs whose first answer the posterior has
         self._of: dict[str, list[Block]] = {}
-        self._passed_over: list[int] = []  # since the block that was last recorded
+        self._skipped_blocks: list[int] = []  # since the block that was last recorded
         both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
         self._words = [frozenset(written_language(text).split(text.lower())) for text in both]
 
@@ -193,7 +184,7 @@ class Conductor:
         last = min(len(self.blocks), version + most)
         while version < last and self._answered(self.blocks[version]):
             version += 1
-        self._take_in(version, ())
+        self._update_posterior(version, ())
 
     def issue(self, participant: str, most: int = 5000) -> Block:
         """Choose a block for a participant, who has answered or not what was issued before.
@@ -213,40 +204,40 @@ class Conductor:
                 "already; plan more, or end the session"
             )
         number, version = len(self.blocks), self._version
-        passed_over = list(self._passed_over)
+        skipped_blocks = list(self._skipped_blocks)
         before = self.blocks[-1].version if self.blocks else 0
         while version < min(number, before + _AT_ONCE):
             block = self.blocks[version]
             if not self._answered(block):
-                if version + self.plan.patience > number:
+                if version + self.plan.max_pending > number:
                     break
-                passed_over.append(version)
+                skipped_blocks.append(version)
             version += 1
-        self._passed_over = passed_over
-        return self._chosen(participant, most, version, passed_over)
+        self._skipped_blocks = skipped_blocks
+        return self._chosen(participant, most, version, skipped_blocks)
 
-    def again(self, block: Block) -> Block:
+    def reissue(self, block: Block) -> Block:
         """Choose the next block again, by what `block` was chosen by.
 
         It is equal to `block`, to the last bit of its propensities, if blocks, answers, pool and
         plan are those by which `block` was chosen.
         """
         left = self.left(block.participant)
-        return self._chosen(block.participant, left, block.version, block.passed_over)
+        return self._chosen(block.participant, left, block.version, block.skipped_blocks)
 
     def _chosen(
-        self, participant: str, most: int, version: int, passed_over: Sequence[int]
+        self, participant: str, most: int, version: int, skipped_blocks: Sequence[int]
     ) -> Block:
-        self._take_in(version, passed_over)
+        self._update_posterior(version, skipped_blocks)
         number = len(self.blocks)
         weights, curves = self.posterior.weights, self.posterior.curves(participant)
         available = self._open_to(participant)
-        view = View(self._places, self.pool.preferences, available, weights, curves)
+        state = PolicyState(self._places, self.pool.preferences, available, weights, curves)
         rng = np.random.default_rng([self.plan.seed, number])
         most = min(most, self.plan.trials - self._issued(participant))
         choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
-        values = worth(choosing, view)
-        pairs, propensities = choose_block(choosing, view, rng, self._words, values)
+        values = acquisition(choosing, state)
+        pairs, propensities = choose_block(choosing, state, rng, self._words, values)
         return Block(
             number,
             participant,
@@ -255,7 +246,7 @@ class Conductor:
             int((values > -np.inf).sum()),
             version,
             tuple((rng.random(len(pairs)) < 0.5).tolist()),
-            tuple(passed_over),
+            tuple(skipped_blocks),
         )
 
     def left(self, participant: str) -> int:
@@ -267,7 +258,7 @@ class Conductor:
 
     def _open_to(self, participant: str) -> BoolArray:
         """Return which pairs may be asked: nobody was asked them, or, laid out, not this one."""
-        whose = participant if self.plan.choosing.by.laid_out else ""
+        whose = participant if self.plan.choosing.by.is_fixed else ""
         fresh = np.arange(len(self.pool.pairs)) >= self.plan.anchors
         return self._available.setdefault(whose, fresh)
 
@@ -296,12 +287,12 @@ class Conductor:
         for pair in block.pairs:
             if not 0 <= pair < len(available) or not available[pair]:
                 raise InputError(f"block {block.number} issues pair {pair}, which is not available")
-        if block.participant or not self.plan.choosing.by.laid_out:  # "" are all who were deleted
+        if block.participant or not self.plan.choosing.by.is_fixed:  # "" are all who were deleted
             available[list(block.pairs)] = False
         self._asked.update((block.participant, pair) for pair in block.pairs)
         self._of.setdefault(block.participant, []).append(block)
         self.blocks.append(block)
-        self._passed_over = []
+        self._skipped_blocks = []
 
     def answer(self, participant: str, pair: int, rating: float) -> None:
         """Take a participant's answer to an issued pair in; what comes twice counts once.
@@ -326,25 +317,25 @@ class Conductor:
         for (participant, pair), rating in answers.items():
             self.answer(participant, pair, rating)
         for block in blocks:
-            self._take_in(block.version, block.passed_over)
+            self._update_posterior(block.version, block.skipped_blocks)
 
     @property
     def weights(self) -> FloatArray:
         """The posterior weights of the models, as the last block's choice knew them."""
         return self.posterior.weights
 
-    def _take_in(self, version: int, passed_over: Sequence[int]) -> None:
+    def _update_posterior(self, version: int, skipped_blocks: Sequence[int]) -> None:
         for number in range(self._version, version):
             block = self.blocks[number]
-            if number in passed_over or not self._answered(block):
+            if number in skipped_blocks or not self._answered(block):
                 continue
-            for pair, turned in zip(block.pairs, block.turned, strict=True):
+            for pair, swapped_sides in zip(block.pairs, block.swapped_sides, strict=True):
                 if pair in self._learnt:  # laid out: others answered it, which is no new pair
                     continue
                 self._learnt.add(pair)
                 answer = self.answers[block.participant, pair]
                 preferences = self.pool.preferences[pair]
-                if turned:  # as seen on the screen
+                if swapped_sides:  # as seen on the screen
                     preferences, answer = -preferences, self.plan.link.n_answers - 1 - answer
                 self.posterior.add(block.participant, preferences, answer)
         self._version = version

@@ -129,35 +129,36 @@ class Pool:
 
 @displayed
 @dataclass(frozen=True, eq=False)
-class View:
-    """What a policy knows when it chooses for a participant.
+class PolicyState:
+    """What a policy knows when it chooses a pair for a participant.
 
     Attributes
     ----------
     places
-        Of the pairs' preferences on the grid of the curves, shape (N, M), columns contiguous.
+        Positions of the preferences on the grid of the curves, shape (N, M), columns contiguous.
     preferences
         Shape (N, M).
     available
-        Which pairs may be asked, shape (N,).
+        Whether each pair may be asked, shape (N,).
     weights
-        Of the models by now, shape (M,).
+        Posterior weights of the models, shape (M,).
     curves
-        P(answer) of this participant under each model along the grid, shape (M, C, G).
+        Probability of each answer of this participant under each model along the grid, shape
+        (M, C, G).
 
     Examples
     --------
     >>> from contstim.adaptive.posterior import ModelPosterior
     >>> posterior = ModelPosterior(Link(), n_models=2)
     >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5]])
-    >>> view = View(
+    >>> state = PolicyState(
     ...     places_of(preferences, posterior.nodes),
     ...     preferences,
     ...     np.array([True, True]),
     ...     posterior.weights,
     ...     posterior.curves("p1"),
     ... )
-    >>> POLICIES["information"].values(view).round(2)
+    >>> POLICIES["information"].values(state).round(2)
     array([0.  , 0.13])
     """
 
@@ -169,87 +170,79 @@ class View:
 
 
 def places_of(preferences: FloatArray, nodes: Nodes) -> IntArray:
-    """Return the places of preferences on `Nodes.grid`, for `View`."""
+    """Return the positions of preferences on `Nodes.grid`, for `PolicyState`."""
     most, points = nodes.link.people.most, len(nodes.grid)
     places = np.rint((preferences + most) * ((points - 1) / (2 * most))).astype(np.int64)
     return np.asfortranarray(places)
 
 
 class Policy(ABC):
-    """What pairs are worth to a study, and what is to be known of choosing by it.
+    """Which pairs are most useful to ask next.
 
-    Subclass it for a policy of your own, and give one, made, to the entry point.
+    Subclass it for a custom policy and name an instance in the entry point.
 
     Attributes
     ----------
     reason
-        By what pairs are chosen, as it stands in the preregistration after "drawn from the pairs
-        that nobody was asked,".
+        Criterion of the choice; completes the sentence "otherwise ..." in the preregistration.
     by_answers
-        Whether it looks at the answers so far.
-    alike
-        Whether early and late participants are asked comparable trials, so that intervals for one
-        mean hold (`Stopping.constant`).
-    design
-        What a study by it is called, an adaptive or a fixed one.
-    laid_out
-        Whether trials are fixed before the study: everybody may be asked the same pairs, each of
-        them once, and nothing is drawn. Otherwise a pair is asked once in all.
+        Whether the choice depends on the answers so far.
+    is_fixed
+        Whether the trials are fixed before the study: everybody may be asked the same pairs, each
+        of them once. Otherwise a pair is asked of one participant only.
 
     Examples
     --------
-    >>> class MostApart(Policy):
-    ...     reason = "by how far apart the models' preferences are"
+    >>> class LargestRange(Policy):
+    ...     reason = "by the range of the models' preferences"
     ...     by_answers = False
-    ...     def values(self, view):
-    ...         return np.ptp(view.preferences, axis=1)
-    >>> MostApart().reason in MostApart().stated(Choosing())
+    ...     def values(self, state):
+    ...         return np.ptp(state.preferences, axis=1)
+    >>> LargestRange().reason in LargestRange().describe(PolicyOptions())
     True
     """
 
     reason: ClassVar[str]
     by_answers: ClassVar[bool] = True
-    alike: ClassVar[bool] = False
-    design: ClassVar[str] = "adaptive"
-    laid_out: ClassVar[bool] = False
+    is_fixed: ClassVar[bool] = False
 
     @abstractmethod
-    def values(self, view: View) -> FloatArray:
-        """Return the value of each pair, shape (N,), in units of its own; minus infinity: never."""
+    def values(self, state: PolicyState) -> FloatArray:
+        """Return the value of each pair, shape (N,), in any unit; minus infinity for never."""
 
     def in_block(
-        self, view: View, best: IntArray, values: FloatArray, chosen: Sequence[int]
+        self, state: PolicyState, best: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Return what pairs are worth in a block that has others already.
+        """Return the values of pairs given the pairs that the block has already.
 
         Parameters
         ----------
-        view
-            As for `values`, but that what was chosen is no longer available.
+        state
+            As for `values`; the chosen pairs are no longer available.
         best, values
-            Numbers of the pairs that are compared closely, ascending, shape (L,), and their values.
+            Numbers of the pairs on the shortlist, ascending, shape (L,), and their values.
         chosen
             The block's pairs so far, one or more.
 
         Returns
         -------
         array
-            Shape (L,): `values`, unless a policy chooses a block for what it says as a whole.
+            Shape (L,): `values`, unless a policy chooses the pairs of a block jointly.
         """
         return values
 
     def at_random(self, epsilon: float) -> float:
-        """Return the share of trials drawn from all pairs alike, where the plan has epsilon."""
+        """Return the share of trials that are drawn uniformly, given the plan's epsilon."""
         return epsilon
 
-    def stated(self, choosing: Choosing) -> str:
-        """Return how a trial is chosen, in whole sentences, for the preregistration."""
+    def describe(self, options: PolicyOptions) -> str:
+        """Return sentences for the preregistration that say how a trial is chosen."""
         return (
-            f"With probability {choosing.epsilon:g} a trial is drawn from all pairs that nobody "
-            f"was asked, alike; otherwise {self.reason}: from the {choosing.shortlist} pairs of "
+            f"With probability {options.epsilon:g} a trial is drawn uniformly from all pairs that "
+            f"nobody was asked; otherwise {self.reason}: from the {options.shortlist} pairs of "
             "greatest value v, with probability proportional to "
-            f"exp(v / {choosing.temperature:g}). Within a block values fall by "
-            f"{choosing.repeats:.0%} of the share of a pair's words that the block has already."
+            f"exp(v / {options.temperature:g}). Within a block values decrease by "
+            f"{options.repeats:.0%} of the share of a pair's words that the block already contains."
         )
 
 
@@ -261,112 +254,91 @@ class Information(Policy):
         "so far and what is known of the participant"
     )
 
-    def values(self, view: View) -> FloatArray:
+    def values(self, state: PolicyState) -> FloatArray:
         """Return H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), preferences rounded to the curves' grid.
 
         P_m is integrated over what is known of the participant (Cavagnaro, Myung, Pitt and Kujala
         2010, doi 10.1162/neco.2009.02-09-959; Houlsby et al. 2011, arXiv 1112.5745).
         """
-        mixed = np.zeros((view.curves.shape[1], len(view.places)), dtype=np.float32)
-        within = np.zeros(len(view.places), dtype=np.float32)
-        entropies = -(view.curves * np.log(view.curves)).sum(axis=1)
-        for m in np.flatnonzero(view.weights > 1e-9):
-            weight, places = np.float32(view.weights[m]), view.places[:, m]
+        mixed = np.zeros((state.curves.shape[1], len(state.places)), dtype=np.float32)
+        within = np.zeros(len(state.places), dtype=np.float32)
+        entropies = -(state.curves * np.log(state.curves)).sum(axis=1)
+        for m in np.flatnonzero(state.weights > 1e-9):
+            weight, places = np.float32(state.weights[m]), state.places[:, m]
             for answer in range(len(mixed) - 1):  # the last follows from the others
-                mixed[answer] += (weight * view.curves[m, answer])[places]
+                mixed[answer] += (weight * state.curves[m, answer])[places]
             within += (weight * entropies[m])[places]
-        mixed[-1] = view.weights.sum() - mixed[:-1].sum(axis=0)
+        mixed[-1] = state.weights.sum() - mixed[:-1].sum(axis=0)
         np.maximum(mixed, 1e-12, out=mixed)
         return np.asarray(-(mixed * np.log(mixed)).sum(axis=0) - within, dtype=np.float64)
 
     def in_block(
-        self, view: View, best: IntArray, values: FloatArray, chosen: Sequence[int]
+        self, state: PolicyState, best: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
         """Return the information of one answer more, given the block's answers so far."""
-        models = np.arange(len(view.weights))
-        outcomes = view.weights[None]
+        models = np.arange(len(state.weights))
+        outcomes = state.weights[None]
         for pair in chosen:
-            outcomes = _outcomes(outcomes, view.curves[models, :, view.places[pair]])
+            outcomes = _outcomes(outcomes, state.curves[models, :, state.places[pair]])
         mass = outcomes.sum(axis=1)
-        probabilities = view.curves[models, :, view.places[best]]  # L, M, C
+        probabilities = state.curves[models, :, state.places[best]]  # L, M, C
         after = np.einsum("rm,lmc->rlc", outcomes / mass[:, None], probabilities, optimize=True)
         mixed = -(after * np.log(np.maximum(after, 1e-12))).sum(axis=2)
         entropies = -(probabilities * np.log(probabilities)).sum(axis=2)  # L, M
         within = entropies @ outcomes.sum(axis=0)
         return np.asarray(mass @ mixed - within, dtype=np.float64)
 
-    def stated(self, choosing: Choosing) -> str:
-        """Add that blocks are chosen jointly."""
-        joint = "Within a block values are those of the block's answers together, and fall by"
-        return super().stated(choosing).replace("Within a block values fall by", joint)
+    def describe(self, options: PolicyOptions) -> str:
+        """Add that the pairs of a block are chosen jointly."""
+        joint = "Within a block values are those of the block's answers together, and decrease by"
+        return super().describe(options).replace("Within a block values decrease by", joint)
 
 
-class Disagreement(Policy):
-    """The variance over models of their preferences, whatever the answers were.
-
-    The discrete form of principal distortions (Feather et al. 2025, arXiv 2410.15433).
-    """
-
-    reason = "by the variance of the models' preferences"
-    by_answers = False
-
-    def values(self, view: View) -> FloatArray:
-        """Return the variance of each pair's preferences."""
-        return np.asarray(view.preferences.var(axis=1))
-
-
-class _ByDesign(Policy):
-    """What does not look at the models: neither at their preferences nor at their weights."""
-
-    by_answers = False
-    alike = True
-
-    def stated(self, choosing: Choosing) -> str:
-        """Return one sentence."""
-        return f"Each trial is drawn from the pairs that nobody was asked, {self.reason}."
-
-
-class AtRandom(_ByDesign):
-    """Each pair is as likely as any other."""
+class AtRandom(Policy):
+    """Every pair is equally likely."""
 
     reason = "at random"
+    by_answers = False
 
-    def values(self, view: View) -> FloatArray:
+    def values(self, state: PolicyState) -> FloatArray:
         """Return 0 for all pairs."""
-        return np.zeros(len(view.places))
+        return np.zeros(len(state.places))
 
     def at_random(self, epsilon: float) -> float:
         """Return 1."""
         return 1.0
 
+    def describe(self, options: PolicyOptions) -> str:
+        """Return one sentence."""
+        return "Each trial is drawn at random from the pairs that nobody was asked."
 
-class InOrder(_ByDesign):
-    """The pool's own order, for everybody: a fixed study."""
+
+class InOrder(Policy):
+    """The order of the pool, the same for everybody: a fixed study."""
 
     reason = "in a fixed order"
-    design = "fixed"
-    laid_out = True
+    by_answers = False
+    is_fixed = True
 
-    def values(self, view: View) -> FloatArray:
-        """Return 0 for the first pair, and so much less for each after it that none is a rival."""
-        return -1e9 * np.arange(len(view.places), dtype=np.float64)
+    def values(self, state: PolicyState) -> FloatArray:
+        """Return values that decrease so fast along the pool that chance plays no role."""
+        return -1e9 * np.arange(len(state.places), dtype=np.float64)
 
     def at_random(self, epsilon: float) -> float:
         """Return 0."""
         return 0.0
 
-    def stated(self, choosing: Choosing) -> str:
+    def describe(self, options: PolicyOptions) -> str:
         """Return that nothing is chosen."""
-        return "Which pairs these are was fixed before the study; others may be asked the same."
+        return "The pairs were fixed before the study; others may be asked the same ones."
 
 
-#: Policies by name; packages bring more by the entry-point group ``contstim.policies``.
+#: Policies by name; packages add their own by the entry-point group ``contstim.policies``.
 POLICIES: Registry[Policy] = Registry(
     "policy",
     "contstim.policies",
     {
         "information": Information(),
-        "disagreement": Disagreement(),
         "random": AtRandom(),
         "fixed": InOrder(),
     },
@@ -375,35 +347,32 @@ POLICIES: Registry[Policy] = Registry(
 
 
 @settings
-class Choosing:
+class PolicyOptions:
     """How trials are chosen.
 
-    A trial is drawn with probability epsilon from all pairs that are left alike, otherwise from the
-    `shortlist` best by the softmax of their value over `temperature`.
+    With probability epsilon a trial is drawn uniformly from all pairs that are left, otherwise from
+    the `shortlist` best by the softmax of their values over `temperature`.
 
     Attributes
     ----------
     policy
         One of `POLICIES`.
     epsilon
-        Share of trials that are drawn at random; above 0, averages over the pool can be estimated.
-        All trials of the policy ``random`` are, and none of ``fixed``.
+        Share of trials that are drawn uniformly; 1 for the policy ``random``, 0 for ``fixed``.
     temperature
-        Differences in value that do not matter, in the policy's units: nats for information.
+        Differences in value below it hardly matter; in the policy's unit, nats for information.
     block
-        Trials issued at once. Those of a block are chosen for what they say together, the
-        participant's answers being independent given the model.
+        Number of trials issued at once.
     shortlist
-        So many best pairs are compared closely, and as many as a block has at least.
+        Number of best pairs that are compared closely; at least the size of a block.
     repeats
-        By how much a pair's value, if above 0, falls if all its words are in the block already, as
-        a share.
+        Share by which a positive value decreases if the block already contains all words of a pair.
 
     Examples
     --------
-    >>> Choosing().policy, Choosing().at_random
+    >>> PolicyOptions().policy, PolicyOptions().at_random
     ('information', 0.1)
-    >>> Choosing("random").at_random
+    >>> PolicyOptions("random").at_random
     1.0
     """
 
@@ -421,21 +390,18 @@ class Choosing:
 
     @property
     def at_random(self) -> float:
-        """The share of trials that are drawn from all pairs alike, by this policy."""
+        """The share of trials that this policy draws uniformly."""
         return self.by.at_random(self.epsilon)
 
 
-def worth(choosing: Choosing, view: View) -> FloatArray:
-    """Return the policy's value of each pair, shape (N,); minus infinity for what may not be asked.
-
-    That is what is not available, and what the policy says never to ask, not even at random.
-    """
-    return np.where(view.available, choosing.by.values(view), -np.inf)
+def acquisition(options: PolicyOptions, state: PolicyState) -> FloatArray:
+    """Return the policy's value of each pair, shape (N,); minus infinity if it may not be asked."""
+    return np.where(state.available, options.by.values(state), -np.inf)
 
 
 def choose_block(
-    choosing: Choosing,
-    view: View,
+    options: PolicyOptions,
+    state: PolicyState,
     rng: np.random.Generator,
     words: Sequence[frozenset[str]] | None = None,
     values: FloatArray | None = None,
@@ -444,14 +410,14 @@ def choose_block(
 
     Parameters
     ----------
-    choosing, view
-        How, and by what.
+    options, state
+        The options of the policy and what it knows.
     rng
         The generator of what is drawn at random.
     words
         Of each pair, for the penalty on repeats.
     values
-        What `worth` returns, where it is known.
+        Result of `acquisition`, if known.
 
     Returns
     -------
@@ -470,38 +436,38 @@ def choose_block(
     >>> from contstim.adaptive.posterior import ModelPosterior
     >>> posterior = ModelPosterior(Link(), n_models=2)
     >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5], [-2.0, 1.0]])
-    >>> view = View(
+    >>> state = PolicyState(
     ...     places_of(preferences, posterior.nodes),
     ...     preferences,
     ...     np.array([True, True, True]),
     ...     posterior.weights,
     ...     posterior.curves("p1"),
     ... )
-    >>> pairs, propensities = choose_block(Choosing(block=2), view, np.random.default_rng(1))
+    >>> pairs, propensities = choose_block(PolicyOptions(block=2), state, np.random.default_rng(1))
     >>> sorted(pairs)
     [1, 2]
     """
-    policy = choosing.by
-    values = worth(choosing, view) if values is None else values
+    policy = options.by
+    values = acquisition(options, state) if values is None else values
     available = ~np.isneginf(values)
-    view = replace(view, available=available)
+    state = replace(state, available=available)
     chosen: list[int] = []
     propensities: list[float] = []
-    size = min(max(choosing.shortlist, choosing.block), int(np.isfinite(values).sum()))
-    if choosing.at_random == 1:
+    size = min(max(options.shortlist, options.block), int(np.isfinite(values).sum()))
+    if options.at_random == 1:
         size = 0
     best = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
     near = values[best]
-    for _ in range(min(choosing.block, int(available.sum()))):
+    for _ in range(min(options.block, int(available.sum()))):
         if chosen:
-            near = policy.in_block(view, best, values[best], chosen)
-        share_kept = 1 - choosing.repeats * _repeated(best, chosen, words)
+            near = policy.in_block(state, best, values[best], chosen)
+        share_kept = 1 - options.repeats * _repeated(best, chosen, words)
         penalised = np.where(near > 0, near * share_kept, near)
         left = available[best]
         distribution = np.zeros(len(best))
         if left.any():
-            distribution[left] = softmax(penalised[left] / choosing.temperature)
-        share = choosing.at_random if left.any() else 1.0
+            distribution[left] = softmax(penalised[left] / options.temperature)
+        share = options.at_random if left.any() else 1.0
         if rng.random() < share:
             pair = int(rng.choice(np.flatnonzero(available)))
         else:

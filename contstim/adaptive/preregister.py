@@ -6,63 +6,58 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.interim import is_chosen, ordered_pairs
 from contstim.adaptive.posterior import Link
-from contstim.adaptive.standing import is_chosen, ordered_pairs
-from contstim.adaptive.stopping import Stopping
-
-_OVER = {
-    "asked": "the trials asked of the people asked",
-    "pool": "all pairs of the pool but the anchors, trials being weighted by the inverse of their "
-    "propensity",
-}
-
-_CLOSES = (
-    " The server looks whenever a participant has finished, and closes the study by itself when "
-    "the rule first says stop: nobody new is let in; who has begun may finish, is paid and counts."
-)
+from contstim.evaluation.stopping import Stopping
 
 
 def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
-    """Return paragraphs that say all of a plan, by their headings.
-
-    They state policy, epsilon, priors, link, stopping rule and looks, each with every number that
-    the analysis uses.
-    """
+    """Return paragraphs that state the whole plan, with every number used, by their headings."""
+    options, stop = plan.choosing, plan.stopping
+    if options.by.is_fixed:
+        trials = (
+            f"Nothing is chosen while the study runs. Each participant is asked {plan.trials} "
+            f"trials, no pair twice, and {plan.anchors} anchors, the same for everybody. "
+            f"{options.by.describe(options)}"
+        )
+    else:
+        trials = (
+            f"Each participant is asked {plan.trials} chosen trials in blocks of {options.block}, "
+            f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
+            f"aside. {options.by.describe(options)} The propensity of every trial is stored, and "
+            f"the seed is {plan.seed}."
+        )
+    if options.by.by_answers:
+        trials += (
+            " The policy uses answers in the order in which their blocks were issued; a block "
+            f"without all answers is skipped after {plan.max_pending} later ones."
+        )
+    analyses = "Results may be looked at after every participant."
+    if stop.analyses:
+        numbers = list(map(str, stop.analyses))
+        listed = " and ".join(filter(None, [", ".join(numbers[:-1]), numbers[-1]]))
+        analyses = f"Interim analyses are after {listed} participants."
+    if plan.auto_close:
+        analyses += (
+            " The server analyses the results whenever a participant has finished, and closes the "
+            "study when the rule first says stop: nobody new is admitted; whoever has begun may "
+            "finish, is paid and counts."
+        )
     return {
-        "Trials": _trials_said(plan),
-        "Link and priors": _link_said(plan.link),
-        "Stopping rule": _stopping_said(plan),
-        "Looks": f"Results are looked at {_looked_at(plan)}." + _CLOSES * plan.closes,
+        "Trials": trials,
+        "Link and priors": _describe_link(plan.link),
+        "Stopping rule": _describe_stopping(stop),
+        "Interim analyses": analyses,
         "What is reported": (
             "The posterior weights of the models by the first answer to each pair; log e-values "
             "against each model with this link, by universal inference, the alternatives being the "
-            "models and their mean; and the confidence sequences above. If no model is right, the "
-            "posterior goes to the one that is closest on the pairs that were asked."
+            "models and their mean; and the intervals above. If no model is right, the posterior "
+            "favours the one that is closest on the pairs that were asked."
         ),
     }
 
 
-def _trials_said(plan: AdaptivePlan) -> str:
-    choosing = plan.choosing
-    order = (
-        "Answers count in the order in which their blocks were issued; a block that lacks answers "
-        f"is passed over after {plan.patience} later ones."
-    )
-    if choosing.by.laid_out:
-        return (
-            f"Nothing is chosen while the study runs. Each participant is asked {plan.trials} "
-            f"trials, no pair twice, and {plan.anchors} anchors, the same for everybody. "
-            f"{choosing.by.stated(choosing)}"
-        )
-    return (
-        f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
-        f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
-        f"aside. {choosing.by.stated(choosing)} The propensity of every trial is stored, "
-        f"and the seed is {plan.seed}.{f' {order}' if choosing.by.by_answers else ''}"
-    )
-
-
-def _link_said(link: Link) -> str:
+def _describe_link(link: Link) -> str:
     people = link.people
     answers = "Only the side that is chosen is used."
     if link.thresholds:
@@ -80,69 +75,34 @@ def _link_said(link: Link) -> str:
     )
 
 
-def _looked_at(plan: AdaptivePlan) -> str:
-    looks = [str(n) for n in plan.stopping.looks]
-    if not looks:
-        return plan.looks
-    listed = f"{', '.join(looks[:-1])} and {looks[-1]}" if len(looks) > 1 else looks[0]
-    return f"after {listed} participants"
-
-
-def _stopping_said(plan: AdaptivePlan) -> str:
-    stop = plan.stopping
-    measure = {
-        "accuracy": "accuracy (share of choices as the model prefers, ties counting half)",
-        "log-score": "mean log-probability of the answers, predicted by the link as it stands "
-        "below, a tenth of it a coin",
-    }[stop.measure]
-    shown = (
-        f"Models are compared by {measure}, over {_OVER[stop.over]}. Participants count in the "
-        "order in which they entered, up to the first who has not finished (who has not when "
-        f"{plan.together} more have entered is taken to have left); anchors and catch trials do "
-        "not count."
+def _describe_stopping(stop: Stopping) -> str:
+    measure = (
+        "Models are compared by accuracy (share of choices of the sentence that the model prefers, "
+        "ties counting one half). Participants count once they have answered all their trials, in "
+        "the order in which they finish; anchors and catch trials do not count."
     )
-    stops = (
-        "when one model's differences from all others are above 0 (best), when all differences "
-        f"among the models that may still be best are within ±{stop.margin:g} (equivalent), or "
-    )
-    never = (
-        f"The probability that a model is ever called best that is not is at most {stop.alpha:g}"
-    )
-    if stop.rule == "looks":
-        return (
-            f"{shown} {_looks_said(stop)} The study stops {stops}at a look at which it is futile "
-            f"to go on, and at {stop.participants} participants. {never}."
-        )
-    rule = "empirical Bernstein confidence sequences for running means (Howard et al. 2021)"
-    supposed = "provided that the model that is truly best stays the same"
-    if stop.constant:
-        rule = "betting confidence sequences (Waudby-Smith and Ramdas 2024)"
-    if stop.rule == "asymptotic":
+    if stop.analyses:
+        kind = {"obrien-fleming": "O'Brien-Fleming", "pocock": "Pocock"}[stop.spending]
         rule = (
-            "asymptotic confidence sequences (Waudby-Smith et al. 2024, with Student's quantiles) "
-            f"from {stop.start} participants on"
+            "Participants and items are random (crossed test). For every two of M models an error "
+            f"of {stop.alpha:g} / M on either side is spent across the interim analyses by the "
+            f"{kind} function of the share of the {stop.participants} participants (Lan and DeMets "
+            "1983); the correlation of the analyses is estimated from the share of the variance "
+            "that is due to items."
         )
-        supposed += " and that the means of so many participants are about normal"
+    else:
+        rule = (
+            "Participants are the units. The differences of every two of M models have asymptotic "
+            "confidence sequences (Waudby-Smith et al. 2024, with quantiles of Student's "
+            f"distribution) from {stop.start} participants on, which fail on either side with "
+            f"probability {stop.alpha:g} / M; they assume that the means of as many participants "
+            "are about normal."
+        )
     return (
-        f"{shown} Participants are the units. For each two of M models, {rule} of their "
-        f"difference fail on either side with probability {stop.alpha:g} / M. The study stops "
-        f"{stops}when neither is to be expected within {stop.participants} participants even if "
-        "differences are from then on at the most favourable ends of their sequences (futile), "
-        f"and at {stop.participants} participants. {never}, however often one looks, {supposed}."
-    )
-
-
-def _looks_said(stop: Stopping) -> str:
-    kind = {"obrien-fleming": "O'Brien-Fleming", "pocock": "Pocock"}[stop.spending]
-    return (
-        "Participants and items are both samples (crossed test, Student's distribution). For each "
-        f"two of M models an error of {stop.alpha:g} / M on either side is spent on the looks in "
-        f"the manner of {kind} (Lan and DeMets 1983) by the share of the {stop.participants} "
-        "participants; how alike the looks are is estimated from the share of the variance that is "
-        "due to items. It is futile to go on at a look (which binds nobody) where the best model "
-        "is so near to its nearest rival that a difference that all looks together find with "
-        f"probability {stop.power:g} would by then have been given up with probability "
-        f"{(1 - stop.power) / 2:g} at most."
+        f"{measure} {rule} The study stops when one model's differences from all others are above "
+        "0 (best), when all differences among the models that may still be best are within "
+        f"±{stop.margin:g} (equivalent), or at {stop.participants} participants. The probability "
+        f"that a model is ever called best although it is not is at most {stop.alpha:g}."
     )
 
 
@@ -152,13 +112,13 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     Parameters
     ----------
     choices
-        As for `study_standing`.
+        As for `interim_analysis`.
     plan
         What was planned.
     """
     departures = []
     policy, answered = plan.choosing.by, is_chosen(choices)
-    chosen, trials = choices[answered], "trial" if policy.laid_out else "chosen trial"
+    chosen, trials = choices[answered], "trial" if policy.is_fixed else "chosen trial"
     answers = chosen.groupby("participant").size()
     people = int((answers >= plan.trials).sum())
     if people > plan.stopping.participants:
@@ -174,13 +134,13 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         departures.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
     pairs, _ = ordered_pairs(chosen)
     twice = int(
-        (pairs.assign(of=chosen["participant"]) if policy.laid_out else pairs).duplicated().sum()
+        (pairs.assign(of=chosen["participant"]) if policy.is_fixed else pairs).duplicated().sum()
     )
     if twice:
         repeated = f"1 {trials} repeats" if twice == 1 else f"{twice} {trials}s repeat"
-        whom = "asks nobody a pair twice" if policy.laid_out else "asks each pair once"
+        whom = "asks nobody a pair twice" if policy.is_fixed else "asks each pair once"
         departures.append(f"{repeated} a pair; the plan {whom}.")
-    if policy.laid_out:
+    if policy.is_fixed:
         return departures
     if "propensity" not in chosen:
         departures.append("the choices have no propensities; the plan stores that of every trial.")

@@ -31,9 +31,9 @@ from contstim.tables import read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from contstim.adaptive.stopping import Stopping
     from contstim.design.simulate import Simulation
     from contstim.design.studies import Studies
+    from contstim.evaluation.stopping import Stopping
     from contstim.models.base import SentenceModel
 
 
@@ -53,7 +53,7 @@ def _add_power(parser: CommandParser) -> None:
         "trials",
         nargs="?",
         metavar="CSV",
-        help="with --compare and --plan: from `contstim design trials` or `contstim select`, or "
+        help="with --compare: from `contstim design trials` or `contstim select`, or "
         "any pairs of sentences",
     )
     asked = parser.add_mutually_exclusive_group(required=True)
@@ -64,11 +64,7 @@ def _add_power(parser: CommandParser) -> None:
     parser.add("--difference NUMBER", what, number(0, 1), to=asked)
     what = "choices of a study like those planned; with --scores"
     parser.add("--pilot CSV", what, to=asked)
-    what = "of an adaptive study, with a table [adaptive]; the CSV is the pool of pairs"
-    parser.add("--plan TOML", what, to=asked)
-    parser.add("--scores SCORES", "of the models, for --pilot and --plan")
-    what = "of a trial, for the minutes that people take, with --plan (default: 8)"
-    parser.add("--seconds S", what, number(above=0))
+    parser.add("--scores SCORES", "of the models, for --pilot")
     _add_people(parser, "the first compared", for_power=True)
     what = "groups of participants (default: as many as the trials have, or 1)"
     parser.add("--groups N ...", what, positive)
@@ -83,9 +79,8 @@ def _add_power(parser: CommandParser) -> None:
     parser.add("--looks N", what, positive)
     what = "at which of them the error is spent: obrien-fleming, late (default); pocock, alike"
     parser.add("--spending NAME", what)
-    parser.add("--simulations N", "studies simulated (default: 1000; with --plan 300)", simulations)
+    parser.add("--simulations N", "studies simulated (default: 1000)", simulations)
     parser.add("--figure FILE", "power over people, .svg, .pdf or .png", new_file)
-    add_people(parser, "slope", "side_sd")
     parser.add_out()
     parser.add_seed()
 
@@ -119,7 +114,7 @@ def _add_recovery(parser: CommandParser) -> None:
 
 def _add_people(parser: CommandParser, nobody: str, *, for_power: bool = False) -> None:
     def otherwise(plain: str, stated: str) -> str:
-        more = f"; with --difference {stated}, with --plan the plan's" if for_power else ""
+        more = f"; with --difference {stated}" if for_power else ""
         return f" (default: {plain}{more})"
 
     what = f"a model that people follow; several make a mixture (default: {nobody})"
@@ -143,45 +138,6 @@ def _simulate(args: argparse.Namespace) -> int:
     trials = read_table(args.trials, cells="text")
     choices = simulate_choices(trials, models or None, simulation, seed=args.seed)
     write_rows(choices, args.out, [args.trials])
-    return 0
-
-
-def _power_of_plan(args: argparse.Namespace) -> int:
-    from contstim.adaptive import Pool
-    from contstim.adaptive.simulation import simulated_decisions
-    from contstim.evaluation.options import read_adaptive_plan
-    from contstim.report.pair_figures import decisions_figure
-    from contstim.report.style import save_figure, sheet
-    from contstim.response_model import People
-    from contstim.selection import read_scores
-
-    for name in ("groups", "participants", "trials_each", "target", "looks", "spending"):
-        if getattr(args, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} has no effect with --plan; leave it out")
-    for name, option in (("trials", "a table of pairs, the pool"), ("scores", "--scores")):
-        if getattr(args, name) is None:
-            raise InputError(f"--plan needs {option}; give one")
-    plan = read_adaptive_plan(args.plan)
-    pool = Pool.of(read_table(args.trials, cells="text"), read_scores(args.scores), plan.link)
-    chosen = {"n_studies": args.simulations, "seconds": args.seconds}
-    table = simulated_decisions(
-        plan,
-        pool,
-        replace(plan.link.people, **given(args, People)),
-        seed=args.seed,
-        **{name: value for name, value in chosen.items() if value is not None},
-    )
-    write_rows(table, args.out, [args.plan, args.scores, args.trials])
-    if args.figure is not None:
-        save_figure(decisions_figure(table, sheet(3))[0], args.figure)
-    for row in table.to_dict("records"):
-        tell(
-            f"{row['people']}: right model best in {row['best']:.0%} of studies, a wrong one in "
-            f"{row['false_winner']:.1%} ({row['false_low']:.1%} to {row['false_high']:.1%}), after "
-            f"{row['participants']:.0f} participants and {row['minutes']:.0f} minutes of all of "
-            f"them; the posterior's largest weight is the right model's in {row['recovered']:.0%}, "
-            f"and above .95 in {row['above_95']:.0%}"
-        )
     return 0
 
 
@@ -231,10 +187,6 @@ _OF_SOURCE = {
     "compare": (*("trials", "follow", "noise", "lapse", "slope_sd", "item_sd", "shared"),),
     "difference": ("lapse", "slope_sd", "item_sd", "shared", "per_item"),
     "pilot": ("scores",),
-    "plan": (
-        *("trials", "scores", "seconds", "lapse"),
-        *("slope", "slope_sd", "side_sd", "item_sd"),
-    ),
 }
 
 
@@ -251,14 +203,12 @@ def _power(args: argparse.Namespace) -> int:
             option = "the table of trials" if name == "trials" else "--" + name.replace("_", "-")
             raise InputError(f"{option} has no effect with --{source}; leave it out")
     check_figure(args.figure)
-    if source == "plan":
-        return _power_of_plan(args)
     studies, groups, trials = _studies(args, source)
     target = args.target or 0.8
     ask = {
         "n_simulations": args.simulations or 1000,
         "seed": args.seed,
-        "stopping": _looks(args, target),
+        "stopping": _looks(args),
     }
     if args.participants:
         table = power(studies, args.participants, trials, groups, **ask)
@@ -278,9 +228,9 @@ def _power(args: argparse.Namespace) -> int:
     return 0
 
 
-def _looks(args: argparse.Namespace, target: float) -> Stopping | None:
+def _looks(args: argparse.Namespace) -> Stopping | None:
     """Return the rule of the looks that are asked for, of as many participants as looks."""
-    from contstim.adaptive.stopping import Stopping
+    from contstim.evaluation.stopping import Stopping
 
     if args.looks is None and args.spending is not None:
         raise InputError("--spending has no effect without --looks; give their number")
@@ -288,9 +238,7 @@ def _looks(args: argparse.Namespace, target: float) -> Stopping | None:
         return None
     looks = tuple(range(1, args.looks + 1))
     spending = args.spending or "obrien-fleming"
-    return Stopping(
-        rule="looks", looks=looks, participants=args.looks, spending=spending, power=target
-    )
+    return Stopping(analyses=looks, participants=args.looks, spending=spending)
 
 
 def _needed_sentence(

@@ -303,7 +303,7 @@ def _describe(study: Study) -> None:
     if study.adaptive is not None:
         plan = study.adaptive
         print(
-            f"{plan.choosing.by.design}: {plan.trials} of each participant's trials are chosen by "
+            f"{plan.design}: {plan.trials} of each participant's trials are chosen by "
             f"the policy {plan.choosing.policy}, {plan.choosing.block} at a time"
         )
     for note in study.notes:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     options = EvaluationOptions(**(read_plan(of_analysis[0]) if of_analysis else {}))
     title, design, stimuli = "Fixed study", None, ""
     if options.adaptive is not None:
-        title = f"{options.adaptive.choosing.by.design.capitalize()} study"
+        title = f"{options.adaptive.design.capitalize()} study"
     if of_stages:
         title, stimuli, design = _of_stages(of_stages[0])
     if args.trials is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,9 @@ from contstim.design.studies import (
 from contstim.display import displayed
 from contstim.errors import InputError, require_whole
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
+from contstim.evaluation.stopping import Stopping, first_crossing
 from contstim.progress import track
 from contstim.sampling import FEWEST, FEWEST_PEOPLE, CellDesign, SampledMean, differences_of
-
-if TYPE_CHECKING:
-    from contstim.adaptive.stopping import Stopping
 
 _MOST_PEOPLE = 500  # of all groups, before the last step of a search
 _CELLS = 50_000  # simulated at once
@@ -90,10 +87,8 @@ def power(
     2              20            accuracy   0.89
     3              20  signed_rank_cosine   0.88
     """
-    if stopping is not None and not (stopping.looks and stopping.measure == "accuracy"):
-        raise InputError(
-            f"the rule is {stopping.rule!r} by {stopping.measure}; give announced looks by accuracy"
-        )
+    if stopping is not None and not stopping.analyses:
+        raise InputError("the stopping rule has no analyses; give the numbers of participants")
     require_whole("n_simulations", n_simulations, 1)
     sizes = [StudySize(g, n, k) for g, n, k in product(n_groups, n_participants, n_trials)]
     costs = [size.answers for size in sizes]
@@ -205,11 +200,11 @@ def _of_size(
             q = np.apply_along_axis(benjamini_hochberg, 1, p)
             parts.append((q < ALPHA, p < ALPHA, difference, np.full(p.shape, size.people)))
         else:
-            by = "all", stopping.measure
+            by = "all", "accuracy"
             cells = [part for part in drawn.cells if (part[0], part[1].name) == by]
             if not cells:
                 raise InputError(
-                    f"looks go by {stopping.measure} over all trials, which these studies do not "
+                    "looks go by accuracy over all trials, which these studies do not "
                     "have; add it to their measures"
                 )
             drawn = replace(drawn, cells=cells)
@@ -237,15 +232,15 @@ def _of_size(
     )
     if stopping is None:
         return table
-    looks = " ".join(map(str, _scaled_to(stopping, size).looks))
+    looks = " ".join(map(str, _scaled_to(stopping, size).analyses))
     return table.assign(looks=looks, mean_participants=people.mean(axis=0))
 
 
 def _scaled_to(stopping: Stopping, size: StudySize) -> Stopping:
     """Return the rule with its looks at the same shares of another number of participants."""
-    shares = np.array(stopping.looks) / stopping.participants
+    shares = np.array(stopping.analyses) / stopping.participants
     looks = np.maximum(np.round(shares * size.people), 1).astype(int)
-    return replace(stopping, looks=tuple(np.unique(looks).tolist()), participants=size.people)
+    return replace(stopping, analyses=tuple(np.unique(looks).tolist()), participants=size.people)
 
 
 def _looked_at(
@@ -256,11 +251,9 @@ def _looked_at(
     Whether the two are apart, whether they are if all are looked at once, their difference when the
     study ends, and after how many participants of each group that is.
     """
-    from contstim.adaptive.stopping import ends_at  # few designs have looks
-
     group, within = drawn.person // size.people, drawn.person % size.people
     at_looks = []
-    for look in stopping.looks:
+    for look in stopping.analyses:
         there = within < look
         person = (group * look + within)[there]
         cells = [(name, measure, x[:, :, there]) for name, measure, x in drawn.cells]
@@ -270,8 +263,8 @@ def _looked_at(
     difference = np.zeros(last.shape)
     for row, study in np.ndindex(last.shape):
         means = [look[row][study] for look in at_looks]
-        number, apart[row, study] = ends_at(means, stopping, n_models)
-        people[row, study] = stopping.looks[number]
+        number, apart[row, study] = first_crossing(means, stopping, n_models)
+        people[row, study] = stopping.analyses[number]
         difference[row, study] = means[number].value
     return apart.T, (last < ALPHA).T, difference.T, people.T
 

@@ -60,7 +60,7 @@ from contstim.sampling import POPULATIONS
 from contstim.tables import read_table
 
 if TYPE_CHECKING:
-    from contstim.adaptive.standing import Standing
+    from contstim.adaptive.interim import InterimResult
 
 
 def evaluate(
@@ -217,16 +217,16 @@ def _inference(
 
 def _standing(
     choices: pd.DataFrame, study: _Scored, options: EvaluationOptions, notes: list[str]
-) -> Standing | None:
+) -> InterimResult | None:
     """Return how an adaptive study stands; why it cannot be said is added to the notes."""
     if options.adaptive is None or not study.kinds:
         return None
-    from contstim.adaptive.standing import study_standing  # few studies are adaptive
+    from contstim.adaptive.interim import interim_analysis  # few studies are adaptive
 
     try:
         # Of the sentences of the choices and of all others.
         scores = whole_table(study.source, study.scores)
-        return study_standing(choices, rising(scores, study.kinds), options.adaptive)
+        return interim_analysis(choices, rising(scores, study.kinds), options.adaptive)
     except InputError as error:
         notes.append(f"Posterior, fit and verdict of the adaptive study are missing: {error}.")
         return None

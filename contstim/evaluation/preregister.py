@@ -179,8 +179,8 @@ def _analysis(options: EvaluationOptions) -> list[str]:
 def _power(options: EvaluationOptions, sample: Sample, design: PlannedDesign | None) -> str:
     if options.adaptive is not None:
         return (
-            "What the stopping rule decides, how often wrongly and after how many people, is "
-            "simulated by `contstim design power --plan`."
+            "How often the stopping rule reaches a conclusion, and after how many participants, is "
+            "simulated by `contstim.adaptive.simulate`."
         )
     if options.inference != "crossed":
         return "The power of signed-rank tests is not worked out."

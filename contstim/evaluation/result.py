@@ -21,7 +21,7 @@ from contstim.tables import KIND, SPEC, neutral_table, table_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from contstim.adaptive.standing import Standing
+    from contstim.adaptive.interim import InterimResult
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
 #: own of the others, see `Contrast`.
@@ -267,7 +267,7 @@ class Evaluation:
     conditions: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=[*CONDITION_COLUMNS])
     )
-    standing: Standing | None = None
+    standing: InterimResult | None = None
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return all tables by name."""

@@ -15,7 +15,7 @@ from contstim.response_model import unit_sentence
 from contstim.sampling import POPULATIONS
 
 if TYPE_CHECKING:
-    from contstim.adaptive.standing import Standing
+    from contstim.adaptive.interim import InterimResult
     from contstim.evaluation.result import Evaluation
 
 _MOST_STOPPED = 3  # pairs of models that are named
@@ -86,7 +86,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     if options.adaptive is not None:
         from contstim.adaptive.preregister import plan_paragraphs  # few studies are adaptive
 
-        design = options.adaptive.choosing.by.design.capitalize()
+        design = options.adaptive.design.capitalize()
         paragraphs += [
             f"{design} design, {name[0].lower()}{name[1:]}: {text}"
             for name, text in plan_paragraphs(options.adaptive).items()
@@ -107,7 +107,7 @@ def standing_sentences(evaluation: Evaluation) -> list[str]:
     standing = evaluation.standing
     if standing is None:
         return []
-    after = standing.settled
+    after = standing.first_stop
     settled = "never" if after is None else f"first after {after.n_participants} participants"
     sentences = [f"{text[0].upper()}{text[1:]}." for text in standing.sentences]
     return [*sentences, f"By its stopping rule the study could have ended: {settled}."]
@@ -115,7 +115,7 @@ def standing_sentences(evaluation: Evaluation) -> list[str]:
 
 def stopping_sentences(evaluation: Evaluation) -> list[str]:
     """Say what may be reported of a study that may have stopped early: differences by its rule."""
-    if evaluation.standing is None or not evaluation.standing.verdicts:
+    if evaluation.standing is None or not evaluation.standing.conclusions:
         return []
     table = stopping_table(evaluation.standing)
     tested = [name for name in ("p", "q") if name in table]
@@ -145,7 +145,7 @@ def measure_words(options: EvaluationOptions) -> str:
     )
 
 
-def stopping_table(standing: Standing) -> pd.DataFrame:
+def stopping_table(standing: InterimResult) -> pd.DataFrame:
     """Return every two models' difference by the stopping rule, `q` beside `p` if that is there.
 
     As in the comparisons q is the least false discovery rate, of all of them together.

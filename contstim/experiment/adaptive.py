@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
+from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import POLICIES, Pool
-from contstim.adaptive.standing import study_standing
 from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
@@ -218,7 +218,7 @@ class Issuing:
         self._study, self._plan, self._pool = study, study.adaptive, read_pool(study)
         package = POLICIES.package(self._plan.choosing.policy)  # whose policy chooses, not ours
         choices_by = asdict(self._plan)
-        choices_by.pop("closes")  # says nothing of what is chosen
+        choices_by.pop("auto_close")  # says nothing of what is chosen
         self._made_by = {
             "pool": self._pool.digest,
             "pairs": len(self._pool.pairs),
@@ -260,9 +260,9 @@ class Issuing:
         block = conductor.issue(session, conductor.left(session))
         first, second = (self._pool.pairs[f"sentence_{k}"] for k in (1, 2))
         trials = [
-            [pair, str(first.iloc[pair]), str(second.iloc[pair]), propensity, turned]
-            for pair, propensity, turned in zip(
-                block.pairs, block.propensities, block.turned, strict=True
+            [pair, str(first.iloc[pair]), str(second.iloc[pair]), propensity, swapped]
+            for pair, propensity, swapped in zip(
+                block.pairs, block.propensities, block.swapped_sides, strict=True
             )
         ]
         row = {
@@ -272,7 +272,7 @@ class Issuing:
             "trials": json.dumps(trials, ensure_ascii=False),
             "available": block.available,
             "version": block.version,
-            "passed_over": json.dumps(block.passed_over),
+            "skipped_blocks": json.dumps(block.skipped_blocks),
             **self._made_by,
         }
         insert(connection, "blocks", row)
@@ -296,8 +296,8 @@ class Issuing:
         return self._conductor
 
     def _note(self, block: Block) -> None:
-        for pair, turned in zip(block.pairs, block.turned, strict=True):
-            self._sides[block.participant, pair] = "right" if turned else "left"
+        for pair, swapped in zip(block.pairs, block.swapped_sides, strict=True):
+            self._sides[block.participant, pair] = "right" if swapped else "left"
 
     def _answers(self, connection: sqlite3.Connection) -> dict[tuple[str, int], float]:
         """Return the ratings since the last call, in order, by session and chosen pair."""
@@ -325,8 +325,8 @@ def _block(row: sqlite3.Row) -> Block:
         propensities=tuple(one[3] for one in trials),
         available=row["available"],
         version=row["version"],
-        turned=tuple(one[4] for one in trials),
-        passed_over=tuple(json.loads(row["passed_over"])),
+        swapped_sides=tuple(one[4] for one in trials),
+        skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
     )
 
 
@@ -367,16 +367,16 @@ class Standings:
         self._found = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
         if not (choices["condition"] == CHOSEN).any():
             return None
-        standing = study_standing(choices, self._scores, self._plan)
-        self._found = {"stops": standing.stops}
+        result = interim_analysis(choices, self._scores, self._plan)
+        self._found = {"stops": result.stops}
         if not self._blinded:
-            n = standing.n_answers
+            n = result.n_answers
             self._found |= {
-                "lines": [*standing.sentences, f"{n} answers to chosen trials"],
-                "models": _rows(standing.models),
-                "pairs": _rows(standing.pairs),
+                "lines": [*result.sentences, f"{n} answers to chosen trials"],
+                "models": _rows(result.models),
+                "pairs": _rows(result.pairs),
             }
-        return None if standing.settled is None else standing.settled.text
+        return None if result.first_stop is None else result.first_stop.text
 
 
 def _rows(table: pd.DataFrame) -> list[dict[Hashable, Any]]:

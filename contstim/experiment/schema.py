@@ -28,8 +28,8 @@ MOST_RESPONSES = 5
 # are personal data, in a table of their own; `claimed` is an id that another session had already.
 # `browsers` counts those in which a session was opened; tokens of the first are its `own`. The
 # trials of a block, in an adaptive study, are a list of [pair, sentence 1, sentence 2, propensity,
-# turned]; a block without trials says that there are no more for that session. Allocations of the
-# assignment 0 are of the whole study: closed, reopened.
+# swapped sides]; a block without trials says that there are no more for that session. Allocations
+# of assignment 0 are of the whole study: closed, reopened.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE counts (name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT;
@@ -130,7 +130,7 @@ CREATE TABLE blocks (
     trials TEXT NOT NULL,
     available INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    passed_over TEXT NOT NULL,
+    skipped_blocks TEXT NOT NULL,
     pool TEXT NOT NULL,
     pairs INTEGER NOT NULL,
     plan TEXT NOT NULL,

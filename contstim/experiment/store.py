@@ -71,7 +71,7 @@ class Store:
 
             self._issuing = Issuing(study)
             self._standings = Standings(study, self.path, blinded)
-        self._closes = study.adaptive is not None and study.adaptive.closes
+        self._closes = study.adaptive is not None and study.adaptive.auto_close
         self._looks = 0  # that were asked for
         self._transactions = Transactions(study, clock, self._issuing)
         self._writer = Writer(

@@ -162,8 +162,8 @@ def issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 
 
 def _chosen(blank: Trial, block: _Block, choice: Sequence[Any], anchors: int) -> Trial:
-    pair, *sentences, propensity, turned = choice
-    left, right = reversed(sentences) if turned else sentences
+    pair, *sentences, propensity, swapped = choice
+    left, right = reversed(sentences) if swapped else sentences
     made = (block["number"], propensity, block["available"], block["pairs"] - anchors)
     row = {**blank.row, "item": str(pair + 1), **dict(zip(ISSUED_WITH, made, strict=True))}
     return replace(
@@ -171,7 +171,7 @@ def _chosen(blank: Trial, block: _Block, choice: Sequence[Any], anchors: int) ->
         trial=f"t{pair + 1}",
         condition=CHOSEN,
         shown={"left": left, "right": right},
-        side_1="right" if turned else "left",
+        side_1="right" if swapped else "left",
         row=row,
     )
 

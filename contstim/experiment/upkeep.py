@@ -286,8 +286,8 @@ def release_sessions(
 def close_study(study: Study, why: str, data: Path | None = None, closed: bool = True) -> None:
     """Let nobody new into a study, or let people in again; a server may be running.
 
-    Whoever has begun may finish either way. What its own rule has closed (`AdaptivePlan.closes`)
-    and was reopened is not closed by the rule again.
+    Whoever has begun may finish either way. What its own rule has closed
+    (`AdaptivePlan.auto_close`) and was reopened is not closed by the rule again.
 
     Parameters
     ----------

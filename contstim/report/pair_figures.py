@@ -211,64 +211,6 @@ def matrix_figure(
     return ax
 
 
-_DECISIONS = {
-    "best": "the right model",
-    "false_winner": "a wrong one",
-    "equivalent": "equivalent",
-    "futile": "futile",
-    "go_on": "none in the end",
-}
-
-
-def decisions_figure(table: pd.DataFrame, axes: Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw what simulated adaptive studies decide, and after how many people.
-
-    Parameters
-    ----------
-    table
-        As `contstim.adaptive.simulation.simulated_decisions` returns it.
-    axes
-        Three to draw on; new ones if not given.
-
-    Returns
-    -------
-    list of Axes
-        Those drawn on: shares of the verdicts, a bar a condition; how often the posterior's largest
-        weight is the right model's, and above .95; and the median and quartiles of participants
-        until the verdict, with the minutes of the medians.
-    """
-    height = 0.8 + 0.35 * len(table)
-    shares, posterior, people = drawing_axes(axes, 8.6, height, [3.6, 2.2, 2.8])
-    rows, left = np.arange(len(table))[::-1], np.zeros(len(table))
-    for number, (column, label) in enumerate(_DECISIONS.items()):
-        shares.barh(rows, table[column], left=left, color=colour(number), label=label)
-        left = left + table[column].to_numpy()
-    shares.set_yticks(rows, table["people"], fontsize=7)
-    shares.xaxis.set_major_formatter(PercentFormatter(1.0))
-    shares.set_xlabel("studies, by their verdict")
-    legend_below(shares, ncols=3)
-    for number, (column, label) in enumerate((("recovered", "right"), ("above_95", "above .95"))):
-        at = rows + (0.12, -0.12)[number]
-        posterior.plot(table[column], at, "os"[number], color=colour(number), ms=4, label=label)
-    posterior.set_yticks([])
-    posterior.set(xlim=(-0.03, 1.03), xlabel="studies, by the posterior")
-    posterior.xaxis.set_major_formatter(PercentFormatter(1.0))
-    legend_below(posterior, ncols=2)
-    middle = table["participants"]
-    ends = [middle - table["participants_low"], table["participants_high"] - middle]
-    people.errorbar(middle, rows, xerr=ends, fmt="o", color="black", markersize=4)
-    for row, at, minutes in zip(rows, middle, table["minutes"], strict=True):
-        people.annotate(
-            f"{minutes:,.0f} min", (at, row), (0, 4), textcoords="offset points", fontsize=6
-        )
-    people.set_yticks([])
-    most = 1.25 * float(table["participants_high"].max())
-    people.set(xlim=(0, most), xlabel="participants (minutes of all)")
-    for ax in (shares, posterior, people):
-        ax.set_ylim(-0.6, len(table) - 0.4)
-    return [shares, posterior, people]
-
-
 def recovery_figure(
     curve: pd.DataFrame,
     pairs: pd.DataFrame,

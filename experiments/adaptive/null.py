@@ -9,9 +9,9 @@ entered at least ten participants before, five more are anchors that everybody i
 answers that agree with the first model come faster. Participants enter one after the other and
 ten are at it at once.
 
-Protected: the confidence sequences of `contstim.adaptive.verdicts`, participants as units in the
-order in which they entered, chosen trials alone. Unprotected: after every answer, in the order in
-which answers arrive, a z-test of two models' accuracies over all trials, as though trials were
+Protected: the confidence sequences of `contstim.adaptive.conclusions`, participants as units in
+the order in which they entered, chosen trials alone. Unprotected: after every answer, in the order
+in which answers arrive, a z-test of two models' accuracies over all trials, as though trials were
 independent, corrected for the number of models. Both look after every answer. A false winner is a
 model that is ever called best. Coverage is that of the running means of what was to be expected
 of the people and pairs asked, at all times at once and for all three pairs of models.
@@ -30,7 +30,7 @@ from scipy.stats import norm
 
 from contstim.adaptive.policies import places_of
 from contstim.adaptive.posterior import Link, Nodes, softmax
-from contstim.adaptive.sequences import log_e_above
+from contstim.adaptive.sequences import asymptotic_sequence
 from contstim.design.simulate import exact_interval
 from contstim.response_model import People
 
@@ -114,12 +114,9 @@ def _protected(means: Floats, expected: Floats, found: dict[str, NDArray[np.bool
         for i, j in PAIRS:
             difference = means[..., i] - means[..., j]
             to_expect = (expected[..., i] - expected[..., j]).cumsum(axis=1) / count
-            for side, better, worse in ((1, i, j), (-1, j, i)):
-                values = side * difference.astype(np.float64)
-                e_value = log_e_above(values, level)
-                above[:, :, better, worse] = e_value >= np.log(2 / level)
-                of_mean = log_e_above(values, level, than=side * to_expect)
-                missed |= (of_mean >= np.log(2 / level)).any(axis=1)
+            low, high = asymptotic_sequence(difference.astype(np.float64), level)
+            above[:, :, i, j], above[:, :, j, i] = low > 0, high < 0
+            missed |= ((low > to_expect) | (high < to_expect)).any(axis=1)
         wins = above.sum(axis=3) == 2
         found[f"protected, winner, {alpha}"] = wins.any(axis=(1, 2))
         found[f"protected, missed, {alpha}"] = missed

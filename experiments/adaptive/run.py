@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from scipy.special import expit, ndtr
 
-from contstim.adaptive import AdaptivePlan, Choosing, Conductor, Link, Pool, Stopping
+from contstim.adaptive import AdaptivePlan, Conductor, Link, PolicyOptions, Pool, Stopping
 from contstim.adaptive.simulation import simulated_answers
 from contstim.design.simulate import exact_interval
 from contstim.report.style import colour, save_figure
@@ -147,7 +147,7 @@ def identify(
     pairs = pd.DataFrame({"sentence_1": "a" + numbers, "sentence_2": "b" + numbers})
     pool = Pool(pairs, tuple(f"model {m}" for m in range(g.shape[1])), g, g)
     plan = AdaptivePlan(
-        Choosing(policy, block=1),
+        PolicyOptions(policy, block=1),
         Link(slopes=_SLOPES, prior=truth.prior),
         Stopping(participants=n_trials // _EACH),
         trials=_EACH,

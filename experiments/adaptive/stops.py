@@ -25,16 +25,15 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr
 from scipy.stats import nct, t
 
-from contstim.adaptive.looks import (
+from contstim.adaptive.sequences import asymptotic_sequence
+from contstim.design.simulate import exact_interval
+from contstim.evaluation.group_sequential import (
     SPENDING,
-    futile_limits,
     information,
     limits,
     limits_at,
     spent_by,
 )
-from contstim.adaptive.sequences import asymptotic_sequence, betting_sequence, mean_sequence
-from contstim.design.simulate import exact_interval
 from contstim.sampling import CellDesign
 
 Floats = NDArray[np.float64]
@@ -186,6 +185,19 @@ def ahead(low: Floats, high: Floats) -> Floats:
     return np.where(over.any(axis=1), over.argmax(axis=1) + 1, np.inf)
 
 
+def inflation(upper: Floats, k: int) -> float:
+    """Return the maximum sample size of k equally spaced analyses over that of a single one."""
+    z = np.random.default_rng(0).normal(size=(200_000, k)).cumsum(axis=1)
+    steps = np.arange(1, k + 1)
+    low, high = 2.0, 5.0
+    while high - low > 1e-3:
+        drift = (low + high) / 2
+        at_analyses = (z + drift * steps / np.sqrt(k)) / np.sqrt(steps)
+        is_enough = (np.abs(at_analyses) > upper).any(axis=1).mean() > POWER
+        low, high = (low, drift) if is_enough else (drift, high)
+    return float((high / (ndtri(1 - ALPHA / 2) + ndtri(POWER))) ** 2)
+
+
 def people_table(studies: int) -> pd.DataFrame:
     """Return the participants that each rule needs, of the same studies."""
     rng = np.random.default_rng(3)
@@ -197,38 +209,27 @@ def people_table(studies: int) -> pd.DataFrame:
         rows.setdefault("fixed", {})[difference] = f"{n}"
         for k in (3, 5):
             for spending in SPENDING:
-                even = information(range(1, k + 1))
-                spent = spent_by(range(1, k + 1), ALPHA, spending)
-                lost = spent_by(range(1, k + 1), 1 - POWER, "obrien-fleming") / 2
-                lost[-1] = 1 - POWER
-                more = (futile_limits(even, limits(even, spent), lost)[1] / 2.8016) ** 2
+                steps = range(1, k + 1)
+                upper = limits(information(steps), spent_by(steps, ALPHA, spending))
+                more = inflation(upper, k)
                 rule = rows.setdefault(
-                    f"{k} looks, {spending}", {"most": f"{100 * more - 100:.1f} %"}
+                    f"{k} analyses, {spending}", {"most": f"{100 * more - 100:.1f} %"}
                 )
                 most = int(np.ceil(more * n))
                 looks = tuple(max(4, round(most * (i + 1) / k)) for i in range(k))
                 looks = tuple(dict.fromkeys(looks))
                 upper = limits(information(looks), spent_by(looks, ALPHA, spending))
-                lost = spent_by(looks, 1 - POWER, "obrien-fleming") / 2
-                lost[-1] = 1 - POWER
-                near = futile_limits(information(looks), upper, lost)[0]
                 z = np.abs(student(values, looks))
                 outside = z > upper
-                first = (outside | (z < near)).argmax(axis=1)
+                first = np.where(outside.any(axis=1), outside.argmax(axis=1), len(looks) - 1)
                 last = np.array(looks)[first]
                 power = outside[np.arange(len(z)), first].mean()
                 rule[difference] = f"{last.mean():.1f} of {looks[-1]}, power {power:.2f}"
-        ends = {
-            "asymptotic": asymptotic_sequence(values, ALPHA),
-            "exact, trials chosen": mean_sequence(values, ALPHA),
-            "exact, constant": betting_sequence(values[:500], ALPHA, n_means=401),
-        }
-        for name, (low, high) in ends.items():
-            after = ahead(low, high)
-            rows.setdefault(name, {})[difference] = (
-                f"{np.minimum(after, 300).mean():.1f}, median {np.median(after):.0f}, "
-                f"80 % by {np.quantile(after, 0.8):.0f}"
-            )
+        after = ahead(*asymptotic_sequence(values, ALPHA))
+        rows.setdefault("confidence sequence", {})[difference] = (
+            f"{np.minimum(after, 300).mean():.1f}, median {np.median(after):.0f}, "
+            f"80 % by {np.quantile(after, 0.8):.0f}"
+        )
     for name, row in rows.items():
         print(name, row, flush=True)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("rule").reset_index()

@@ -4,15 +4,15 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan
-from contstim.adaptive.policies import Choosing, Pool
+from contstim.adaptive.policies import PolicyOptions, Pool
 from contstim.adaptive.posterior import Link
 
 PLAN = AdaptivePlan(
-    choosing=Choosing(block=3),
+    choosing=PolicyOptions(block=3),
     link=Link(slopes=(0.5, 1.5)),
     anchors=5,
     trials=9,
-    patience=6,
+    max_pending=6,
     seed=4,
 )
 

@@ -7,9 +7,8 @@ import pytest
 from pools import PLAN as NINE_TRIALS
 from pools import make_pool
 
-from contstim.adaptive.conduct import AdaptivePlan, Conductor
-from contstim.adaptive.policies import POLICIES, Choosing
-from contstim.adaptive.stopping import Stopping
+from contstim.adaptive.conduct import Conductor
+from contstim.adaptive.policies import POLICIES, PolicyOptions
 from contstim.errors import InputError
 
 PLAN = replace(NINE_TRIALS, trials=21)
@@ -39,12 +38,12 @@ def test_no_pair_is_issued_twice_and_no_anchor_ever():
 
 
 def test_pairs_that_are_never_asked_are_not_counted_as_available(monkeypatch):
-    class Never(type(POLICIES["disagreement"])):
+    class Never(type(POLICIES["information"])):
         def values(self, view):
             return np.where(np.arange(len(view.places)) % 2, -np.inf, super().values(view))
 
     monkeypatch.setitem(POLICIES, "never", Never())
-    plan = replace(PLAN, choosing=Choosing(policy="never", epsilon=0.5, block=3))
+    plan = replace(PLAN, choosing=PolicyOptions(policy="never", epsilon=0.5, block=3))
     conductor = Conductor(plan, make_pool())
     play(conductor, 6)
     assert all(pair % 2 == 0 for block in conductor.blocks for pair in block.pairs)
@@ -61,7 +60,7 @@ def test_nobody_is_issued_more_than_the_plan_has():
         conductor.issue("p0")
 
 
-def test_an_open_block_holds_up_those_after_it_until_it_is_passed_over():
+def test_an_open_block_holds_up_those_after_it_until_it_is_skipped_blocks():
     conductor = Conductor(PLAN, make_pool())
     play(conductor, 12, slow=(2,))
     assert [block.version for block in conductor.blocks] == [
@@ -78,7 +77,7 @@ def test_an_open_block_holds_up_those_after_it_until_it_is_passed_over():
         10,
         11,
     ]  # three at a time
-    assert [block.passed_over for block in conductor.blocks if block.passed_over] == [(2,)]
+    assert [block.skipped_blocks for block in conductor.blocks if block.skipped_blocks] == [(2,)]
     late = conductor.blocks[2]
     conductor.answer(
         late.participant, late.pairs[0], 2.5
@@ -117,16 +116,6 @@ def test_what_does_not_belong_is_refused():
         conductor.record(block)
     with pytest.raises(InputError, match=r"5 anchors leave none of the pool's 5 pairs to choose"):
         Conductor(PLAN, make_pool(5))
-    with pytest.raises(
-        InputError, match=r"information with choosing.epsilon 0 draws no trial at random"
-    ):
-        AdaptivePlan(choosing=Choosing(epsilon=0.0), stopping=Stopping(over="pool"))
-    with pytest.raises(InputError, match=r"the policy fixed with choosing.epsilon 0.1 draws no"):
-        AdaptivePlan(choosing=Choosing(policy="fixed"), stopping=Stopping(over="pool"))
-    with pytest.raises(
-        InputError, match=r"stopping.constant is true, but by the policy information"
-    ):
-        AdaptivePlan(stopping=Stopping(constant=True))
 
 
 def test_each_block_is_chosen_again_from_the_log():
@@ -140,16 +129,16 @@ def test_each_block_is_chosen_again_from_the_log():
                 conductor.answer(block.participant, pair, float(rng.choice([-2.5, 2.5])))
     again = Conductor(PLAN, pool)
     for block in conductor.blocks:
-        assert again.again(block) == block
+        assert again.reissue(block) == block
         again.record(block)
         for key in {(block.participant, pair) for pair in block.pairs} & set(conductor.answers):
             again.answers[key] = conductor.answers[key]
-    assert any(block.passed_over for block in conductor.blocks)
+    assert any(block.skipped_blocks for block in conductor.blocks)
     assert again.weights.tobytes() == conductor.weights.tobytes()
 
 
 def test_a_fixed_study_asks_everybody_the_same_and_its_posterior_counts_a_pair_once():
-    plan = replace(NINE_TRIALS, choosing=Choosing(policy="fixed", block=3))
+    plan = replace(NINE_TRIALS, choosing=PolicyOptions(policy="fixed", block=3))
     conductor = Conductor(plan, make_pool(14))
     play(conductor, 12)
     for name in ("p0", "p1", "p2", "p3"):

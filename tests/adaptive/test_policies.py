@@ -8,10 +8,10 @@ import pytest
 
 from contstim.adaptive.policies import (
     POLICIES,
-    Choosing,
     Policy,
+    PolicyOptions,
+    PolicyState,
     Pool,
-    View,
     choose_block,
     places_of,
 )
@@ -29,49 +29,49 @@ def make_view(n=40, models=3, thresholds=(), seed=0, weights=None):
     preferences = rng.uniform(-3, 3, (n, models))
     own = posterior.weights if weights is None else weights
     places = places_of(preferences, posterior.nodes)
-    return View(places, preferences, np.ones(n, dtype=bool), own, posterior.curves("a"))
+    return PolicyState(places, preferences, np.ones(n, dtype=bool), own, posterior.curves("a"))
 
 
-def joint_information(view, pairs):
+def joint_information(state, pairs):
     """Mutual information of several answers and the model, by listing all answers."""
     probabilities = [
-        view.curves[np.arange(len(view.weights)), :, view.places[pair]] for pair in pairs
+        state.curves[np.arange(len(state.weights)), :, state.places[pair]] for pair in pairs
     ]
     total = 0.0
-    for answers in itertools.product(range(view.curves.shape[1]), repeat=len(pairs)):
+    for answers in itertools.product(range(state.curves.shape[1]), repeat=len(pairs)):
         given = np.prod([c[:, y] for c, y in zip(probabilities, answers, strict=True)], axis=0)
-        mixed = view.weights @ given
-        total += (view.weights * given * np.log(given / mixed)).sum()
+        mixed = state.weights @ given
+        total += (state.weights * given * np.log(given / mixed)).sum()
     return total
 
 
 @pytest.mark.parametrize("thresholds", [(), SIX_POINT])
 def test_information_is_that_of_all_answers_listed(thresholds):
-    view = make_view(thresholds=thresholds)
-    brute = [joint_information(view, [pair]) for pair in range(40)]
-    np.testing.assert_allclose(POLICIES["information"].values(view), brute, atol=2e-6)
+    state = make_view(thresholds=thresholds)
+    brute = [joint_information(state, [pair]) for pair in range(40)]
+    np.testing.assert_allclose(POLICIES["information"].values(state), brute, atol=2e-6)
 
 
 def test_a_block_is_greedy_in_joint_information():
-    view = make_view(n=12)
-    choosing = Choosing(epsilon=0.0, temperature=1e-7, block=4)
-    chosen, propensities = choose_block(choosing, view, np.random.default_rng(0))
+    state = make_view(n=12)
+    choosing = PolicyOptions(epsilon=0.0, temperature=1e-7, block=4)
+    chosen, propensities = choose_block(choosing, state, np.random.default_rng(0))
     assert propensities == pytest.approx([1.0] * 4)
     for k in range(4):
         left = [pair for pair in range(12) if pair not in chosen[:k]]
-        best = max(left, key=lambda pair: joint_information(view, [*chosen[:k], pair]))
+        best = max(left, key=lambda pair: joint_information(state, [*chosen[:k], pair]))
         assert chosen[k] == best
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_propensities_are_the_frequencies_of_choices(policy):
-    view = make_view(n=6)
-    choosing = Choosing(policy=policy, epsilon=0.3, temperature=0.02, block=2, shortlist=4)
+    state = make_view(n=6)
+    choosing = PolicyOptions(policy=policy, epsilon=0.3, temperature=0.02, block=2, shortlist=4)
     found: dict[tuple[int, ...], list[float]] = {}
     rng = np.random.default_rng(4)
     n = 4000
     for _ in range(n):
-        chosen, propensities = choose_block(choosing, view, rng)
+        chosen, propensities = choose_block(choosing, state, rng)
         assert len(set(chosen)) == 2
         found.setdefault(tuple(chosen), []).append(float(np.prod(propensities)))
     total = 0.0
@@ -86,13 +86,13 @@ def test_propensities_are_the_frequencies_of_choices(policy):
 class _Third(Policy):
     reason = "the third first"
 
-    def values(self, view):
-        return -abs(np.arange(len(view.places)) - 2.0)
+    def values(self, state):
+        return -abs(np.arange(len(state.places)) - 2.0)
 
 
 def test_a_scripts_own_policy_is_one_more_entry(monkeypatch):
     monkeypatch.setitem(POLICIES, "third", _Third())
-    choosing = Choosing(policy="third", epsilon=0.0, temperature=0.01, block=1)
+    choosing = PolicyOptions(policy="third", epsilon=0.0, temperature=0.01, block=1)
     chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0))
     assert chosen == [2]
 
@@ -100,7 +100,7 @@ def test_a_scripts_own_policy_is_one_more_entry(monkeypatch):
 def test_values_below_0_do_not_rise_by_repeats_and_a_shortlist_lasts_for_a_block(monkeypatch):
     monkeypatch.setitem(POLICIES, "third", _Third())
     words = [frozenset("ab")] * 40
-    choosing = Choosing(policy="third", epsilon=0, temperature=1e-3, block=4, shortlist=1)
+    choosing = PolicyOptions(policy="third", epsilon=0, temperature=1e-3, block=4, shortlist=1)
     chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0), words)
     assert sorted(chosen[1:3]) == [1, 3]
     assert chosen[3] in (0, 4)
@@ -109,14 +109,14 @@ def test_values_below_0_do_not_rise_by_repeats_and_a_shortlist_lasts_for_a_block
 class _NeverFive(Policy):
     reason = "but never the first five"
 
-    def values(self, view):
-        return np.where(np.arange(len(view.places)) < 5, -np.inf, 0.0)
+    def values(self, state):
+        return np.where(np.arange(len(state.places)) < 5, -np.inf, 0.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_never_is_never(monkeypatch, epsilon):
     monkeypatch.setitem(POLICIES, "never", _NeverFive())
-    choosing = Choosing(policy="never", epsilon=epsilon, block=2, shortlist=2)
+    choosing = PolicyOptions(policy="never", epsilon=epsilon, block=2, shortlist=2)
     for seed in range(40):
         chosen, propensities = choose_block(choosing, make_view(n=8), np.random.default_rng(seed))
         assert min(chosen) >= 5
@@ -127,7 +127,7 @@ def test_never_is_never(monkeypatch, epsilon):
 
 
 def test_a_fixed_order_is_kept_whatever_the_temperature_and_words():
-    choosing = Choosing(policy="fixed", epsilon=0.5, temperature=100, block=6, shortlist=2)
+    choosing = PolicyOptions(policy="fixed", epsilon=0.5, temperature=100, block=6, shortlist=2)
     words = [frozenset("ab")] * 40
     chosen, propensities = choose_block(choosing, make_view(), np.random.default_rng(0), words)
     assert chosen == [0, 1, 2, 3, 4, 5]
@@ -135,28 +135,28 @@ def test_a_fixed_order_is_kept_whatever_the_temperature_and_words():
 
 
 def test_repeated_words_cost():
-    view = make_view(n=3, weights=np.array([0.5, 0.5, 0.0]))
-    view = View(
-        np.repeat(view.places[:1], 3, axis=0),
-        view.preferences,
-        view.available,
-        view.weights,
-        view.curves,
+    state = make_view(n=3, weights=np.array([0.5, 0.5, 0.0]))
+    state = PolicyState(
+        np.repeat(state.places[:1], 3, axis=0),
+        state.preferences,
+        state.available,
+        state.weights,
+        state.curves,
     )
     words = [frozenset("ab"), frozenset("ab"), frozenset("cd")]
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        choosing = Choosing(epsilon=0.0, temperature=1e-6, block=2, repeats=0.9)
-        chosen, _ = choose_block(choosing, view, rng, words)
+        choosing = PolicyOptions(epsilon=0.0, temperature=1e-6, block=2, repeats=0.9)
+        chosen, _ = choose_block(choosing, state, rng, words)
         assert 2 in chosen
 
 
 def test_nothing_is_chosen_that_is_not_available_and_the_pool_may_run_out():
-    view = make_view(n=5)
-    view.available[:3] = False
+    state = make_view(n=5)
+    state.available[:3] = False
     for policy in POLICIES:
         chosen, propensities = choose_block(
-            Choosing(policy=policy, block=4), view, np.random.default_rng(0)
+            PolicyOptions(policy=policy, block=4), state, np.random.default_rng(0)
         )
         assert sorted(chosen) == [3, 4]
         assert propensities[1] == pytest.approx(1.0)
@@ -185,12 +185,12 @@ def test_a_pool_that_cannot_be_used_is_refused():
     with pytest.raises(
         InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
     ):
-        Choosing(policy="informatio")
+        PolicyOptions(policy="informatio")
 
 
 def test_only_information_is_said_to_value_a_block_as_a_whole():
-    joint = {name: "together" in POLICIES[name].stated(Choosing(name)) for name in POLICIES}
-    assert joint == {"information": True, "disagreement": False, "random": False, "fixed": False}
+    joint = {name: "together" in POLICIES[name].describe(PolicyOptions(name)) for name in POLICIES}
+    assert joint == {"information": True, "random": False, "fixed": False}
 
 
 def test_a_pool_with_two_pairs_of_a_family_is_refused():

@@ -4,16 +4,15 @@ import pandas as pd
 import pytest
 
 from contstim.adaptive.conduct import AdaptivePlan
-from contstim.adaptive.policies import Choosing
+from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.preregister import plan_departures, plan_paragraphs
-from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
+from contstim.evaluation.stopping import Stopping
 
 PLAN = """\
 [adaptive]
 trials = 12
 anchors = 0
-looks = "every Monday"
 
 [adaptive.choosing]
 epsilon = 0.2
@@ -41,13 +40,13 @@ def test_the_document_states_every_number(tmp_path, capsys):
     for stated in (
         "# Which model",
         "12 chosen trials in blocks of 5, and 0 anchors",
-        "With probability 0.2 a trial is drawn from all pairs",
+        "With probability 0.2 a trial is drawn uniformly from all pairs",
         "one of 0.5, 1.5, equally likely",
         "log beta ~ N(log slope, 0.47²)",
         "fail on either side with probability 0.01 / M",
-        "(futile), and at 60 participants",
-        "is at most 0.01, however often one looks, provided that the model that is truly best",
-        "Results are looked at every Monday.",
+        "(equivalent), or at 60 participants",
+        "called best although it is not is at most 0.01",
+        "Results may be looked at after every participant.",
         "At most 60 participants finish; the stopping rule says when it ends.",
         "No rule leaves out participants or trials.",
         # 12 trials of 8 seconds.
@@ -69,15 +68,11 @@ def test_a_plan_that_cannot_be_used_is_refused(tmp_path, capsys, text, message):
 
 
 def test_what_a_policy_does_not_do_is_not_stated():
-    plans = {name: AdaptivePlan(choosing=Choosing(name)) for name in ("fixed", "disagreement")}
-    texts = {name: stated(plan) for name, plan in plans.items()}
-    assert "no pair twice, and 24 anchors, the same for everybody. Which pairs" in texts["fixed"]
-    for not_done in ("With probability", "propensity", "chosen trials", "in blocks of"):
-        assert not_done not in texts["fixed"]
-    assert "otherwise by the variance of the models' preferences" in texts["disagreement"]
-    for text in texts.values():
-        assert "Answers count in the order" not in text
-        assert "together" not in text.partition("If a model is right")[0]
+    text = stated(AdaptivePlan(choosing=PolicyOptions("fixed")))
+    assert "no pair twice, and 24 anchors, the same for everybody. The pairs were" in text
+    for not_done in ("With probability", "propensity", "chosen trials", "in blocks of", "skipped"):
+        assert not_done not in text
+    assert "skipped after 200 later ones" in stated(AdaptivePlan())
 
 
 def answered(rows):
@@ -118,7 +113,7 @@ def test_who_left_and_was_replaced_is_no_participant_more():
 
 
 def test_a_fixed_study_asks_everybody_the_same_pairs_and_nobody_one_twice():
-    choosing = Choosing(policy="fixed")
+    choosing = PolicyOptions(policy="fixed")
     plan = AdaptivePlan(choosing, trials=2, anchors=0, stopping=Stopping(participants=9))
     rows = [(who, a, b, "natural") for who in "pq" for a, b in ("ab", "cd")]
     assert plan_departures(answered(rows), plan) == []
@@ -128,12 +123,12 @@ def test_a_fixed_study_asks_everybody_the_same_pairs_and_nobody_one_twice():
     ]
 
 
-def test_the_rule_is_named_with_what_it_supposes():
-    looks = Stopping(rule="looks", looks=(10, 20, 30), participants=30, spending="pocock")
-    text = stated(AdaptivePlan(stopping=looks))
-    assert "spent on the looks in the manner of Pocock (Lan and DeMets 1983)" in text
-    assert "Results are looked at after 10, 20 and 30 participants." in text
-    assert "given up with probability 0.1 at most" in text
-    text = stated(AdaptivePlan(stopping=Stopping(rule="asymptotic")))
-    assert "from 10 participants on of their difference" in text
-    assert "about normal" in text
+def test_the_rule_is_stated_with_its_assumptions():
+    analyses = Stopping(analyses=(10, 20, 30), participants=30, spending="pocock")
+    text = stated(AdaptivePlan(stopping=analyses))
+    assert "spent across the interim analyses by the Pocock function" in text
+    assert "Interim analyses are after 10, 20 and 30 participants." in text
+    text = stated(AdaptivePlan(auto_close=True))
+    assert "from 10 participants on" in text
+    assert "are about normal" in text
+    assert "closes the study when the rule first says stop" in text

@@ -1,4 +1,4 @@
-"""Studies on paper: what a plan decides, by the conductor and the verdicts that a server has."""
+"""Studies on paper: what a plan decides, by the conductor and the analysis that a server uses."""
 
 from dataclasses import replace
 
@@ -8,10 +8,9 @@ import pytest
 from pools import PLAN, make_pool
 
 from contstim.adaptive import Conductor, Stopping, simulate
+from contstim.adaptive.interim import analyse_trials
 from contstim.adaptive.posterior import SIX_POINT
-from contstim.adaptive.simulation import _as_read, _study, simulated_answers
-from contstim.adaptive.standing import standing_of
-from contstim.cli import main
+from contstim.adaptive.simulation import _chosen_trials, _study, simulated_answers
 from contstim.errors import InputError, UnknownNameError
 from contstim.response_model import People
 
@@ -64,26 +63,25 @@ def test_ratings_are_simulated_where_the_link_has_thresholds() -> None:
     assert simulate(plan, make_pool(), "b", SURE, n_studies=1)["recovered"].all()
 
 
-@pytest.mark.parametrize("looks", [(), (4, 8, 12)])
-def test_a_study_ends_where_its_whole_record_says_it_could_have_stopped(looks) -> None:
-    rule = "looks" if looks else "exact"
-    stopping = Stopping(participants=12, margin=0.2, rule=rule, looks=looks)
+@pytest.mark.parametrize("analyses", [(), (4, 8, 12)])
+def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
+    stopping = Stopping(participants=12, margin=0.2, analyses=analyses)
     pool, plan = make_pool(), replace(SHORT, stopping=stopping)
-    felt = pool.preferences[:, 0]
-    standing, verdict = _study(plan, pool, felt, SURE, np.random.default_rng(3))
-    # The same study once more, without looking before its end.
+    preferences = pool.preferences[:, 0]
+    result, conclusion = _study(plan, pool, preferences, SURE, np.random.default_rng(3))
+    # The same study once more, without an analysis before its end.
     rng, log = np.random.default_rng(3), []
-    effects = SURE.item_sd * rng.normal(size=len(felt))
+    effects = SURE.item_sd * rng.normal(size=len(preferences))
     conductor = Conductor(plan, pool)
-    for person, block, ratings in simulated_answers(conductor, felt, effects, SURE, rng):
-        sides = np.where(block.turned, -1, 1)
-        for row in zip(block.pairs, sides, sides * ratings, block.propensities, strict=True):
-            log.append((person, *row, block.number, block.available))
-    settled = standing_of(*_as_read(log, conductor), plan).settled
-    assert settled is not None
-    assert settled.n_participants == verdict.n_participants < 12
-    assert settled.text == verdict.text
-    assert len(standing.verdicts) == 1
+    for person, block, ratings in simulated_answers(conductor, preferences, effects, SURE, rng):
+        sides = np.where(block.swapped_sides, -1, 1)
+        for row in zip(block.pairs, sides, sides * ratings, strict=True):
+            log.append((person, *row))
+    first = analyse_trials(_chosen_trials(log, pool), plan).first_stop
+    assert first is not None
+    assert first.n_participants == conclusion.n_participants <= 12
+    assert first.text == conclusion.text
+    assert len(result.conclusions) == 1
 
 
 def test_people_answer_by_the_curve_given_and_the_pairs_effects() -> None:
@@ -111,25 +109,3 @@ def test_what_makes_no_sense_is_refused() -> None:
         simulate(SHORT, make_pool(), "d")
     with pytest.raises(InputError, match="a trial takes 0 seconds"):
         simulate(SHORT, make_pool(), seconds=0)
-
-
-def test_the_table_and_the_command(tmp_path, capsys) -> None:
-    rng = np.random.default_rng(0)
-    names = [f"sentence number {k}" for k in range(120)]
-    scores = pd.DataFrame(rng.normal(-40, 8, (120, 2)), names, ["a", "b"])
-    scores.to_csv(tmp_path / "scores.csv", index_label="sentence")
-    pairs = pd.DataFrame({"sentence_1": names[:60], "sentence_2": names[60:]})
-    pairs.to_csv(tmp_path / "pairs.csv", index=False)
-    plan = tmp_path / "plan.toml"
-    plan.write_text("[adaptive]\ntrials = 3\nanchors = 2\n[adaptive.stopping]\nparticipants = 4\n")
-    command = ["design", "power", str(tmp_path / "pairs.csv"), "--plan", str(plan)]
-    command += ["--scores", str(tmp_path / "scores.csv"), "--simulations", "1"]
-    out, figure = tmp_path / "out.csv", tmp_path / "plan.svg"
-    assert main([*command, "--out", str(out), "--figure", str(figure)]) == 0
-    assert "a and b tied: right model best in" in capsys.readouterr().err
-    assert figure.exists()
-    table = pd.read_csv(out)
-    verdicts = table[["best", "false_winner", "equivalent", "futile", "go_on"]]
-    assert verdicts.sum(axis=1).tolist() == [1.0] * len(table) == [1.0] * 6
-    assert main([*command, "--groups", "3"]) == 2
-    assert "--groups has no effect with --plan; leave it out" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from hosts import Server
 from playing import Player, choice_of, kept, open_context, until
 from studies import add
 
-from contstim.adaptive.policies import Choosing
+from contstim.adaptive.policies import PolicyOptions
 from contstim.experiment.collected import read_collected
 from contstim.experiment.schema import DATA_FILE
 from contstim.experiment.study import Study, read_study
@@ -45,7 +45,7 @@ def wait_for(page: Page, study: Study, table: str, number: int) -> None:
 def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
-    plan = replace(PLAN, choosing=Choosing(block=4), trials=20, anchors=2)
+    plan = replace(PLAN, choosing=PolicyOptions(block=4), trials=20, anchors=2)
     made = make_adaptive(tmp_path, plan, catch=2)
     (made.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
     study = read_study(made.folder)
@@ -102,7 +102,9 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
 def test_a_study_closes_itself_turns_newcomers_away_and_lets_who_sits_finish(
     browser: Browser, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
-    plan = replace(PLAN, choosing=Choosing(block=4), trials=4, anchors=1, closes=True)
+    stopping = replace(PLAN.stopping, margin=10.0)  # models are equivalent after one participant
+    plan = replace(PLAN, choosing=PolicyOptions(block=4), trials=4, anchors=1, stopping=stopping)
+    plan = replace(plan, auto_close=True)
     made = make_adaptive(tmp_path, plan, catch=1)
     (made.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
     recruiter = """

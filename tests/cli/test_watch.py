@@ -14,8 +14,9 @@ from adaptive_studies import make_adaptive
 from scipy.special import expit
 from talking import answer, answers_to, opening
 
-from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
+from contstim.evaluation.stopping import Stopping
+from contstim.experiment.schema import DATA_FILE, PILOT_FILE
 from contstim.experiment.store import Store
 
 PLAN = """\
@@ -24,7 +25,6 @@ margin = 0.2
 [adaptive]
 trials = 12
 anchors = 0
-looks = "every Monday"
 
 [adaptive.choosing]
 epsilon = 0.2
@@ -64,7 +64,7 @@ def test_watch_says_three_things(files, capsys):
     assert "288 answers of 24 participants" in out
     assert "posterior: good" in out
     assert "fit: log e-values against each model with this link: good" in out
-    assert "verdict: good is best, apart from all others, after 24 participants" in out
+    assert "conclusion: good is best, significantly better than all others, after 24" in out
     assert "could have stopped after" in out
 
 
@@ -86,24 +86,7 @@ def test_blinded_says_nothing_else(files, capsys):
     assert capsys.readouterr().out == "stop\n"
     plan = ["--scores", "scores.csv", "--plan", "plan.toml", "--blinded"]
     assert main(["watch", "choices.csv", *plan]) == 0
-    assert capsys.readouterr().out in ("go on\n", "stop\n")
-
-
-def test_a_folder_of_parts_is_one_study(files, capsys):
-    table = pd.read_csv("choices.csv")
-    # Cells that are empty in one part, or in all of it, are so in the whole as well.
-    named = table["trial"] > 3
-    table["model_1"], table["model_2"] = (np.where(named, name, None) for name in ("good", "bad"))
-    table["expected"] = np.where(table.index == 280, 1, np.nan)
-    table["rt_ms"] = np.where(table.index < 90, 900, np.nan)
-    table.to_csv("choices.csv", index=False)
-    (files / "parts").mkdir()
-    for k in range(3):
-        table.iloc[96 * k : 96 * (k + 1)].to_csv(files / "parts" / f"{k}.csv", index=False)
-    assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
-    whole = capsys.readouterr().out
-    assert main(["watch", "parts", "--scores", "scores.csv"]) == 0
-    assert capsys.readouterr().out == whole
+    assert capsys.readouterr().out in ("continue\n", "stop\n")
 
 
 def test_watching_ends_when_the_study_may_stop(files, capsys, monkeypatch):
@@ -115,33 +98,30 @@ def test_watching_ends_when_the_study_may_stop(files, capsys, monkeypatch):
         table.to_csv("arriving.csv", index=False)
 
     monkeypatch.setattr("time.sleep", wait)
-    given = ["--scores", "scores.csv", "--every", "5", "--blinded", "--trials", "12"]
+    given = ["--scores", "scores.csv", "--every", "5", "--blinded"]
     assert main(["watch", "arriving.csv", *given]) == 0
-    assert capsys.readouterr().out == "go on\nstop\n"
+    assert capsys.readouterr().out == "continue\nstop\n"
 
 
 def test_watching_waits_for_the_first_answer(files, capsys, monkeypatch):
     table = pd.read_csv("choices.csv")
     table["condition"] = np.where(table["trial"] == 1, "catch", "test")
-    (files / "parts").mkdir()
-    states = ["", table.iloc[:0], table.iloc[:1], table]
+    states = [table.iloc[:0], table.iloc[:1], table]
+    (files / "now.csv").write_text("")
 
     def wait(seconds):
         assert seconds == 5
-        state = states.pop(0)
-        text = state if isinstance(state, str) else state.to_csv(index=False)
-        (files / "parts" / "0.csv").write_text(text)
+        states.pop(0).to_csv("now.csv", index=False)
 
     given = ["--scores", "scores.csv", "--every", "5", "--blinded"]
     monkeypatch.setattr("time.sleep", wait)
-    assert main(["watch", "parts", *given]) == 0
+    assert main(["watch", "now.csv", *given]) == 0
     said = capsys.readouterr()
     assert said.out == "stop\n"
     assert said.err.splitlines() == [
-        f"no answers yet ({why}); looking every 5 s"
+        f"no answers yet ({why}); waiting 5 s"
         for why in (
-            "the folder parts has no study.toml and no .csv; name a study's",
-            "parts/0.csv is empty; give a table with a header and rows",
+            "now.csv is empty; give a table with a header and rows",
             "the choices table has no rows; nothing can be evaluated",
             "there are no answers to chosen trials yet; wait for some",
         )
@@ -167,21 +147,13 @@ def test_watching_waits_for_a_study_that_was_not_begun(tmp_path, capsys, monkeyp
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "none.csv holds no scores; give --scores"),
         (["--scores", "none.csv"], "there is no file none.csv"),
-        (["--scores", "scores.csv", "--model", "ugly"], "--model 'ugly' has no scores"),
         (["--scores", "scores.csv", "--plan", "none.toml"], "none.toml"),
     ],
 )
 def test_what_no_answer_mends_is_not_waited_for(files, capsys, given, message):
     assert main(["watch", "none.csv", "--every", "5", *given]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_finished_study_is_replayed_under_a_policy(files, capsys):
-    given = ["--scores", "scores.csv", "--replay", "information", "--trials", "4"]
-    assert main(["watch", "choices.csv", *given]) == 0
-    assert "96 answers of 24 participants" in capsys.readouterr().out
 
 
 def test_evaluate_says_where_the_data_depart_from_the_plan(files, capsys):
@@ -219,28 +191,26 @@ def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_pa
     page = html.unescape((results / "report.html").read_text())
     for line in watched.splitlines():
         kind = line.partition(":")[0]
-        if kind in ("posterior", "fit", "verdict"):
+        if kind in ("posterior", "fit", "conclusion"):
             assert line[1:] in page  # the same numbers, whichever way they are asked for
     assert "By its stopping rule the study could have ended: never." in page
     assert "8 chosen trials in blocks of 3, and 2 anchors" in page
-    assert "With probability 0.1 a trial is drawn from all pairs" in page
-    assert "Results are looked at after every answer." in page
+    assert "With probability 0.1 a trial is drawn uniformly from all pairs" in page
+    assert "Results may be looked at after every participant." in page
     assert "None: all was done as planned." in page
 
 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["watch", "choices.csv"], "choices.csv holds no scores; give --scores"),
+        (["watch", "choices.csv"], "choices.csv has no scores; give --scores"),
         (
-            ["watch", "choices.csv", "--scores", "scores.csv", "--model", "ugly"],
-            "--model 'ugly' has no scores; there are good, bad",
+            ["watch", "choices.csv", "--scores", "scores.csv", "--pilot"],
+            "--pilot and --data belong to the folder of a study; choices.csv is a table",
         ),
-        (["watch", "empty", "--scores", "scores.csv"], "the folder empty has no study.toml and no"),
     ],
 )
 def test_what_cannot_be_used_is_refused(files, capsys, command, message):
-    (files / "empty").mkdir()
     assert main(command) == 2
     assert message in capsys.readouterr().err
 
@@ -258,7 +228,12 @@ def test_an_adaptive_studys_folder_has_scores_and_plan(tmp_path, capsys):
     assert "6 answers of 2 participants" in out
     assert "(by the first answers to 6 pairs)" in out
     assert main(["watch", str(study.folder), "--blinded"]) == 0
-    assert capsys.readouterr().out == "go on\n"
+    assert capsys.readouterr().out == "continue\n"
+    assert main(["watch", str(study.folder), "--pilot"]) == 2
+    assert "there are no data" in capsys.readouterr().err
+    (study.folder / DATA_FILE).rename(study.folder / PILOT_FILE)
+    assert main(["watch", str(study.folder), "--pilot"]) == 0
+    assert capsys.readouterr().out == out
 
 
 @pytest.mark.parametrize("seconds", ["5e-324", "0.9", "nan"])

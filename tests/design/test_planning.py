@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.adaptive import Stopping
 from contstim.design.planning import DesignPlan, people_needed, plan_design, power
 from contstim.design.simulate import Simulation, simulate_choices
 from contstim.design.studies import StatedStudies, TrialStudies
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
+from contstim.evaluation.stopping import Stopping
 
 
 def trials_and_scores(n_pairs: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -77,7 +77,7 @@ def test_numbers_of_people_are_those_at_which_power_is_at_the_target() -> None:
 
 
 def test_looks_find_as_much_with_fewer_people_and_err_as_rarely() -> None:
-    rule = Stopping(rule="looks", looks=(1, 2, 3), participants=3)
+    rule = Stopping(analyses=(1, 2, 3), participants=3)
     studies = StatedStudies(0.25, kin=1)
     row = power(studies, [18], [60], n_simulations=400, stopping=rule).squeeze()
     assert row[["analysis", "measure", "looks"]].tolist() == ["all", "accuracy", "6 12 18"]
@@ -87,7 +87,7 @@ def test_looks_find_as_much_with_fewer_people_and_err_as_rarely() -> None:
     assert 0.035 < null["power"] < 0.065
     needed, _ = people_needed(studies, 60, n_simulations=300, stopping=rule)
     assert needed["n_participants"].item() >= needed["alone"].item()
-    with pytest.raises(InputError, match="'exact' by accuracy; give announced looks"):
+    with pytest.raises(InputError, match="the stopping rule has no analyses"):
         power(studies, [18], [60], stopping=Stopping())
 
 
@@ -136,7 +136,7 @@ def test_no_difference_is_enough_where_people_cannot_show_one() -> None:
             lambda: power(
                 StatedStudies(0.1, measures=("signed_rank_cosine",)),
                 *([6], [20], [1], 3),
-                stopping=Stopping(rule="looks", looks=(1, 2), participants=2),
+                stopping=Stopping(analyses=(1, 2), participants=2),
             ),
             "looks go by accuracy over all trials, which these studies do not have; add it to",
         ),

@@ -8,15 +8,15 @@ import pandas as pd
 from talking import answer, answers_to, opening
 
 from contstim.adaptive.conduct import AdaptivePlan
-from contstim.adaptive.policies import Choosing
+from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.posterior import Link
-from contstim.adaptive.stopping import Stopping
+from contstim.evaluation.stopping import Stopping
 from contstim.experiment.adaptive import new_adaptive_study
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 PLAN = AdaptivePlan(
-    choosing=Choosing(block=3),
+    choosing=PolicyOptions(block=3),
     link=Link(slopes=(0.5, 1.5)),
     stopping=Stopping(participants=6),
     anchors=2,

@@ -17,11 +17,10 @@ from starlette.testclient import TestClient
 from studies import edit
 from talking import answer, answers_to, consent, opening
 
-from contstim.adaptive.policies import Choosing
-from contstim.adaptive.standing import study_standing
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
-from contstim.experiment.adaptive import Issuing, new_adaptive_study, read_pool, scores_path
+from contstim.evaluation.stopping import Stopping
+from contstim.experiment.adaptive import Issuing, new_adaptive_study, read_pool
 from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.exporting import data_dictionary, write_export
 from contstim.experiment.messages import RefusedError
@@ -30,7 +29,6 @@ from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import read_study
 from contstim.experiment.upkeep import extend_study, forget_participant, pay_table
-from contstim.selection.scores import read_scores
 
 
 @pytest.fixture
@@ -171,21 +169,6 @@ def test_pairs_that_nobody_can_choose_from_are_refused(tmp_path, one, two, messa
         new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
     assert str(caught.value) == f"{pool}, row 4: {message}"
     assert not (tmp_path / "adaptive").exists()
-
-
-def test_over_the_pool_a_model_that_is_always_right_is_one_ahead_of_its_opposite(tmp_path):
-    stopping = replace(PLAN.stopping, over="pool")
-    plan = replace(PLAN, anchors=24, choosing=Choosing(policy="random"), stopping=stopping)
-    study = make_adaptive(tmp_path, plan, n=48)
-    with Store(study) as store:
-        take_part(store, "Ada")
-        take_part(store, "Bo")
-    choices, scores = read_collected(study).choices, read_scores(scores_path(study))[["a"]]
-    choices = choices[choices["condition"] == "adaptive"]
-    one, two = (scores["a"].loc[choices[f"sentence_{k}"]].to_numpy() for k in (1, 2))
-    answered = choices.assign(rating=np.where(two > one, 2.5, -2.5))
-    found = study_standing(answered, scores.assign(b=-scores["a"]), plan)
-    assert found.pairs["difference"].item() == pytest.approx(1, abs=1e-12)
 
 
 def test_who_only_consents_takes_no_pairs_from_others(study):
@@ -336,10 +319,10 @@ def test_a_fixed_design_is_one_block(trials, template):
 def test_another_pool_or_plan_is_refused(study):
     with Store(study) as store:
         take_part(store, "Ada")
-    changed = edit(study, "patience = 200", "patience = 100")
+    changed = edit(study, "max_pending = 200", "max_pending = 100")
     with pytest.raises(InputError, match=r"study.toml changed since blocks were issued"):
         Store(changed)
-    edit(study, "patience = 100", "patience = 200")
+    edit(study, "max_pending = 100", "max_pending = 200")
     pool = study.folder / "pool.csv"
     text = pool.read_text()
     pool.write_text(text.replace("The 9 old men", "The 9 old cats"))
@@ -380,14 +363,14 @@ def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
     plan = tmp_path / "plan.toml"
     plan.write_text(
         "[adaptive]\ntrials = 8\nanchors = 3\n[adaptive.stopping]\nparticipants = 4\n"
-        '[adaptive.choosing]\npolicy = "disagreement"\n[adaptive.link]\nthresholds = [2.2, 4.34]\n'
+        '[adaptive.choosing]\npolicy = "random"\n[adaptive.link]\nthresholds = [2.2, 4.34]\n'
     )
     folder = tmp_path / "study"
     command = ["experiment", "new", str(folder), "--pool", str(pool), "--scores", str(scores)]
     assert main([*command, "--plan", str(plan), "--catch", "2"]) == 0
     said = capsys.readouterr().out
     assert "4 assignments in 1 groups, 13 trials each" in said
-    assert "8 of each participant's trials are chosen by the policy disagreement" in said
+    assert "8 of each participant's trials are chosen by the policy random" in said
     study = read_study(folder)
     assert study.adaptive == replace(study.adaptive, trials=8, anchors=3, link=study.adaptive.link)
     assert study.adaptive.link.thresholds == (2.2, 4.34)
@@ -440,7 +423,8 @@ def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
         make_adaptive(tmp_path, replace(PLAN, anchors=0), catch=0)
 
 
-def test_the_dashboard_says_how_the_study_stands(study):
+def test_the_dashboard_says_how_the_study_stands(tmp_path):
+    study = make_adaptive(tmp_path, replace(EASY, auto_close=False))
     token = {"Authorization": f"Bearer {'t' * 16}"}
     with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
         found = client.get("/api/dashboard", headers=token).json()["adaptive"]
@@ -455,7 +439,7 @@ def test_the_dashboard_says_how_the_study_stands(study):
         assert len(found["pairs"]) == 3
         page = client.get("/dashboard", headers=token).text
         assert "<li>stop: by its rule the study may end</li><li>posterior: " in page
-        assert "verdict: futile within 6 participants" in page
+        assert "conclusion: a, b and c are equivalent within 10" in page
         assert "16 answers to chosen trials" in page
         assert "log e-value against" in page
     with Store(study, blinded=True) as store, TestClient(make_app(store, "t" * 16)) as client:
@@ -465,8 +449,8 @@ def test_the_dashboard_says_how_the_study_stands(study):
         assert "posterior: " not in page
 
 
-def test_the_dashboard_of_a_study_before_its_first_look(tmp_path):
-    stopping = replace(PLAN.stopping, rule="looks", looks=(4, 6))
+def test_the_dashboard_of_a_study_before_its_first_analysis(tmp_path):
+    stopping = replace(PLAN.stopping, analyses=(4, 6))
     study = make_adaptive(tmp_path, replace(PLAN, stopping=stopping))
     token = {"Authorization": f"Bearer {'t' * 16}"}
 
@@ -487,6 +471,10 @@ def test_the_dashboard_of_a_study_before_its_first_look(tmp_path):
         assert [row["p"] for row in standing()["pairs"]] == [None] * 3
 
 
+# Models are equivalent as soon as somebody has finished.
+EASY = replace(PLAN, auto_close=True, stopping=Stopping(participants=6, margin=10.0))
+
+
 def settle(store):
     """Wait until what sessions that ended have set off is done."""
     store._writer.submit(lambda _: None).result()
@@ -499,19 +487,18 @@ def moves_of(study):
 
 
 def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
-    study = make_adaptive(tmp_path, replace(PLAN, closes=True))
+    study = make_adaptive(tmp_path, EASY)
     said: list[str] = []
     with Store(study, say=said.append) as store:
         token, bundle = begin(store, "Bo")
         store.add_answers(token, answers_to(bundle["trials"][:3])).result()
-        take_part(store, "Ada")
-        settle(store)
-        assert not said  # Bo, who entered before her, has not finished
         consented, _, _ = store.open(opening(study, "Cy")).result()
-        assert take_part(store, "Bo", token=token)[0]["outcome"] == "complete"
+        take_part(store, "Ada")  # Bo entered before her and has not finished
         settle(store)
         (told,) = said
-        assert told.startswith("the study is closed by its rule: futile within 6 participants")
+        assert told.startswith("the study is closed by its rule: a, b and c are equivalent within")
+        assert take_part(store, "Bo", token=token)[0]["outcome"] == "complete"
+        settle(store)
         with pytest.raises(RefusedError, match="the study is over") as refused:
             begin(store, "Di")
         assert refused.value.status == 503
@@ -525,13 +512,16 @@ def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
     paid = pay_table(collected, recruiter_ids(study))
     assert paid["pay"].tolist() == ["yes"] * 3
     write_export(study, collected, tmp_path / "out")
-    assert "closed,0,,by its rule: futile" in (tmp_path / "out/allocations.csv").read_text()
+    assert (
+        'closed,0,,"by its rule: a, b and c are equivalent'
+        in (tmp_path / "out/allocations.csv").read_text()
+    )
 
 
 def test_what_is_closed_stays_so_until_it_is_reopened(tmp_path, capsys):
-    study = make_adaptive(tmp_path, replace(PLAN, closes=True))
+    study = make_adaptive(tmp_path, EASY)
     command = ["experiment", "reopen", str(study.folder), "--why", "a new wave"]
-    open_still = edit(study, "closes = true", "closes = false")
+    open_still = edit(study, "auto_close = true", "auto_close = false")
     with Store(open_still) as store:
         take_part(store, "Ada")
     assert main(command) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from contstim.adaptive import Policy, View
+from contstim.adaptive import Policy, PolicyState
 from contstim.arrays import FloatArray
 
 __all__ = ["TWO_BEST"]
@@ -13,10 +13,10 @@ __all__ = ["TWO_BEST"]
 class _TwoBest(Policy):
     reason = "by how far the two models of largest posterior disagree"
 
-    def values(self, view: View) -> FloatArray:
+    def values(self, state: PolicyState) -> FloatArray:
         """Return the two models' difference in preference, in standard deviations."""
-        first, second = np.argsort(-view.weights, kind="stable")[:2]
-        return np.abs(view.preferences[:, first] - view.preferences[:, second])
+        first, second = np.argsort(-state.weights, kind="stable")[:2]
+        return np.abs(state.preferences[:, first] - state.preferences[:, second])
 
 
 TWO_BEST = _TwoBest()

@@ -1,11 +1,9 @@
-"""Looks that were announced: by how much results must differ at each to stop, and yet err rarely.
+"""Group-sequential designs: stopping boundaries at prespecified interim analyses.
 
-A study that is looked at after n_1 < ... < n_K participants errs more often than one that is looked
-at once, unless the error is spent on all of them (Lan and DeMets 1983, doi
-10.1093/biomet/70.3.659). Its estimates at looks are jointly normal, the covariance of two being the
-variance of the later one: running means over participants are, and so are those that share an error
-that does not fall with participants, that of the items that all of them see. Nothing here
-needs data.
+A study that is analysed after n_1 < ... < n_K participants has a larger error rate than one that is
+analysed once, unless the error is spent across the analyses (Lan and DeMets 1983, doi
+10.1093/biomet/70.3.659). The estimates at the analyses are jointly normal, and the covariance of
+two of them is the variance of the later one.
 """
 
 from __future__ import annotations
@@ -216,55 +214,3 @@ def repeated_p(p: float, looks: tuple[int, ...], spending: str, items: tuple[flo
     if short(0.0) >= 0:
         return 1.0
     return float(np.exp(brentq(short, least, 0.0, xtol=1e-4))) if short(least) > 0 else p
-
-
-def futile_limits(
-    amounts: FloatArray, upper: FloatArray, lost: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return how near to 0 estimates must be to give up, and the difference that is then given up.
-
-    It is not binding: who goes on all the same errs no more often, since `limits` know
-    nothing of it.
-
-    Parameters
-    ----------
-    amounts
-        Information at the looks, the last 1, shape (K,).
-    upper
-        `limits` at them.
-    lost
-        How probable it may be by each look to have given up where the difference is the one that
-        the study was planned for, shape (K,); by the last, how probable it may be not to find it.
-
-    Returns
-    -------
-    tuple
-        In standard errors, 0 where nothing can be lost, shape (K,), the last being that of `upper`;
-        and the difference that is found with probability 1 - lost, in standard errors after the
-        last look.
-    """
-    growths, roots = _growths(amounts), np.sqrt(amounts)
-
-    def of(drift: float) -> tuple[list[float], float]:
-        continuing, inner, used = _START, [], 0.0
-        for k in range(len(amounts) - 1):
-            growth, root, high = float(growths[k]), float(roots[k]), float(min(upper[k], _FARTHEST))
-
-            def within(z: float) -> float:
-                below, above = continuing.beyond(growth, drift, z * root)  # noqa: B023
-                return float(continuing.weights.sum()) - below - above  # noqa: B023
-
-            left, most = float(lost[k]) - used, (1 - _NEAREST) * high
-            z = most if left > 0 else 0.0
-            if left > 0 and within(most) > left:
-                z = float(brentq(lambda z: within(z) - left, 0.0, most))  # noqa: B023
-            used += within(z)
-            inner.append(z)
-            sides = [(-high * root, -z * root), (z * root, high * root)]
-            continuing = continuing.grown(growth, drift, sides)
-        last = float(upper[-1] * roots[-1])
-        below, above = continuing.beyond(float(growths[-1]), drift, last)
-        return inner, used + float(continuing.weights.sum()) - below - above
-
-    drift = float(brentq(lambda d: of(d)[1] - lost[-1], 0.5, _FARTHEST, xtol=1e-6))
-    return np.array([*of(drift)[0], upper[-1]]), drift

@@ -1,0 +1,262 @@
+"""Interim analysis: conclusions, who counts, middle answers, and items."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.interim import conclusions, interim_analysis, person_means
+from contstim.adaptive.policies import PolicyOptions
+from contstim.adaptive.posterior import Link, ModelPosterior
+from contstim.adaptive.sequences import asymptotic_sequence
+from contstim.errors import InputError
+from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.stopping import Stopping
+
+LINK = Link(slopes=(0.6, 1.5))
+
+
+def study(n_people=30, n_trials=20, seed=0, crossed=True):
+    """Choices of people who follow model b; model twin is b again."""
+    rng = np.random.default_rng(seed)
+    n = n_trials if crossed else n_people * n_trials
+    names = [f"s{k:04d}" for k in range(2 * n)]
+    scores = pd.DataFrame(rng.normal(size=(2 * n, 3)) * 9, index=names, columns=["a", "b", "twin"])
+    scores["twin"] = scores["b"]
+    rows = []
+    for person in range(n_people):
+        for t in range(n_trials):
+            pair = t if crossed else person * n_trials + t
+            one, two = names[2 * pair], names[2 * pair + 1]
+            g = (scores.loc[two, "b"] - scores.loc[one, "b"]) / 9
+            right = rng.random() < expit(2 * g)
+            rows.append((f"p{person}", one, two, 2.5 if right else -2.5))
+    columns = ["participant", "sentence_1", "sentence_2", "rating"]
+    return pd.DataFrame(rows, columns=columns), scores
+
+
+def answers(chances, n_people, n_trials, seed=11):
+    """Participants' trials and, for each model, whether it predicts the answer."""
+    person = np.repeat(np.arange(n_people), n_trials)
+    right = np.random.default_rng(seed).random((len(person), len(chances))) < np.array(chances)
+    return person, right.astype(float)
+
+
+def test_models_that_choose_alike_are_not_told_apart():
+    choices, scores = study(60)
+    found = interim_analysis(choices, scores, AdaptivePlan(link=LINK, trials=20))
+    assert all(one.kind != "best" for one in found.conclusions)
+    last = found.pairs.set_index(["model_1", "model_2"])["differs"]
+    assert last.to_dict() == {("a", "b"): True, ("a", "twin"): True, ("b", "twin"): False}
+    assert found.n_counted == 20
+    accuracy = found.models.set_index("model")["accuracy"]
+    assert accuracy["b"] == accuracy["twin"] > 0.7
+
+
+def test_the_best_model_has_the_published_intervals():
+    person, scores = answers((0.9, 0.5, 0.4), 60, 30)
+    found = conclusions(person, scores, ["a", "b", "c"], Stopping())
+    kinds = [one.kind for one in found]
+    first = kinds.index("best")
+    assert set(kinds[:first]) == {"continue"}
+    assert found[first].models == ("a",)
+    assert found[first].text.endswith(f"all others, after {first + 1} participants")
+    means = person_means(person, scores)
+    lower, upper = asymptotic_sequence(means[:, 0] - means[:, 1], 2 * 0.05 / 3)
+    row = found[first].pairs.iloc[0]
+    assert (row["low"], row["high"]) == (lower[first], upper[first])
+    last = conclusions(person, scores, ["a", "b", "c"], Stopping(), every=False)
+    assert [one.kind for one in last] == kinds[-1:]
+
+
+def test_equal_models_are_equivalent_and_others_inconclusive():
+    person, scores = answers((0.85, 0.3), 80, 40)
+    found = conclusions(person, scores[:, [0, 0, 1]], ["a", "twin", "c"], Stopping(margin=0.2))
+    assert found[-1].kind == "equivalent"
+    assert found[-1].models == ("a", "twin")
+    person, scores = answers((0.6, 0.58), 40, 10)
+    stopping = Stopping(margin=0.001, participants=40)
+    kinds = [one.kind for one in conclusions(person, scores, ["a", "b"], stopping)]
+    assert kinds == ["continue"] * 39 + ["inconclusive"]
+
+
+def test_accuracy_is_the_mean_over_participants_who_finished():
+    choices, scores = study(3, 10, crossed=False)
+    plan = AdaptivePlan(link=LINK, trials=10)
+    choices.loc[choices["participant"] == "p1", "rating"] *= -1
+    begun = choices[(choices["participant"] != "p2") | (choices.index < 25)]
+    means = []
+    for _, own in choices[choices["participant"] != "p2"].groupby("participant"):
+        one, two = (scores.loc[own[f"sentence_{k}"]].to_numpy() for k in (1, 2))
+        means.append(((two > one) == (own[["rating"]].to_numpy() > 0)).mean(axis=0))
+    found = interim_analysis(begun, scores, plan)
+    assert found.models["accuracy"].tolist() == pytest.approx(np.mean(means, axis=0).tolist())
+    assert interim_analysis(choices[:5], scores, plan).models["accuracy"].isna().all()
+
+
+def test_a_participant_who_leaves_delays_nobody():
+    choices, scores = study(12, 10)
+    plan = AdaptivePlan(link=LINK, trials=10)
+    for leaver in ("p0", "p5"):
+        own = choices["participant"] == leaver
+        left = choices[~own | (own.cumsum() <= 3)]
+        without = choices[~own]
+        found = interim_analysis(left, scores, plan)
+        assert [one.n_participants for one in found.conclusions] == list(range(1, 12))
+        expected = interim_analysis(without, scores, plan)
+        pd.testing.assert_frame_equal(found.pairs, expected.pairs)
+
+
+def test_participants_count_in_the_order_in_which_they_finish():
+    choices, scores = study(6, 10)
+    stopping = Stopping(analyses=(4, 6), participants=6)
+    plan = AdaptivePlan(link=LINK, trials=10, stopping=stopping)
+    minutes = pd.to_timedelta(choices.index, unit="min")
+    times = (pd.Timestamp("2026-01-01", tz="UTC") + minutes).to_series(index=choices.index)
+    late = choices["participant"].isin(["p0", "p1"])
+    times[late] += pd.Timedelta("1D")
+    choices["received_at"] = times.map(pd.Timestamp.isoformat)
+    found = interim_analysis(choices, scores, plan).conclusions[3]
+    alone = interim_analysis(choices[~late], scores, plan).conclusions[3]
+    pd.testing.assert_frame_equal(found.pairs, alone.pairs)
+    backwards = interim_analysis(choices[::-1], scores, plan)
+    pd.testing.assert_frame_equal(backwards.conclusions[3].pairs, found.pairs)
+
+
+def test_a_middle_answer_counts_one_half_as_in_evaluate():
+    choices, scores = study(12, 10)
+    choices.loc[choices.index % 10 == 3, "rating"] = 0.0
+    found = interim_analysis(choices, scores, AdaptivePlan(link=LINK, trials=10))
+    assert found.conclusions[-1].n_participants == 12
+    assert found.n_answers == 120
+    models = evaluate(choices, scores).models
+    accuracy = models[models["measure"] == "accuracy"].set_index("model")["value"]
+    ours = found.models.set_index("model")["accuracy"]
+    assert ours.to_dict() == pytest.approx(accuracy.to_dict())
+
+
+@pytest.mark.parametrize("none", ["", None])
+def test_pairs_without_an_item_are_items_of_their_own(none):
+    choices, scores = study(12, 10)
+    stopping = Stopping(analyses=(6, 12), participants=12)
+    plan = AdaptivePlan(link=LINK, trials=10, stopping=stopping)
+    plain = interim_analysis(choices, scores, plan).pairs
+    unnamed = interim_analysis(choices.assign(item=none), scores, plan).pairs
+    pd.testing.assert_frame_equal(unnamed, plain)
+
+
+def test_the_posterior_is_that_of_the_answers_one_by_one():
+    choices, scores = study(8, 6, crossed=False)
+    found = interim_analysis(choices, scores, AdaptivePlan(link=LINK, trials=6))
+    posterior = ModelPosterior(LINK, 3)
+    sd = scores.to_numpy().std(axis=0)
+    for row in choices.itertuples():
+        g = (scores.loc[row.sentence_2] - scores.loc[row.sentence_1]).to_numpy() / sd
+        posterior.add(row.participant, np.clip(g, -3, 3), int(row.rating > 0))
+    np.testing.assert_allclose(found.models["posterior"], posterior.weights, atol=1e-9)
+    assert found.n_counted == 48
+    assert found.models["log_e_against"].iloc[0] > found.models["log_e_against"].iloc[1]
+
+
+def test_swapping_sentences_and_sides_changes_nothing():
+    choices, scores = study(6, 10, crossed=False)
+    plan = AdaptivePlan(link=LINK, trials=10)
+    sided = choices.assign(side_1="left")
+    swapped = sided.copy()
+    swapped[["sentence_1", "sentence_2"]] = sided[["sentence_2", "sentence_1"]].to_numpy()
+    swapped["rating"] *= -1
+    swapped["side_1"] = "right"
+    one, two = (interim_analysis(table, scores, plan).models for table in (sided, swapped))
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_rows_are_used_in_the_order_of_blocks():
+    choices, scores = study(6, 10, crossed=False)
+    plan = AdaptivePlan(link=LINK, trials=10)
+    blocks = choices.assign(block=np.repeat(np.arange(6), 10))
+    shuffled = blocks.sample(frac=1, random_state=0)
+    one, two = (interim_analysis(table, scores, plan).models for table in (blocks, shuffled))
+    np.testing.assert_allclose(one["posterior"], two["posterior"])
+
+
+@pytest.mark.parametrize("name", ["filler", "fillers", "natural_vs_shuffled"])
+def test_fillers_and_catch_trials_do_not_count(name):
+    """Four pairs follow a, eight of another condition b: only the first count."""
+    names = [f"s{k:02d}" for k in range(24)]
+    scores = pd.DataFrame({"a": [0.0, 1.0] * 12, "b": [1.0, 0.0] * 12}, index=names)
+    rows = [
+        (f"p{person}", names[2 * k], names[2 * k + 1], *(("main", 2.5) if k < 4 else (name, -2.5)))
+        for person in range(12)
+        for k in range(12)
+    ]
+    columns = ["participant", "sentence_1", "sentence_2", "condition", "rating"]
+    stopping = Stopping(analyses=(6, 12), participants=12)
+    plan = AdaptivePlan(choosing=PolicyOptions(policy="fixed"), trials=4, stopping=stopping)
+    found = interim_analysis(pd.DataFrame(rows, columns=columns), scores, plan)
+    assert found.pairs["difference"].tolist() == [1.0]
+    assert found.n_answers == 48
+    assert found.first_stop.n_participants == 6
+
+
+def test_prespecified_analyses_conclude_at_their_numbers():
+    person, scores = answers((0.8, 0.5, 0.3), 40, 20, 5)
+    plan = Stopping(analyses=(10, 20, 40), participants=40)
+    found = conclusions(person, scores, ["a", "b", "c"], plan)
+    kinds = [one.kind for one in found]
+    assert kinds[:9] == ["continue"] * 9
+    assert found[0].text == "continue: the first analysis is after 10 participants"
+    first = kinds.index("best") + 1
+    assert first in (10, 20)
+    assert kinds[first - 1 :] == ["best"] * (41 - first)
+    assert found[-1].text.endswith(f"after {first} participants")
+    person, scores = answers((0.6, 0.6), 60, 20, 8)
+    plan = Stopping(analyses=(20, 40, 60), participants=60, margin=0.01)
+    assert conclusions(person, scores, ["a", "b"], plan)[-1].kind == "inconclusive"
+
+
+@pytest.mark.parametrize("chances", [(0.72, 0.5), (0.72, 0.5, 0.5)])
+def test_p_values_are_below_the_level_where_models_differ(chances):
+    stopping = Stopping(analyses=(10, 20, 30), participants=30)
+    seen = []
+    for seed in range(12):
+        person, scores = answers(chances, 30, 4, seed)
+        found = conclusions(person, scores, list("abc")[: len(chances)], stopping)
+        assert found[0].pairs["p"].isna().all()  # before the first analysis
+        for n in (10, 20, 30):
+            pairs = found[n - 1].pairs
+            assert ((pairs["p"] < 2 * 0.05 / len(chances)) == pairs["differs"]).all()
+            seen += pairs["p"].tolist()
+    assert min(seen) < 0.05 < max(seen)
+
+
+def test_a_shared_item_is_not_new_evidence_from_each_participant():
+    rng = np.random.default_rng(6)
+    person, item = np.repeat(np.arange(30), 8), np.tile(np.arange(8), 30)
+    right = rng.random(240) < np.where(item < 5, 0.95, 0.05)
+    scores = np.stack([right, ~right], axis=1).astype(float)
+    plan = Stopping(analyses=(15, 30), participants=30)
+    alone, crossed = (
+        conclusions(person, scores, ["a", "b"], plan, item=which)[-1] for which in (None, item)
+    )
+    assert (alone.kind, crossed.kind) == ("best", "inconclusive")
+
+
+def test_unusable_choices_are_refused():
+    choices, scores = study(3, 4)
+    plan = AdaptivePlan(link=LINK, trials=20)
+    for table, message in (
+        (choices.drop(columns="rating"), "the choices have no column 'rating'; give one row"),
+        (choices.assign(condition="catch"), "there are no answers to chosen trials yet; wait"),
+        (choices.assign(block=None), "a chosen trial has no block number; fill"),
+        (choices.assign(sentence_1="new"), "sentence 'new' of the pool has no finite score"),
+    ):
+        with pytest.raises(InputError) as error:
+            interim_analysis(table, scores, plan)
+        assert message in str(error.value)
+    with pytest.raises(InputError, match="1 model cannot be compared with others"):
+        conclusions(np.zeros(3, dtype=int), np.zeros((3, 1)), ["a"], Stopping())
+    with pytest.raises(InputError, match="there are no answers; wait for some"):
+        conclusions(np.zeros(0, dtype=int), np.zeros((0, 2)), ["a", "b"], Stopping())
+    with pytest.raises(InputError, match="participant 1 has no answer; leave them out"):
+        conclusions(np.array([0, 2]), np.zeros((2, 2)), ["a", "b"], Stopping())
