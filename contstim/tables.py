@@ -56,11 +56,6 @@ CHOICES = (
     "rt_ms",
 )
 
-#: Conditions whose trials check attention.
-CATCH = ("catch", "natural_vs_shuffled", "attention")
-#: Conditions whose trials only stand between others.
-FILLERS = ("filler", "fillers")
-
 #: One row per triplet; ``..._lp_k`` is the log-probability under model k, nats.
 TRIPLETS = (
     "model_1",

@@ -18,6 +18,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
 from contstim.evaluation.group_sequential import repeated_p
+from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.stopping import (
     Stopping,
     item_variance_share,
@@ -25,10 +26,9 @@ from contstim.evaluation.stopping import (
     stopping_boundary,
 )
 from contstim.sampling import CellDesign
-from contstim.tables import CATCH, FILLERS
+from contstim.trial_kinds import EXPERIMENTAL, with_kinds
 
-#: Conditions of trials that do not compare models. Anchors are asked of everybody.
-EXCLUDED_CONDITIONS = ("anchor", "practice", *CATCH, *FILLERS)
+_ANCHOR = "anchor"  # condition of the trials that all participants see; no policy chooses them
 
 
 @displayed
@@ -201,12 +201,12 @@ def is_chosen(choices: pd.DataFrame) -> BoolArray:
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
             raise InputError(f"the choices have no column {column!r}; give one row per trial")
-    chosen = pd.to_numeric(choices["rating"], errors="coerce").notna().to_numpy()
-    if "condition" in choices:
-        chosen = chosen & ~choices["condition"].isin(EXCLUDED_CONDITIONS).to_numpy()
-    if "expected" in choices:
-        chosen = chosen & choices["expected"].isna().to_numpy()
-    return np.asarray(chosen)
+    table = with_kinds(choices)
+    answered = pd.to_numeric(table["rating"], errors="coerce").notna()
+    chosen = answered & (table["kind"] == EXPERIMENTAL)
+    if "condition" in table:
+        chosen &= table["condition"] != _ANCHOR
+    return chosen.to_numpy(dtype=np.bool_)
 
 
 def ordered_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
@@ -226,8 +226,8 @@ def interim_analysis(
     ----------
     choices
         One row per trial and participant: ``participant``, ``sentence_1``, ``sentence_2`` and
-        ``rating``. Used if present: ``condition`` and ``expected`` (anchors, catch trials, fillers
-        and practice do not count), ``item``, ``block`` (order of issue; otherwise that of the
+        ``rating``. Used if present: ``kind``, ``condition`` and ``expected`` (only experimental
+        trials count, without anchors), ``item``, ``block`` (order of issue; otherwise that of the
         rows), ``side_1`` (side of sentence 1; otherwise left) and ``received_at`` (time of the
         answer; otherwise the order of the rows).
     log_probs
@@ -255,7 +255,7 @@ def interim_analysis(
         if np.isnan(block).any():
             raise InputError("a chosen trial has no block number; fill in the column block")
         rows = rows[np.argsort(block, kind="stable")]
-    table = choices.iloc[rows]
+    table = canonical_trials(choices.iloc[rows])
     answered_at = rows
     if "received_at" in table and table["received_at"].notna().all():
         times = pd.to_datetime(table["received_at"], utc=True, format="ISO8601")
@@ -269,16 +269,11 @@ def interim_analysis(
         on_right = (table["side_1"] == "right").to_numpy()
         sign, rating = np.where(on_right, -sign, sign), np.where(on_right, -rating, rating)
     person, names = pd.factorize(table["participant"].astype(str))
-    # Pairs without an item are items of their own.
-    item = pd.Series([("pair", number) for number in pair.tolist()], index=table.index)
-    if "item" in table:
-        unnamed = table["item"].isna() | (table["item"] == "")
-        item = item.where(unnamed, [("item", name) for name in table["item"]])
     trials = ChosenTrials(
         np.asarray(person, dtype=np.int64),
         [str(name) for name in names],
         np.asarray(pair, dtype=np.int64),
-        np.asarray(pd.factorize(item)[0], dtype=np.int64),
+        item_codes(table),
         sign,
         rating,
         Pool.of(pairs, log_probs, plan.link),

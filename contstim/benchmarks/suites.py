@@ -16,7 +16,7 @@ from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import json_value
 from contstim.tables import read_table
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 #: A function from S sentences to S scores, such as the `score` method of a model.
 Scorer = Callable[[list[str]], ArrayLike]
@@ -219,7 +219,7 @@ def _table_pairs(source: Path) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
         for row in cells:
             uid = str(row[paradigm]) if paradigm else path.stem
             uid = f"{field} {uid}" if field else uid
-            pair = (tidy(str(row[column])) for column in columns[0])
+            pair = (normalise_sentence(str(row[column])) for column in columns[0])
             kind = str(row[term]) if term else ""
             groups.setdefault(uid, []).append((uid, field, kind, *pair))
         yield from groups.items()

@@ -20,7 +20,7 @@ from pathlib import Path
 from contstim.cli.common import tell, text_language, word_options, write_output
 from contstim.cli.parsing import CommandParser, output_file, positive
 from contstim.errors import InputError
-from contstim.text import length_range, letters_of, pool
+from contstim.text import length_range, pool
 from contstim.text.corpora import (
     PUNCTUATION,
     SPLITTERS,
@@ -28,6 +28,7 @@ from contstim.text.corpora import (
     corpus_sentences,
     sample_sentences,
 )
+from contstim.text.normalise import letters_of
 from contstim.text.vocabulary import Vocabulary
 from contstim.text.words import WordOptions
 

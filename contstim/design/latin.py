@@ -10,7 +10,7 @@ import pandas as pd
 from contstim.design.trials import random_sides
 from contstim.errors import InputError, require_whole
 from contstim.tables import CHOICES, require_columns
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 _MOST_PARTICIPANTS = 10_000
 _PAIR = ("sentence_1", "sentence_2")
@@ -158,7 +158,7 @@ def _versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
 
 def _check_pairs(table: pd.DataFrame) -> None:
     """Refuse a pair of equal sentences, and one in two rows, of which data cannot be evaluated."""
-    texts = table[[*_PAIR]].fillna("").map(lambda text: tidy(str(text)))
+    texts = table[[*_PAIR]].fillna("").map(lambda text: normalise_sentence(str(text)))
     rows: dict[frozenset[str], int] = {}
     for number, first, second in zip(
         table["stimulus"], *(texts[name] for name in _PAIR), strict=True

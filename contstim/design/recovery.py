@@ -14,10 +14,11 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.simulate import exact_interval
 from contstim.display import displayed, html_of
 from contstim.errors import InputError, require_known, require_whole
-from contstim.evaluation.choices import compares_models
+from contstim.evaluation.items import canonical_trials
 from contstim.models.scored import risen
 from contstim.progress import track
 from contstim.response_model import People, log_bayes_factors, log_ratio_scale
+from contstim.trial_kinds import EXPERIMENTAL
 
 #: By what the best model is told: its log score (log-probability of the answers), or its accuracy.
 DECISIONS = ("log-score", "accuracy")
@@ -244,12 +245,13 @@ def _design(
                 f"make 1 to {len(usable) // 2}"
             )
         return _DesignPairs(name, np.empty((0, 2), dtype=np.int64), given, usable)
-    if "condition" in given:
-        given = given[compares_models(given)]
     columns = []
     for column in ("sentence_1", "sentence_2"):
         if column not in given:
             raise InputError(f"design {name} has no column {column!r}; give pairs of sentences")
+    given = canonical_trials(given)
+    given = given[given["kind"] == EXPERIMENTAL]
+    for column in ("sentence_1", "sentence_2"):
         columns.append(place.reindex(given[column].astype(str)).to_numpy(na_value=-1))
     pairs = np.column_stack(columns).astype(np.int64)
     missing = ~np.isin(pairs, usable)

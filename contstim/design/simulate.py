@@ -13,7 +13,7 @@ from scipy.stats import beta
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import align_choices, check_choices, missing_text, name_rows
-from contstim.evaluation.items import item_codes
+from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.scores import (
     ScoreSource,
     as_source,
@@ -25,6 +25,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import Models
 from contstim.settings import Several, settings
 from contstim.tables import require_columns
+from contstim.trial_kinds import CATCH
 
 
 @settings
@@ -163,7 +164,7 @@ def simulate_choices(
     if participants_per_group < 1:
         raise InputError(f"a group needs at least one participant, not {participants_per_group}")
     require_pairs(design)
-    rows = design.reset_index(drop=True)
+    rows = canonical_trials(design.reset_index(drop=True))
     if "participant" not in rows:
         group, numbers = _groups(rows), range(1, participants_per_group + 1)
         people = [rows.assign(group=group, participant=group + f"-{k}") for k in numbers]
@@ -180,9 +181,9 @@ def simulate_choices(
         where = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
         # The place of a trial without scores is -1, the last; it is answered below.
         ratios, models = log_ratios(wide, distinct)[where], [str(c) for c in wide.columns]
-    if "expected" not in rows and "condition" in rows and (rows["condition"] == "catch").any():
+    if "expected" not in rows and (rows["kind"] == CATCH).any():
         # As an experiment's export has it: sentence 1 of a catch trial is the natural one.
-        rows["expected"] = np.where(rows["condition"] == "catch", 1.0, np.nan)
+        rows["expected"] = np.where(rows["kind"] == CATCH, 1.0, np.nan)
     latent = latent_preferences(ratios, models, simulation)
     if unscored.any():
         expected = rows.get("expected", pd.Series(np.nan, index=rows.index)).to_numpy()

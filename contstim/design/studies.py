@@ -27,8 +27,7 @@ from contstim.design.simulate import (
 )
 from contstim.display import displayed
 from contstim.errors import InputError, require_known, require_whole
-from contstim.evaluation.choices import compares_models
-from contstim.evaluation.items import item_codes
+from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.scores import (
@@ -42,7 +41,7 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData, default_analyses, select
 from contstim.models.registry import Models
 from contstim.sampling import FEWEST, FEWEST_PEOPLE
-from contstim.tables import CATCH, FILLERS
+from contstim.trial_kinds import EXPERIMENTAL
 
 #: People like those of the second experiment of Golan et al. (2023), in units of the noise of an
 #: answer: `People` in logits over the standard deviation of a logistic variable, 1.81.
@@ -284,11 +283,12 @@ class TrialStudies(Studies):
         """
         require_pairs(design)
         scores = as_source(scores)
+        design = canonical_trials(design)
         design = design[~unscored_catch(design, scores)].reset_index(drop=True)
         for name, value in (("condition", "all"), ("model_1", None), ("model_2", None)):
             if name not in design:
                 design = design.assign(**{name: value})
-        counted = design[compares_models(design)]
+        counted = design[design["kind"] == EXPERIMENTAL]
         if counted.empty:
             raise InputError("the design has only catch trials or fillers; give other trials")
         keys = ["sentence_1", "sentence_2"]
@@ -310,9 +310,8 @@ class TrialStudies(Studies):
         ]
         analyses: list[tuple[str, BoolArray | None]] = []
         for analysis in default_analyses(pairs):
-            if not {*CATCH, *FILLERS} & {*analysis.conditions}:
-                counts = select(analysis, pairs, models)
-                analyses.append((analysis.name, None if counts.all() else counts))
+            counts = select(analysis, pairs, models)
+            analyses.append((analysis.name, None if counts.all() else counts))
         return cls(
             models=tuple(models),
             members=members,
@@ -487,7 +486,7 @@ class PilotStudies(Studies):
         """
         if len(data.models) < 2:
             raise InputError(f"{len(data.models)} model cannot be compared; give two or more")
-        asked = compares_models(data.pairs).to_numpy()
+        asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
         subset = Subset.of_pairs(data, asked, np.arange(len(data.models)))
         cells = np.stack(
             [

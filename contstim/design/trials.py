@@ -21,8 +21,9 @@ from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence
 from contstim.text.items import number_items
-from contstim.text.language import Language, split_word, tidy
+from contstim.text.language import Language, split_word
 from contstim.text.languages import language_of, written_language
+from contstim.text.normalise import normalise_sentence
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (
@@ -256,7 +257,7 @@ def _sentences(frame: pd.DataFrame, columns: Sequence[str], what: str) -> pd.Dat
                 raise InputError(
                     f"{column} of {what} holds {value!r}, not a sentence; put the sentences there"
                 )
-    clean = frame[[*columns]].map(lambda value: tidy(value))
+    clean = frame[[*columns]].map(normalise_sentence)
     return frame.assign(**clean)
 
 
@@ -300,7 +301,7 @@ def _fillers(
     n_random, n_catch = layout.groups * layout.random_natural, layout.groups * layout.catch
     if not n_random + n_catch:
         return []
-    clean = dict.fromkeys(tidy(sentence) for sentence in pool)
+    clean = dict.fromkeys(normalise_sentence(sentence) for sentence in pool)
     free = [sentence for sentence in clean if sentence and sentence not in used]
     order = [free[i] for i in rng.permutation(len(free))]
     language = language_of(clean)

@@ -13,11 +13,11 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray, FloatArray
-from contstim.evaluation.choices import compares_models
 from contstim.evaluation.measures.accuracy import ACCURACY
 from contstim.evaluation.result import PairTables, PeopleTables
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
+from contstim.trial_kinds import EXPERIMENTAL
 
 
 def people_tables(data: TrialData, seed: int) -> PeopleTables:
@@ -42,7 +42,7 @@ def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
     """
     condition = data.pairs["condition"].to_numpy(dtype=object)
     distinct = list(dict.fromkeys(condition))
-    asked = compares_models(data.pairs).to_numpy()
+    asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
     several = len(set(condition[asked])) > 1
     if several:
         yield "all", asked
@@ -257,7 +257,7 @@ def instructive_table(
     """
     rows: list[dict[str, object]] = []
     pairs = data.pairs
-    asked = compares_models(pairs)
+    asked = pairs["kind"] == EXPERIMENTAL
     for model in data.models:
         hit = asked & ((pairs["model_1"] == model) | (pairs["model_2"] == model))
         pool = trials[hit if hit.any() else asked]

@@ -7,7 +7,6 @@ range linearly, so that a forced choice is -2.5 or 2.5.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -19,9 +18,11 @@ from scipy.stats import binom
 from contstim.arrays import BoolArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError, ValidationError, require_known
+from contstim.evaluation.items import with_items
 from contstim.settings import one_of, settings
-from contstim.tables import CATCH, CHOICES, FILLERS, MISSING, require_columns
-from contstim.text.language import tidy
+from contstim.tables import CHOICES, MISSING, require_columns
+from contstim.text.normalise import normalise_labels, normalise_sentences
+from contstim.trial_kinds import CATCH, EXPERIMENTAL, format_kinds, with_kinds
 
 #: Columns of the choices table.
 CHOICE_COLUMNS = CHOICES
@@ -96,8 +97,6 @@ class RawChoices:
         Sentences on decisions taken while reading.
     excluded
         What the importer left out, as `HumanData` has it.
-    items_guessed
-        As of `HumanData`.
     """
 
     table: pd.DataFrame
@@ -106,7 +105,6 @@ class RawChoices:
     scores: pd.DataFrame | None = None
     notes: Sequence[str] = ()
     excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
-    items_guessed: bool = False
 
 
 @displayed
@@ -127,8 +125,6 @@ class HumanData:
     turned
         In which rows the two sentences were exchanged while reading, see `align_choices`; by the
         index of `choices`. None if that is not known.
-    items_guessed
-        Whether the column `item` was guessed from the words.
 
     Examples
     --------
@@ -143,7 +139,6 @@ class HumanData:
     excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
     notes: tuple[str, ...] = ()
     turned: pd.Series | None = None
-    items_guessed: bool = False
 
 
 class Sieve:
@@ -175,25 +170,6 @@ def stack_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:
     """Return exclusions tables one after the other."""
     filled = [table for table in tables if len(table)]
     return pd.concat(filled, ignore_index=True) if filled else Sieve(pd.DataFrame()).excluded
-
-
-def called(participants: pd.Series) -> pd.Series:
-    """Return what participants are called, as texts that differ where people do.
-
-    Without spaces around them, each letter in one form, and whole numbers without a point: a column
-    of them has one where a cell is missing.
-
-    Examples
-    --------
-    >>> called(pd.Series(["p1 ", "p1", 7.0])).tolist()
-    ['p1', 'p1', '7']
-    """
-    forms = {}
-    for who in participants.unique():
-        whole = isinstance(who, float) and who.is_integer()
-        text = str(int(who)) if whole else str(who)
-        forms[who] = unicodedata.normalize("NFC", text).strip()
-    return participants.map(forms).astype("str").where(participants.notna())
 
 
 def name_rows(bad: pd.Series, most: int = 5) -> str:
@@ -260,12 +236,14 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
 def clean_choices(table: pd.DataFrame, cleaning: Cleaning) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Take out the rows that `cleaning` lets go and return the rest and the exclusions table."""
     require_columns(table, REQUIRED, "the choices table")
-    sieve = Sieve(table.assign(participant=called(table["participant"])))
+    sieve = Sieve(table.assign(participant=normalise_labels(table["participant"])))
     if cleaning.missing_sentence == "exclude":
         bad = missing_text(sieve.kept)
         sieve.take_out(bad, "missing sentence", "a sentence has no text in the file")
     if cleaning.identical_sentences == "exclude":
-        bad = _single_spaced(sieve.kept["sentence_1"]) == _single_spaced(sieve.kept["sentence_2"])
+        bad = normalise_sentences(sieve.kept["sentence_1"]) == normalise_sentences(
+            sieve.kept["sentence_2"]
+        )
         sieve.take_out(bad, "identical sentences", "both sentences of the pair are the same")
     if cleaning.repeated_trial == "keep_first":
         bad = _repeated(sieve.kept)
@@ -318,11 +296,11 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         "a sentence is missing ({rows}); fill it in or leave the row out",
     )
     for column in ("sentence_1", "sentence_2"):
-        out[column] = _single_spaced(out[column])
+        out[column] = normalise_sentences(out[column])
     same = out["sentence_1"] == out["sentence_2"]
     refuse_rows(same, "both sentences of a pair are {value!r} ({rows})", out["sentence_1"])
     out["rating"] = _checked_ratings(out, scale)
-    out["participant"] = called(out["participant"])
+    out["participant"] = normalise_labels(out["participant"])
     if "rt_s" in out and "rt_ms" not in out:
         seconds = pd.to_numeric(out["rt_s"], errors="coerce")
         out["rt_ms"] = (seconds * 1000).where(seconds.notna(), out["rt_s"])
@@ -335,9 +313,9 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out["trial"] = out.groupby("participant").cumcount() + 1
     out = out.reindex(columns=[*CHOICE_COLUMNS, *others])
     for column, value in (("group", "1"), ("condition", "all trials")):
-        out[column] = out[column].astype(object).fillna(value).astype("str")
+        out[column] = normalise_labels(out[column].astype(object).fillna(value))
     for column in ("model_1", "model_2"):
-        out[column] = out[column].astype("str").where(out[column].notna())
+        out[column] = normalise_labels(out[column])
     first, second = out["model_1"], out["model_2"]
     refuse_rows(first.isna() != second.isna(), "a pair names one model but not the other ({rows})")
     same = first.notna() & (first == second)
@@ -352,6 +330,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
             "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
             given,
         )
+    out = with_items(with_kinds(out))
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]
@@ -367,7 +346,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
 
 def _expected(table: pd.DataFrame) -> pd.Series:
     """Return which sentence is expected, 1 or 2, of which the text may be given; else a number."""
-    texts = _single_spaced(table["expected"])
+    texts = normalise_sentences(table["expected"])
     by_text = np.select(
         [texts == table[name] for name in ("sentence_1", "sentence_2")], [1.0, 2.0], np.nan
     )
@@ -403,7 +382,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If one pair has two conditions or two pairs of models.
+        If one pair has two conditions, kinds or pairs of models.
 
     Examples
     --------
@@ -420,6 +399,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     for columns, what, hint in (
         (["condition"], "conditions", of_people),
         (["model_1", "model_2"], "model pairs", ""),
+        (["kind"], "kinds", ""),
     ):
         keys = ["sentence_1", "sentence_2"]
         distinct = out[[*keys, *columns]].drop_duplicates()
@@ -486,14 +466,16 @@ def finish(raw: RawChoices) -> HumanData:
     _refuse_turned_scale(choices)
     excluded = stack_exclusions(raw.excluded, excluded)
     notes = tuple(raw.notes)
-    return HumanData(choices, raw.scores, excluded, notes, turned, raw.items_guessed)
+    if (choices["kind"] != EXPERIMENTAL).any():
+        notes += (f"Trials by kind: {format_kinds(choices)}.",)
+    return HumanData(choices, raw.scores, excluded, notes, turned)
 
 
 def _refuse_turned_scale(choices: pd.DataFrame) -> None:
     """Refuse choices of which far fewer catch trials are right than guessing would give."""
     if "expected" not in choices:
         return
-    checks = choices[choices["condition"].isin(CATCH) & choices["expected"].notna()]
+    checks = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
     checks = checks[checks["rating"] != 0]
     n, n_right = len(checks), int(((checks["rating"] > 0) == (checks["expected"] == 2)).sum())
     if n and n_right / n < _FEW_RIGHT and binom.cdf(n_right, n, 0.5) < _BY_CHANCE:
@@ -504,26 +486,10 @@ def _refuse_turned_scale(choices: pd.DataFrame) -> None:
         )
 
 
-def compares_models(table: pd.DataFrame) -> pd.Series:
-    """Return in which rows, of choices or of pairs, the trial was asked to compare models.
-
-    All but catch trials and fillers, which are analysed apart.
-    """
-    asked: pd.Series = ~table["condition"].isin([*CATCH, *FILLERS])
-    return asked
-
-
 def require_aligned(table: pd.DataFrame) -> None:
     """Raise ValidationError unless `align_choices` has put every pair in order."""
     if _is_turned(table).any():
         raise ValidationError("the choices table is not aligned; call align_choices first")
-
-
-def _single_spaced(texts: pd.Series) -> pd.Series:
-    """Return texts with single spaces between words, and none around them."""
-    given = texts.astype("str")
-    spaced = {text: tidy(text) for text in given.dropna().unique()}  # they recur
-    return given.map(spaced).astype("str")
 
 
 def missing_text(table: pd.DataFrame) -> pd.Series:
@@ -536,7 +502,7 @@ def missing_text(table: pd.DataFrame) -> pd.Series:
 
 def _repeated(table: pd.DataFrame) -> pd.Series:
     """Return in which rows a participant has a pair again, in whatever order its sentences are."""
-    texts = table[["sentence_1", "sentence_2"]].apply(_single_spaced).astype(object).fillna("")
+    texts = table[["sentence_1", "sentence_2"]].apply(normalise_sentences).astype(object).fillna("")
     keys = pd.DataFrame(np.sort(texts.to_numpy(), axis=1), index=table.index)
     return keys.assign(participant=table["participant"].astype("str")).duplicated()
 

@@ -16,7 +16,6 @@ from contstim.evaluation.agreement import pair_tables, people_tables
 from contstim.evaluation.choices import (
     HumanData,
     RawChoices,
-    compares_models,
     finish,
     stack_exclusions,
 )
@@ -25,7 +24,7 @@ from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unk
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
-from contstim.evaluation.items import checked_items, kin
+from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
@@ -58,6 +57,7 @@ from contstim.models.scored import rising
 from contstim.progress import track
 from contstim.sampling import POPULATIONS
 from contstim.tables import read_table
+from contstim.trial_kinds import EXPERIMENTAL
 
 if TYPE_CHECKING:
     from contstim.adaptive.interim import InterimResult
@@ -135,9 +135,9 @@ def evaluate(
         if len(models) == len(given):
             given = model_scores(models, human.choices)
     choices_kept, removed = exclude(human.choices, options.exclusions)
-    choices_kept, on_items = checked_items(choices_kept)
+    on_items = []
     if (options.inference, options.population) == ("crossed", POPULATIONS[0]):
-        on_items += kin(choices_kept)
+        on_items = warn_related_pairs(choices_kept)
     source = human.scores if given is None else given
     study = _Scored.of(choices_kept, source)
     specs = model_specs(study.source)
@@ -156,7 +156,7 @@ def evaluate(
     if isinstance(inference, CrossedTests) and options.by:
         between["conditions"] = condition_table(data, compared_by_level, inference, options)
     people = people_tables(data, options.seed)
-    asked = compares_models(data.pairs).to_numpy()
+    asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
     compared_trials = data.of_pairs(asked) if asked.any() and not asked.all() else data
     standing = _standing(choices_kept, study, options, notes)
     if standing is not None:
@@ -345,7 +345,7 @@ def evaluate_file(
 def _analyses(data: TrialData, notes: list[str]) -> tuple[Analysis, ...]:
     """Return the analyses where none are named; conditions left out are added to the notes."""
     pairs = data.pairs
-    conditions = pairs.loc[compares_models(pairs), "condition"].nunique()
+    conditions = pairs.loc[pairs["kind"] == EXPERIMENTAL, "condition"].nunique()
     if conditions > MOST_CONDITIONS:
         notes.append(
             f"There are {conditions} conditions; they are not analysed one by one unless named."

@@ -14,7 +14,7 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData, Sieve, stack_exclusions
 from contstim.models.base import SentenceModel
 from contstim.settings import Several, settings
-from contstim.tables import CATCH
+from contstim.trial_kinds import CATCH
 
 _Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -26,7 +26,7 @@ class ExclusionRules:
     Attributes
     ----------
     min_catch_correct
-        Least share of catch trials right (trials of a catch condition with an `expected`
+        Least share of catch trials right (trials of kind ``catch`` with an `expected`
         sentence), for example 11 / 12.
     min_rt_ms, max_rt_ms
         A trial answered faster or slower than this is left out.
@@ -98,7 +98,7 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
     """
     if "expected" not in choices:
         return pd.Series(dtype="float64")
-    rows = choices[choices["condition"].isin(CATCH) & choices["expected"].notna()]
+    rows = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
     right = (rows["rating"] > 0) == (rows["expected"] == 2)
     score = right.astype(float).where(rows["rating"] != 0, 0.5)
     return score.groupby(rows["participant"], sort=False).mean()
@@ -164,17 +164,14 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
 
 def _no_catch(choices: pd.DataFrame) -> str:
     """Say why no catch trial can be judged, and what to do."""
-    names = " or ".join(CATCH)
     if "expected" in choices and choices["expected"].notna().any():
-        others = choices.loc[choices["expected"].notna(), "condition"].unique().tolist()
         return (
-            f"the rule on catch trials needs a condition named {names}; trials with an expected "
-            f"sentence are of {', '.join(map(repr, others[:3]))}: call their condition catch"
+            "the rule on catch trials needs trials of kind 'catch', and all trials with an "
+            "expected sentence are of another kind; say which are catch trials in a column 'kind'"
         )
     return (
-        f"the rule on catch trials needs trials of a condition named {names} with an expected "
-        "sentence; there are none. Name the expected one, 1 or 2, in a column 'expected' (--column "
-        "expected=THEIRS)"
+        "the rule on catch trials needs trials of kind 'catch' with an expected sentence, and "
+        "there are none; give the number of the expected sentence, 1 or 2, in a column 'expected'"
     )
 
 
@@ -207,7 +204,7 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
         sentences = sieve.kept[["sentence_1", "sentence_2"]]
         split = model.language.split
         refused = {s for s in np.unique(sentences) if not model.knows(split(str(s))).all()}
-        catch = sieve.kept.reindex(columns=["condition"])["condition"].isin(CATCH)
+        catch = sieve.kept["kind"] == CATCH
         spared = catch & (not catch.all())
         bad = sentences.isin(refused).any(axis=1) & ~spared
         if not bad.any():

@@ -18,7 +18,8 @@ from scipy.stats import norm
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.inference import benjamini_hochberg
-from contstim.tables import CATCH, require_columns
+from contstim.tables import require_columns
+from contstim.trial_kinds import EXPERIMENTAL, with_kinds
 
 _LEAST_OTHERS = 3
 _LEAST_TRIALS = 10
@@ -47,7 +48,7 @@ class Votes:
 
 
 def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
-    """Arrange choices by group, trials of the conditions `CATCH` left out.
+    """Arrange the choices of experimental trials by group.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
     """
     columns = ("participant", "group", "condition", "sentence_1", "sentence_2", "rating")
     require_columns(choices, columns, "the table of choices")
-    rows = choices[~choices["condition"].isin(CATCH) & choices["rating"].fillna(0).ne(0)]
+    choices = with_kinds(choices)
+    rows = choices[(choices["kind"] == EXPERIMENTAL) & choices["rating"].fillna(0).ne(0)]
     if rows.empty:
         raise InputError("the only preferences are in catch trials; there are no votes to count")
     if not len(scores.columns):

@@ -1,4 +1,4 @@
-"""The items of a study: pairs that were made of one another are sampled together."""
+"""The items of a study: pairs that derive from one another, and are sampled together."""
 
 from __future__ import annotations
 
@@ -6,86 +6,75 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
-from contstim.evaluation.choices import compares_models
+from contstim.errors import InputError
+from contstim.files import digest
 from contstim.text.items import guess_items
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_labels, normalise_sentences
+from contstim.trial_kinds import EXPERIMENTAL, with_kinds
 
 _KEYS = ["sentence_1", "sentence_2"]
 
 
+def with_items(table: pd.DataFrame) -> pd.DataFrame:
+    """Return trials or choices with the column `item`; a pair without an item gets its own.
+
+    Raises
+    ------
+    InputError
+        If one pair has several items.
+    """
+    pairs = pd.DataFrame(
+        np.sort(table[_KEYS].astype(object).to_numpy(), axis=1), table.index, _KEYS
+    )
+    distinct = pairs.drop_duplicates()
+    codes = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
+    own_items = np.array([f"pair {digest(' / '.join(pair))[:10]}" for pair in distinct.to_numpy()])[
+        codes
+    ]
+    if "item" not in table:
+        return table.assign(item=own_items)
+    items = normalise_labels(table["item"])
+    items = items.where(items.notna() & (items != ""), own_items).astype("str")
+    stated = pairs.assign(item=items).drop_duplicates()
+    clash = stated.duplicated(_KEYS)
+    if clash.any():
+        first, second, item = stated[clash].iloc[0]
+        raise InputError(
+            f"the column 'item' gives the pair {first!r} / {second!r} more than one item, such as "
+            f"{item!r}; give each pair one, or rename the column if it numbers something else"
+        )
+    return table.assign(item=items)
+
+
+def canonical_trials(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of trials with canonical sentences and conditions, `kind` and `item`.
+
+    Raises
+    ------
+    InputError
+        As `with_kinds` and `with_items`.
+    """
+    texts = {name: normalise_sentences(table[name]) for name in _KEYS}
+    return with_items(with_kinds(table.assign(**texts)))
+
+
 def item_codes(pairs: pd.DataFrame) -> IntArray:
-    """Return the code of each pair's item, shape (P,), numbered by first appearance.
-
-    A pair for which the column `item` names none, or without that column, is an item of its own.
-    """
-    if "item" not in pairs:
-        return np.arange(len(pairs), dtype=np.int64)
-    names = pairs["item"].astype(object)
-    keys = [(missing, k if missing else name) for k, (missing, name) in enumerate(
-        zip(names.isna() | (names == ""), names, strict=True)
-    )]  # fmt: skip
-    codes: dict[object, int] = {}
-    return np.array([codes.setdefault(key, len(codes)) for key in keys], dtype=np.int64)
+    """Return the code of each pair's item, shape (P,), numbered by first appearance."""
+    return np.asarray(pd.factorize(pairs["item"])[0], dtype=np.int64)
 
 
-def checked_items(choices: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the choices with a column `item` that can be used, or none, and notes on it.
-
-    A column that gives one pair two items numbers something else, such as the places in a list,
-    and is left out.
-    """
-    if "item" in choices:
-        distinct = choices[[*_KEYS, "item"]].drop_duplicates()
-        clash = distinct[distinct.duplicated(_KEYS)]
-        if clash.empty:
-            return choices, []
-        first, second = clash.iloc[0][_KEYS]
-        choices = choices.drop(columns="item")
-        return choices, [
-            f"The column 'item' gives {first!r} / {second!r} more than one item and was not used: "
-            "every pair counts as an item of its own."
-        ]
-    return choices, []
-
-
-def kin(choices: pd.DataFrame) -> list[str]:
-    """Return a warning where pairs without a column `item` seem to be kin, else nothing.
-
-    Catch trials and fillers are not looked at, since no models are compared on them.
-    """
-    if "item" in choices:
+def warn_related_pairs(choices: pd.DataFrame) -> list[str]:
+    """Return a warning if every pair is an item of its own and some seem related, else nothing."""
+    pairs = choices.loc[choices["kind"] == EXPERIMENTAL, [*_KEYS, "item"]].drop_duplicates(_KEYS)
+    if pairs["item"].duplicated().any():
         return []
-    pairs = choices.loc[compares_models(choices), _KEYS].drop_duplicates()
-    numbers = pd.Series(guess_items(pairs.itertuples(index=False)))
-    n_kin = int(numbers.duplicated(keep=False).sum())
-    if not n_kin:
+    numbers = pd.Series(guess_items(pairs[_KEYS].itertuples(index=False)))
+    n_related = int(numbers.duplicated(keep=False).sum())
+    if not n_related:
         return []
     return [
-        f"{n_kin} of {len(pairs)} sentence pairs share a sentence with another pair, or all words "
-        "but one or two, and yet each counts as drawn by itself. If they were made of one another, "
-        "p-values are too small and intervals too short: give them one number in a column 'item'."
+        f"{n_related} of {len(pairs)} sentence pairs share a sentence with another pair, or all "
+        "words but one or two, and yet each counts as an independent item. If they derive from one "
+        "another, p-values are too small and intervals too short: give them one item in a column "
+        "'item'."
     ]
-
-
-def guessed_items(table: pd.DataFrame) -> tuple[pd.Series, str] | None:
-    """Return the item of each choice, guessed from the words, and a sentence that says so.
-
-    None where no two pairs seem to be kin.
-
-    Parameters
-    ----------
-    table
-        Choices, with both sentences of each.
-    """
-    texts = table[_KEYS].map(lambda text: tidy(str(text)))
-    ordered = pd.Series([tuple(sorted(row)) for row in texts.to_numpy()], index=table.index)
-    pairs = list(dict.fromkeys(ordered))
-    numbers = guess_items(pairs)
-    if max(numbers, default=0) == len(pairs):
-        return None
-    of_pair = dict(zip(pairs, numbers, strict=True))
-    items = f"{max(numbers)} item{'s' * (max(numbers) > 1)}"
-    return ordered.map(of_pair), (
-        f"{len(pairs)} sentence pairs were taken for {items}: those of one share a sentence, or "
-        "all words but one or two. If that is wrong, give a column 'item'."
-    )

@@ -19,15 +19,13 @@ from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.choices import (
     HumanData,
     align_choices,
-    called,
     check_choices,
-    compares_models,
     turn_pairs,
 )
-from contstim.evaluation.items import checked_items
 from contstim.evaluation.scores import log_ratios
 from contstim.files import write_whole
 from contstim.tables import neutral_table, table_text
+from contstim.trial_kinds import EXPERIMENTAL
 
 _ABILITY_PRIOR = 2.0
 _LOG_SD_PRIOR = 1.0
@@ -302,7 +300,7 @@ def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         One row per choice with a preference, catch trials and fillers left out: the choices with
         all their columns; `pair` (its number) and `item`, which is the pair where the data name
-        none that can be used (see `checked_items`); `chose_2` (1 for sentence 2, 0 for sentence 1);
+        none; `chose_2` (1 for sentence 2, 0 for sentence 1);
         and for each model its log p(sentence 2) - log p(sentence 1) divided by the root mean square
         over the pairs, in the columns `ratio_1`, `ratio_2`, ... by the order of the models. A ratio
         is NaN where it is infinite. A column of the data whose name is needed is called
@@ -314,12 +312,10 @@ def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
         If no choice is left.
     """
     made = ["pair", "chose_2", *(f"ratio_{m + 1}" for m in range(len(scores.columns)))]
-    # Without a column 'item', or with one that numbers something else, items are the pairs.
-    taken = made if "item" in checked_items(human.choices)[0] else [*made, "item"]
-    table = human.choices[compares_models(human.choices) & (human.choices["rating"] != 0)]
+    table = human.choices[(human.choices["kind"] == EXPERIMENTAL) & (human.choices["rating"] != 0)]
     if table.empty:
         raise InputError("the only preferences are in catch trials; there is nothing to fit")
-    table = table.rename(columns={name: f"{name}_given" for name in taken})
+    table = table.rename(columns={name: f"{name}_given" for name in made})
     pair = table.groupby(["sentence_1", "sentence_2"], sort=False).ngroup()
     if human.turned is not None:
         first_row = human.turned.loc[table.index].groupby(pair).transform("first")
@@ -330,11 +326,6 @@ def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
         size = float(np.sqrt(np.nanmean(ratio**2)))
         table[column] = ratio[pair] / (size if size > 0 else 1.0)
     table["pair"], table["chose_2"] = pair + 1, (table["rating"] > 0).astype(np.int64)
-    if "item" not in table:
-        table["item"] = table["pair"]
-    elif (unnamed := table["item"].isna()).any():
-        names = "pair " + table["pair"].astype("str")
-        table["item"] = called(table["item"]).where(~unnamed, names)
     others = [name for name in table if name not in _FIRST]
     return table[[*_FIRST, *others]].reset_index(drop=True)
 

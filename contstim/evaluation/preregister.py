@@ -12,14 +12,14 @@ from math import comb
 import pandas as pd
 
 from contstim.design.planning import plan_design
-from contstim.evaluation.choices import compares_models
-from contstim.evaluation.items import item_codes
+from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.wording import counted, measure_words, planned_analyses, planned_tests
 from contstim.sampling import POPULATIONS
 from contstim.tables import require_columns
+from contstim.trial_kinds import EXPERIMENTAL
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class PlannedDesign:
         columns = ("participant", "group", "condition", "sentence_1", "sentence_2")
         require_columns(trials, columns, "the table of trials")
         sizes = trials.groupby("participant", sort=False).size()
-        compared = trials[compares_models(trials)]
+        trials = canonical_trials(trials)
+        compared = trials[trials["kind"] == EXPERIMENTAL]
         # Nobody has a pair twice, so that those without an item are all different ones.
         of_item = pd.Series(item_codes(compared), index=compared.index)
         items_of_each = of_item.groupby(compared["participant"])

@@ -7,8 +7,8 @@ from typing import Annotated
 import pandas as pd
 from pydantic import Field
 
-from contstim.evaluation.choices import compares_models
 from contstim.settings import Count, settings
+from contstim.trial_kinds import EXPERIMENTAL
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -71,7 +71,7 @@ class Sample:
     def departures(self, choices: pd.DataFrame) -> list[str]:
         """Return where choices depart from the plan, a sentence each."""
         sentences = []
-        judged = choices[compares_models(choices)].groupby("participant").size()
+        judged = choices[choices["kind"] == EXPERIMENTAL].groupby("participant").size()
         counts = {
             "participants": (self.participants, choices["participant"].nunique()),
             "groups": (self.groups, choices["group"].nunique()),

@@ -22,8 +22,9 @@ from contstim.models.scored import (
     table_kinds,
     table_specs,
 )
-from contstim.tables import CATCH, KIND, SCORES, SPEC
-from contstim.text.language import tidy
+from contstim.tables import KIND, SCORES, SPEC
+from contstim.text.normalise import match_sentences, normalise_sentence
+from contstim.trial_kinds import CATCH
 
 _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel
 #: A table, or for each model the model, a series or mapping from sentence to score, or a function
@@ -128,9 +129,7 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     function is not asked.
     """
     none = np.zeros(len(trials), dtype=np.bool_)
-    if "condition" not in trials:
-        return none
-    catch = trials["condition"].isin(CATCH).to_numpy()
+    catch = (trials["kind"] == CATCH).to_numpy()
     both = trials[["sentence_1", "sentence_2"]].astype("str")
     catch_sentences = list(dict.fromkeys(both[catch].to_numpy().ravel().tolist()))
     if catch.all() or not catch_sentences:
@@ -312,20 +311,14 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
 
 def _by_sentence(scores: pd.Series, model: object) -> pd.Series:
     """Return the scores of a model by its sentences, of which white space tells none apart."""
-    spaced = scores.set_axis(pd.Index([tidy(str(text)) for text in scores.index]))
+    spaced = scores.set_axis(pd.Index([normalise_sentence(str(text)) for text in scores.index]))
     return one_score_each(spaced, f"model {str(model)!r}")
 
 
 def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
-    """Reindex to `wanted`, overlooking white space and a final period where unambiguous."""
-    spaced = pd.Index([tidy(str(text)) for text in wide.index])
-    table = wide.set_axis(spaced, axis=0)
-    table = table.loc[~table.index.duplicated()]
-    held = set(table.index)
-
-    def named(text: str) -> str:
-        clean = tidy(text)
-        other = clean[:-1] if clean.endswith(".") else clean + "."
-        return other if clean not in held and other in held else clean
-
-    return table.reindex([named(text) for text in wanted]).set_axis(pd.Index(wanted), axis=0)
+    """Reindex to `wanted` by `match_sentences`."""
+    table = wide.set_axis(wide.index.astype("str"), axis=0)
+    matches = match_sentences(wanted, table.index)
+    missing = pd.DataFrame(np.nan, pd.Index([]), table.columns)
+    table = table.loc[~table.index.duplicated()] if len(table) else missing
+    return table.reindex([matches.get(text) for text in wanted]).set_axis(pd.Index(wanted), axis=0)

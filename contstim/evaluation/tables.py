@@ -22,7 +22,7 @@ from contstim.evaluation.result import (
 )
 from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, mean_there, unit_means
-from contstim.tables import CATCH, FILLERS
+from contstim.trial_kinds import EXPERIMENTAL
 
 _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
@@ -225,8 +225,7 @@ def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> 
     analysis = outcome.analysis
     if options.family == "page":
         # Catch trials and fillers are no findings, and must not change those of other trials.
-        apart = {*CATCH, *FILLERS}
-        return f"{tests}/{analysis.name if apart & {*analysis.conditions} else ''}"
+        return f"{tests}/{'' if analysis.kind == EXPERIMENTAL else analysis.name}"
     part = tests if options.family == "apart" else ""
     return f"{analysis.name}/{outcome.measure.name}/{part}"
 

@@ -16,7 +16,6 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import (
-    compares_models,
     refuse_rows,
     require_aligned,
 )
@@ -24,14 +23,16 @@ from contstim.evaluation.items import item_codes
 from contstim.evaluation.scores import log_ratios
 from contstim.models.scored import name_in_table
 from contstim.settings import Several, one_of, settings
-from contstim.tables import CATCH, FILLERS, require_columns
+from contstim.tables import require_columns
+from contstim.text.normalise import normalise_labels
+from contstim.trial_kinds import CATCH, EXPERIMENTAL, FILLER, TRIAL_KINDS
 
 #: Which trials a model is scored on: all, or those made to target it in some role.
 TARGETS = ("all", "either", "accept", "reject")
 #: Up to so many conditions are analysed one by one.
 MOST_CONDITIONS = 12
 _KINDS = ("kind_1", "kind_2")
-_PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "model_1", "model_2")
+_PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "kind", "item", "model_1", "model_2")
 
 
 @settings
@@ -43,13 +44,15 @@ class Analysis:
     name
         What the tables call it.
     conditions
-        The conditions whose trials take part; empty for all but catch trials and fillers.
+        The conditions whose trials take part; empty for all.
     target
         ``all``: every model on every trial. ``either``: a model only on trials that target it.
         ``accept``, ``reject``: of the trials of one synthetic and one natural sentence, only
         those whose synthetic sentence the model was to accept or to reject; of pairs of like
         sentences each model accepts one and rejects the other, so that all count. Which sentence
         is synthetic (``S``) the columns ``kind_1`` and ``kind_2`` say.
+    kind
+        The kind of trials that take part.
     where
         Pairs (column, level) of columns that `EvaluationOptions.by` names: of each column that is
         there a choice must have one of the levels; empty for all choices.
@@ -73,6 +76,7 @@ class Analysis:
     name: str
     conditions: Several[str] = ()
     target: Annotated[str, one_of(TARGETS, "target")] = "all"
+    kind: Annotated[str, one_of(TRIAL_KINDS, "kind of trial")] = EXPERIMENTAL
     where: Several[Annotated[tuple[str, str], Strict(False)]] = ()
 
 
@@ -153,7 +157,7 @@ class TrialData:
         """
         require_aligned(choices)
         keys = ["sentence_1", "sentence_2"]
-        columns = [c for c in (*_PAIR_COLUMNS, *_KINDS, "expected", "item") if c in choices]
+        columns = [c for c in (*_PAIR_COLUMNS, *_KINDS, "expected") if c in choices]
         pairs = choices[columns].drop_duplicates(keys).reset_index(drop=True)
         pair = pd.MultiIndex.from_frame(pairs[keys]).get_indexer(
             pd.MultiIndex.from_frame(choices[keys])
@@ -229,9 +233,9 @@ class TrialData:
 def _factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
     """Return the levels that a column says of people or of pairs, rows in an order."""
     require_columns(choices, [column], "the choices table")
-    values = choices[column].astype("str").str.strip()
+    values = normalise_labels(choices[column])
     lacking = choices[column].isna() | (values == "")
-    refuse_rows(lacking & compares_models(choices), f"a row has no {column} ({{rows}})")
+    refuse_rows(lacking & (choices["kind"] == EXPERIMENTAL), f"a row has no {column} ({{rows}})")
     values = values.where(~lacking)
     people = values.groupby(choices["participant"], sort=False).nunique()
     pairs = values.groupby(pair).nunique()
@@ -253,7 +257,7 @@ def _factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray)
 
 def are_conditions(data: TrialData) -> bool:
     """Return whether the levels of all factors together are the conditions, called otherwise."""
-    asked = compares_models(data.pairs).to_numpy()[data.pair]
+    asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
     table = pd.DataFrame({name: factor.level_of for name, factor in data.factors.items()})
     table, condition = table[asked], data.pairs["condition"].to_numpy()[data.pair][asked]
     cell = table.groupby([*table], sort=False).ngroup().to_numpy()
@@ -296,15 +300,14 @@ def default_analyses(pairs: pd.DataFrame, most: int = MOST_CONDITIONS) -> tuple[
     natural and a synthetic sentence ``NAME/accept`` and ``NAME/reject``; a condition that is
     called ``all`` or ``targeted`` itself as ``condition all`` and so on.
     """
-    asked = pairs[compares_models(pairs)]
+    asked = pairs[pairs["kind"] == EXPERIMENTAL]
     targets = asked["model_1"].notna()
     chosen = [Analysis("all")] if len(asked) else []
     if targets.any():
         chosen.append(Analysis("targeted", target="either"))
-    present = list(dict.fromkeys(pairs["condition"]))
-    for name, apart in (("catch", CATCH), ("fillers", FILLERS)):
-        if conditions := tuple(c for c in present if c in apart):
-            chosen.append(Analysis(name, conditions))
+    for name, kind in (("catch", CATCH), ("fillers", FILLER)):
+        if (pairs["kind"] == kind).any():
+            chosen.append(Analysis(name, kind=kind))
     conditions = tuple(dict.fromkeys(asked["condition"]))
     if not 1 < len(conditions) <= most:
         return tuple(chosen)
@@ -331,11 +334,17 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
         If the analysis names a condition that no pair has, or nothing says which sentences are
         synthetic when it asks for that.
     """
-    rows = compares_models(pairs).to_numpy()
+    rows = (pairs["kind"] == analysis.kind).to_numpy()
     for condition in analysis.conditions:
         require_known("condition", condition, set(pairs["condition"]))
     if analysis.conditions:
-        rows = pairs["condition"].isin(analysis.conditions).to_numpy()
+        rows = rows & pairs["condition"].isin(analysis.conditions).to_numpy()
+        if not rows.any():
+            kinds = pairs.loc[pairs["condition"].isin(analysis.conditions), "kind"]
+            raise InputError(
+                f"analysis {analysis.name!r} has no {analysis.kind} trials; those of its "
+                f"conditions are of kind {kinds.iloc[0]!r}: set kind = {kinds.iloc[0]!r}"
+            )
     if analysis.target == "all":
         return np.repeat(rows[:, None], len(models), axis=1)
     names = np.array(models, dtype=object)[None, :]

@@ -363,11 +363,8 @@ def _crossed(evaluation: Evaluation) -> str:
                 f" Pairs that were made of one another are one item, by the column 'item': "
                 f"{data.n_pairs} pairs are {counted(data.n_items, 'item')}."
             )
-        elif "item" not in data.pairs:
-            text += (
-                " No column 'item' says which pairs were made of one another: each was taken as "
-                "drawn by itself."
-            )
+        else:
+            text += " Each sentence pair is an item of its own."
     return f"{text} {_equivalence(options)}"
 
 

@@ -36,8 +36,9 @@ from contstim.selection.review import (
     write_decisions,
 )
 from contstim.text.features import sentence_flags
-from contstim.text.language import Language, tidy
+from contstim.text.language import Language
 from contstim.text.languages import language_of
+from contstim.text.normalise import normalise_sentence
 from contstim.text.words import offensive_source, offensive_words
 
 _MOST_BYTES = 100_000  # of a message from the page
@@ -95,7 +96,7 @@ def standing(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[li
         prefer = {key: ", ".join(names[key].split()) for key in _PREFER if key in names}
         cells = []
         for column, templates in roles.items():
-            if sentence := tidy(names.get(column, "")):
+            if sentence := normalise_sentence(names.get(column, "")):
                 by_model = dict(known_scores.get(sentence, {}))
                 for k in (1, 2):
                     if {f"model_{k}", f"{column}_lp_{k}"} <= names.keys():

@@ -16,7 +16,7 @@ from contstim.experiment.options import AttentionCheck, TrialOptions
 from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.files import file_digest, write_whole
 from contstim.tables import csv_rows, csv_text, numbered_lines
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 _LAYOUT = ("participant", "group", "trial", "condition")
 _PAIR = ("sentence_1", "sentence_2", "side_1")
@@ -293,7 +293,7 @@ def read_row(
     _check_text("condition", row["condition"])
     shown, identity = _pair(row) if presentation.pair else ({}, ())
     for name in (*presentation.needed, *presentation.optional):
-        text = tidy(row.get(name, ""))
+        text = normalise_sentence(row.get(name, ""))
         if name in shown or not (text or name in presentation.needed):
             continue
         _check_text(name, text)
@@ -335,7 +335,7 @@ def pair_shown(sentence_1: str, sentence_2: str) -> tuple[str, str]:
     InputError
         If they are one sentence, or one of them is empty or too long.
     """
-    first, second = tidy(sentence_1), tidy(sentence_2)
+    first, second = normalise_sentence(sentence_1), normalise_sentence(sentence_2)
     _check_text("sentence_1", first)
     _check_text("sentence_2", second)
     if first == second:

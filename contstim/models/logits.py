@@ -16,8 +16,8 @@ from contstim.errors import InputError, UnknownWordError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
-from contstim.text.language import tidy
 from contstim.text.languages import ENGLISH
+from contstim.text.normalise import normalise_sentence
 
 # Numbers of one call of the network: sentences in it times tokens times vocabulary.
 _AT_ONCE = 8_000_000
@@ -132,7 +132,7 @@ class LogitsModel(SentenceModel):
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score each token, given the start and those before it."""
-        texts = [tidy(sentence) for sentence in as_sentences(sentences)]
+        texts = [normalise_sentence(sentence) for sentence in as_sentences(sentences)]
         cuts = [self._tokens(text) for text in texts]
         scored: dict[int, FloatArray] = {}
         by_length = defaultdict(list)

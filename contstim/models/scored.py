@@ -29,7 +29,7 @@ from contstim.models.base import (
 from contstim.models.registry import score_kind
 from contstim.tables import KIND, KINDS, SPEC, read_table
 from contstim.text import read_sentences
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 # The log-probability of a score of one, in nats; None for a score that is not a log-probability.
 _UNITS = {
@@ -128,7 +128,7 @@ class ScoredSentences(SentenceModel):
 
     def holds(self, sentences: Sequence[str]) -> BoolArray:
         """Return which sentences the table has, shape (S,)."""
-        found = [tidy(text) in self._scores.index for text in sentences]
+        found = [normalise_sentence(text) in self._scores.index for text in sentences]
         return np.array(found, dtype=np.bool_)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
@@ -143,7 +143,7 @@ class ScoredSentences(SentenceModel):
         InputError
             If the table lacks sentences; the message names some.
         """
-        spaced = [tidy(text) for text in as_sentences(sentences)]
+        spaced = [normalise_sentence(text) for text in as_sentences(sentences)]
         values: FloatArray = self._scores.reindex(spaced).to_numpy(dtype=np.float64)
         lacking = list(dict.fromkeys(np.array(spaced, dtype=object)[np.isnan(values)]))
         if lacking:
@@ -281,7 +281,7 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
         raise InputError(
             f"column {name!r} of {where} holds no number for {text!r}; fill or remove it"
         )
-    spaced = table["sentence"].astype(str).map(tidy)
+    spaced = table["sentence"].astype(str).map(normalise_sentence)
     by_word = [str(c) for c in table.columns if c in _OF_WORDS]
     if by_word and spaced.duplicated().any():
         raise InputError(
@@ -326,7 +326,7 @@ def _added_up(table: pd.DataFrame, scores: pd.Series, spec: ModelSpec) -> pd.Ser
     The first word's may be missing, if it is of every sentence: some models give it none.
     """
     where = spec.location
-    text = table["sentence"].astype(str).map(tidy)
+    text = table["sentence"].astype(str).map(normalise_sentence)
     place = next((table[column] for column in _PLACES if column in table), None)
     again: list[str] = []
     if place is None:

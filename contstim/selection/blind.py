@@ -21,7 +21,7 @@ from contstim.files import digest_of, write_whole
 from contstim.selection.review import NORMAL_95, agreement
 from contstim.tables import TABLES, neutral_table, read_table, require_columns, table_text
 from contstim.text import read_sentences
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 #: By what a sentence is judged. Used in ``experiments/plausibility`` first.
 RULE = """\
@@ -143,7 +143,7 @@ def key_of(path: str | Path) -> Path:
 
 
 def _plain(text: object) -> str:
-    return tidy(str(text))
+    return normalise_sentence(str(text))
 
 
 def _read_cells(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:

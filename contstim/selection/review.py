@@ -17,7 +17,7 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.files import write_whole
 from contstim.tables import read_table, table_text
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 #: What a reviewer may decide about a sentence.
 VERDICTS = ("approve", "reject", "edit")
@@ -60,7 +60,7 @@ class Decision:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             text = value if name == "sentence" else _CONTROL.sub(" ", value)
-            object.__setattr__(self, name, tidy(text))
+            object.__setattr__(self, name, normalise_sentence(text))
         if not self.sentence or not self.reviewer:
             raise InputError("a decision needs a sentence and a reviewer; fill both")
         if self.decision not in VERDICTS:
@@ -134,7 +134,7 @@ def sentences_of(table: pd.DataFrame) -> list[str]:
     if not columns:
         raise InputError(f"the table has none of the columns {', '.join(_TEXTS)}; give sentences")
     cells = table[columns].astype(object).where(table[columns].notna(), "").to_numpy()
-    texts = (tidy(str(text)) for row in cells for text in row)
+    texts = (normalise_sentence(str(text)) for row in cells for text in row)
     return [text for text in dict.fromkeys(texts) if text]
 
 
@@ -273,7 +273,7 @@ def reviewed(
     shown = settled(decisions, reviewers)
     # What an agreed edit made has been judged with it.
     shown = shown | {text: text for text in shown.values() if text is not None}
-    texts = table[columns].map(lambda text: tidy(str(text)))
+    texts = table[columns].map(lambda text: normalise_sentence(str(text)))
     final = texts.map(lambda text: shown.get(text) if text else text)
     approved = final.notna().all(axis=1)
     result = table[approved].copy()

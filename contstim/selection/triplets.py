@@ -25,7 +25,7 @@ from contstim.selection.natural import MOST_PER_PAIR
 from contstim.settings import Count, one_of, option, settings
 from contstim.tables import SPEC, require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _MOST_STRATA = 10  # unless more are asked for
@@ -388,7 +388,7 @@ def _apart(parts: Sequence[_Part], triplets: pd.DataFrame) -> list[IntArray]:
         each,
     )
     texts = triplets[list(_TEXTS)].iloc[np.concatenate([part.places for part in parts])]
-    plain = texts.astype(str).map(lambda text: tidy(text))
+    plain = texts.astype(str).map(normalise_sentence)
     codes = pd.factorize(plain.to_numpy().ravel())[0]
     n = len(texts)
     uses = csr_array((np.ones(codes.size), (codes, np.repeat(np.arange(n), len(_TEXTS)))))

@@ -24,6 +24,7 @@ from contstim.errors import InputError
 from contstim.tables import csv_header, csv_rows, numbered_lines, source_name
 from contstim.text.language import NO_BREAK, Language, closing_mark, split_word
 from contstim.text.languages import ENGLISH, written_language
+from contstim.text.normalise import normalise_sentence
 
 #: How a word-level model sees the punctuation around a word's core.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
@@ -61,11 +62,6 @@ def tokens_of_word(word: str, punctuation: str) -> list[str]:
 def without_spaces(word: str) -> str:
     """Return a word without the no-break spaces of its marks, as word-level models have it."""
     return word if word.isascii() else _NO_BREAK.sub("", word)
-
-
-def letters_of(sentence: str) -> str:
-    """Return a sentence's letters and digits without case: alike for all writings of one."""
-    return "".join(filter(str.isalnum, sentence.casefold()))
 
 
 def repeated(
@@ -345,7 +341,7 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
                 f"{name}, line {number} has {len(text)} characters, more than the "
                 f"{_MOST_CHARACTERS} that a sentence may have; give one sentence per line"
             )
-    return [text.strip() for text, _ in rows]
+    return [normalise_sentence(text) for text, _ in rows]
 
 
 def _column(name: str, lines: list[str], header: list[str]) -> list[tuple[str, int]]:

@@ -16,8 +16,9 @@ import numpy as np
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, require_known
 from contstim.tables import numbered_lines
 from contstim.text import Sentence, repeated, without_spaces
-from contstim.text.language import Language, split_word, tidy
+from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH
+from contstim.text.normalise import normalise_sentence
 from contstim.text.vocabulary import Vocabulary
 
 #: How running text is split into sentences, see `corpus_sentences`.
@@ -73,7 +74,7 @@ def corpus_sentences(
     elif split == "lines":
         for _, line in numbered_lines(source):
             if line.strip():
-                yield tidy(line)
+                yield normalise_sentence(line)
     else:
         splitter = splitter_for(split, language)
         for paragraph in _paragraphs(line for _, line in numbered_lines(source)):

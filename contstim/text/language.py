@@ -24,10 +24,8 @@ _CLOSING = '"“”«»)]}>.,;:!?…。！？›、，；：）」』》】〕'
 _OPENS = frozenset(_OPENING) - {'"', "”", "»"}
 _BEFORE, _AFTER = re.escape(_OPENING + NO_BREAK), re.escape(_CLOSING + NO_BREAK)
 _AFFIXES = re.compile(f"^([{_BEFORE}]*)(.*?)([{_AFTER}]*)$", flags=re.DOTALL)
-# White space where a line may break, and that which belongs to a mark.
+# White space where a line may break.
 _BREAKS = re.compile(rf"[^\S{NO_BREAK}]+")
-_MARK_SPACE = re.compile(rf"[{NO_BREAK}](?=[;:!?»%])|(?<=«)[{NO_BREAK}]")
-_KEPT = "\ue000"
 
 
 def split_word(word: str) -> tuple[str, str, str]:
@@ -50,27 +48,6 @@ def is_closing(text: str) -> bool:
 def closing_mark(character: str) -> bool:
     """Return whether a character, which may be none, is a mark that closes a word."""
     return character in _CLOSING
-
-
-def tidy(text: str) -> str:
-    """Return a text with single spaces between words; no-break spaces of French marks stay.
-
-    Examples
-    --------
-    >>> tidy("  Il   dort. ")
-    'Il dort.'
-    """
-    if text.isascii() or not any(space in text for space in NO_BREAK):
-        return " ".join(text.split())
-    marked: list[str] = []
-
-    def keep(match: re.Match[str]) -> str:
-        marked.append(match.group())
-        return _KEPT
-
-    spaces = iter(marked)
-    single = " ".join(_MARK_SPACE.sub(keep, text.replace(_KEPT, "")).split())
-    return "".join(next(spaces) if c == _KEPT else c for c in single)
 
 
 @dataclass(frozen=True)

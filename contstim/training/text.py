@@ -15,9 +15,10 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray, TokenArray, length_batches
 from contstim.errors import InputError
 from contstim.tables import numbered_lines
-from contstim.text import PUNCTUATION_POLICIES, letters_of, tokens_of_word
+from contstim.text import PUNCTUATION_POLICIES, tokens_of_word
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
+from contstim.text.normalise import letters_of
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
@@ -90,7 +91,7 @@ class TrainingText:
         return np.bincount(self.ids, minlength=len(self.words))
 
     def letters(self) -> Iterator[str]:
-        """Yield of each sentence its :func:`~contstim.text.letters_of`."""
+        """Yield of each sentence its :func:`~contstim.text.normalise.letters_of`."""
         # Case is folded letter by letter, so each word's letters are found once.
         letters = [letters_of(word) for word in self.words]
         end = 0

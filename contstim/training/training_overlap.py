@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from contstim.arrays import BoolArray
 from contstim.errors import SpecError
 from contstim.models import ModelSpec
-from contstim.text import letters_of
+from contstim.text.normalise import letters_of
 
 # Bits a sentence and places a sentence sets: of other sentences 0.8 % are taken for training text.
 _BITS, _PLACES = 10, 7
@@ -50,7 +50,7 @@ class SentenceFilter:
 
     @classmethod
     def of(cls, letters: Iterable[str]) -> SentenceFilter:
-        """Make the filter of sentences, of each its :func:`~contstim.text.letters_of`."""
+        """Make the filter of sentences, of each its :func:`~contstim.text.normalise.letters_of`."""
         digests = np.unique(_digests(letters))
         n_bits = 8 * -(-max(1, len(digests)) * _BITS // 8)
         places = np.zeros(n_bits, dtype=np.bool_)

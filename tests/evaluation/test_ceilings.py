@@ -264,7 +264,7 @@ def study_of(choices):
         np.repeat(np.arange(n), p),
         np.tile(np.arange(p), n),
         choices.ravel(),
-        pd.DataFrame(index=range(p)),
+        pd.DataFrame({"item": range(p)}),
         (),
         np.zeros((p, 0)),
     )

@@ -21,7 +21,7 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
     out = check_choices(table(extra=[1, 2, 3]))
     assert list(out.columns) == [
         *("participant", "group", "trial", "condition", "sentence_1", "sentence_2"),
-        *("model_1", "model_2", "rating", "rt_ms", "extra"),
+        *("model_1", "model_2", "rating", "rt_ms", "extra", "kind", "item"),
     ]
     assert out["trial"].tolist() == [1, 2, 1]
     assert out["condition"].unique().tolist() == ["all trials"]
@@ -309,8 +309,9 @@ def test_careless_people_and_few_checks_are_not_taken_for_a_turned_scale(n_right
     assert len(finish(RawChoices(with_checks(n_right, n))).choices) == 2 * n
 
 
-def test_what_is_expected_of_other_trials_may_be_wrong():
-    assert len(finish(RawChoices(with_checks(2, condition="illusion"))).choices) == 40
+def test_experimental_trials_may_have_an_unexpected_answer():
+    illusions = with_checks(2, condition="illusion").assign(kind="experimental")
+    assert len(finish(RawChoices(illusions)).choices) == 40
 
 
 def test_seconds_become_milliseconds():

@@ -373,7 +373,9 @@ def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
     model = load_model(f"ngram:{path}?language=fr&punctuation=split")
     columns = ["participant", "sentence_1", "sentence_2"]
     pairs = [("p", "L'homme dort.", "Elle dort."), ("p", "L'homme rit.", "Elle mange.")]
-    left = leave_out_unknown(HumanData(pd.DataFrame(pairs, columns=columns)), [model])
+    left = leave_out_unknown(
+        HumanData(pd.DataFrame(pairs, columns=columns).assign(kind="experimental")), [model]
+    )
     assert left.choices["sentence_1"].tolist() == ["L'homme dort."]
 
 

@@ -327,20 +327,20 @@ def test_the_expected_sentence_of_catch_trials_is_read_by_its_column() -> None:
 
 
 def test_catch_trials_of_ones_own_exclude_people_or_say_what_is_lacking() -> None:
-    own = gorilla().assign(Best=1, condition="control")
+    own = gorilla().assign(Best=1, condition="control", kind="experimental")
     choices = read_choices(own, columns={"expected": "Best"}).choices
     rules = ExclusionRules(min_catch_correct=0.9)
     with pytest.raises(InputError) as error:
         exclude(choices, rules)
     assert str(error.value) == (
-        "the rule on catch trials needs a condition named catch or natural_vs_shuffled or "
-        "attention; trials with an expected sentence are of 'control': call their condition catch"
+        "the rule on catch trials needs trials of kind 'catch', and all trials with an expected "
+        "sentence are of another kind; say which are catch trials in a column 'kind'"
     )
-    named = read_choices(own.assign(condition="catch"), columns={"expected": "Best"}).choices
+    named = read_choices(own.assign(kind="CATCH "), columns={"expected": "Best"}).choices
     right = catch_accuracy(named)
     kept, _ = exclude(named, ExclusionRules(min_catch_correct=float(right.max())))
     assert set(kept["participant"]) == set(right.index[right == right.max()])
-    with pytest.raises(InputError, match=r"column 'expected' \(--column expected=THEIRS\)$"):
+    with pytest.raises(InputError, match="1 or 2, in a column 'expected'$"):
         exclude(read_choices(gorilla()).choices, rules)
 
 
@@ -359,21 +359,6 @@ def test_a_slider_is_read_by_its_ends(program: bool) -> None:
     ).assign(rating=[37, 63])
     mapped = read_mapped(tidy, ColumnMapping.of({}, low=0, high=100))
     assert mapped.choices["rating"].tolist() == [-0.65, 0.65]
-
-
-def test_items_are_guessed_and_said_where_no_column_tells_them() -> None:
-    own = gorilla()
-    assert "item" not in read_choices(own).choices  # half of the words are no frame
-    own[["SentenceA", "SentenceB"]] = "It was said that " + own[["SentenceA", "SentenceB"]]
-    read = read_choices(own)
-    assert set(read.choices["item"]) == {1}
-    assert read.notes[-1] == (
-        "2 sentence pairs were taken for 1 item: those of one share a sentence, or all words but "
-        "one or two. If that is wrong, give a column 'item'."
-    )
-    given = read_choices(own.assign(frame=own["Trial Number"]), columns={"item": "frame"})
-    assert set(given.choices["item"]) == {1, 2}
-    assert not any("were taken for" in note for note in given.notes)
 
 
 def test_items_sides_and_further_columns_are_kept(tmp_path: Path) -> None:

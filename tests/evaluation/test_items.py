@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from contstim.design.simulate import exact_interval
+from contstim.errors import InputError
 from contstim.evaluation import EvaluationOptions, evaluate
-from contstim.evaluation.items import checked_items, guessed_items, item_codes, kin
+from contstim.evaluation.items import canonical_trials, item_codes, warn_related_pairs, with_items
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.wording import methods_sentences
 
@@ -97,26 +98,20 @@ def text_of(result: Evaluation) -> str:
 
 def test_the_report_says_what_was_taken_for_a_sample() -> None:
     choices, scores = study()
-    assert "No column 'item' says which pairs" in text_of(evaluate(choices, scores))
+    assert "Each sentence pair is an item of its own" in text_of(evaluate(choices, scores))
     text = text_of(evaluate(of_items(choices), scores))
     assert "participants, to items and to the rest" in text
     assert f"{N_PAIRS} pairs are {N_ITEMS} items" in text
-    single = text_of(evaluate(choices.assign(item=choices["sentence_1"]), scores))
-    assert "item" not in single
 
 
-def test_a_column_that_numbers_places_is_not_used() -> None:
+def test_a_pair_with_two_items_is_refused() -> None:
     choices, scores = study()
     places = choices.assign(item=np.random.default_rng(1).permutation(len(choices)) % N_PAIRS)
-    result = evaluate(places, scores)
-    plain = evaluate(choices, scores)
-    pd.testing.assert_frame_equal(result.comparisons, plain.comparisons)
-    (note,) = (n for n in result.provenance.notes if "'item'" in n)
-    assert "more than one item and was not used: every pair counts as an item of its own." in note
-    assert checked_items(of_items(choices))[1] == []
+    with pytest.raises(InputError, match="more than one item, such as .*rename the column"):
+        evaluate(places, scores)
 
 
-def test_kin_without_a_column_are_warned_of() -> None:
+def test_related_pairs_without_items_are_warned_of() -> None:
     choices, scores = study()
     texts = list(scores["sentence"])
     assert not any("share a sentence" in n for n in evaluate(choices, scores).provenance.notes)
@@ -131,29 +126,27 @@ def test_kin_without_a_column_are_warned_of() -> None:
     assert not any("share a sentence" in n for n in these.provenance.notes)
 
 
-def test_codes_of_items() -> None:
-    pairs = pd.DataFrame({"item": ["b", None, "a", "b", None, "", ""]})
-    assert item_codes(pairs).tolist() == [0, 1, 2, 0, 3, 4, 5]
-    assert item_codes(pd.DataFrame(index=range(3))).tolist() == [0, 1, 2]
+def test_pairs_without_an_item_get_their_own() -> None:
+    texts = {"sentence_1": list("abcdeba"), "sentence_2": list("vwxyzwv")}
+    pairs = pd.DataFrame({**texts, "item": ["i", None, "j", "i", None, "", "i "]})
+    assert item_codes(with_items(pairs)).tolist() == [0, 1, 2, 0, 3, 1, 0]
+    swapped = pairs.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
+    assert with_items(swapped)["item"].tolist() == with_items(pairs)["item"].tolist()
+    assert item_codes(with_items(pairs[["sentence_1", "sentence_2"]])).max() == 4
 
 
-def test_items_are_guessed_from_the_words() -> None:
+def test_related_pairs_are_recognised_by_their_words() -> None:
     table = pd.DataFrame(
         {
             "sentence_1": ["The boy sees a dog", "The man sees a dog", "He left early today"],
             "sentence_2": ["The boy see a dog", "The man see a dog", "He leave early today"],
         }
     )
-    numbers, note = guessed_items(pd.concat([table, table.iloc[::-1]], ignore_index=True))
-    assert numbers.tolist() == [1, 1, 2, 2, 1, 1]
-    assert note.startswith("3 sentence pairs were taken for 2 items")
-    assert guessed_items(table.iloc[1:]) is None
-    table["condition"] = "all trials"
-    (warning,) = kin(pd.concat([table, table]))
+    (warning,) = warn_related_pairs(canonical_trials(pd.concat([table, table])))
     assert warning.startswith("2 of 3 sentence pairs share")
-    assert kin(table.assign(item=1)) == []
-    table.loc[0, "condition"] = "catch"
-    assert kin(table) == []
+    assert warn_related_pairs(canonical_trials(table.assign(item=1))) == []
+    table["condition"] = ["Catch ", "b", "b"]
+    assert warn_related_pairs(canonical_trials(table)) == []
 
 
 def test_the_rank_tests_resample_items() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.importers import read_choices
-from contstim.evaluation.items import checked_items
 from contstim.evaluation.mixed import fit_bradley_terry, mixed_table, write_mixed_models
 from contstim.evaluation.trials import TrialData
 
@@ -119,23 +118,18 @@ def test_items_are_those_of_the_analysis(make_study, tmp_path):
     study, scores = make_study(n_people=6)
     wide = scores.set_index("sentence")
     numbers = {
-        # The place in somebody's list is no item: the pair is.
-        "places": (study.index % 7, 20),
+        "none": (None, 20),
         # Pairs of no item are items of their own.
         "some": (study["trial"].where(study["trial"] > 5).floordiv(3), 5 + 5),
     }
     for name, (item, n_items) in numbers.items():
         human = read_choices(study.assign(item=item))
-        checked, _ = checked_items(human.choices)
-        assert TrialData.of(checked).n_items == n_items
+        assert TrialData.of(human.choices).n_items == n_items
         table = mixed_table(human, wide)
         assert table["item"].notna().all()
         assert table["item"].nunique() == n_items
         assert table.groupby("pair")["item"].nunique().eq(1).all()
-        assert table.groupby("item")["pair"].nunique().max() == (1 if name == "places" else 3)
+        assert table.groupby("item")["pair"].nunique().max() == (1 if name == "none" else 3)
         write_mixed_models(human, wide, tmp_path / name)
         script = (tmp_path / name / "mixed_glmer.R").read_text("utf-8")
         assert ("+ (1 | pair)" in script) == (name == "some")
-    # What was called so stays, as every column of the data does.
-    given = mixed_table(read_choices(study.assign(item=study.index % 7)), wide)["item_given"]
-    assert given.tolist() == (study.index % 7).tolist()

@@ -14,6 +14,7 @@ from contstim.cli import main
 from contstim.design.recovery import recovery
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
+from contstim.evaluation.items import canonical_trials
 from contstim.evaluation.scores import unscored_catch
 from contstim.response_model import People
 
@@ -89,8 +90,9 @@ def test_other_trials_need_scores(folder: Path) -> None:
     with pytest.raises(InputError, match="has no score for 2 of 4 sentences"):
         evaluate(choices, SCORES)
     choices["condition"] = ["catch", "natural"]
-    assert unscored_catch(choices, SCORES).tolist() == [True, False]
-    assert unscored_catch(choices, {"a": len}).tolist() == [False, False]
+    trials = canonical_trials(choices)
+    assert unscored_catch(trials, SCORES).tolist() == [True, False]
+    assert unscored_catch(trials, {"a": len}).tolist() == [False, False]
     # With nothing but catch trials there is no model to evaluate: what lacks is said.
     with pytest.raises(InputError, match="has no score for 2 of 2 sentences"):
         evaluate(choices[:1], SCORES)

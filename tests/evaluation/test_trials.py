@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.errors import InputError
 from contstim.evaluation import Analysis, align_choices, check_choices, evaluate
 from contstim.evaluation.trials import TrialData, default_analyses
 
@@ -71,12 +72,14 @@ def test_catch_trials_alone_are_what_is_analysed(with_catch):
     assert set(result.people.agreement["condition"]) == {"catch"}
 
 
-def test_an_analysis_holds_catch_trials_where_it_names_them(with_catch):
+def test_an_analysis_has_trials_of_one_kind(with_catch):
     study, scores = with_catch
-    named = Analysis("everything", ("catch", "synthetic", "natural", "filler"))
-    result = evaluate(study, scores, analyses=(named, Analysis("critical")))
+    analyses = Analysis("checks", ("catch",), kind="catch"), Analysis("critical")
+    result = evaluate(study, scores, analyses=analyses)
     counts = result.models.drop_duplicates("analysis").set_index("analysis")["n_trials"]
-    assert counts.to_dict() == {"everything": 24, "critical": 20}
+    assert counts.to_dict() == {"checks": 3, "critical": 20}
+    with pytest.raises(InputError, match="has no experimental trials.*: set kind = 'catch'"):
+        evaluate(study, scores, analyses=(Analysis("checks", ("catch",)),))
 
 
 def test_a_part_of_the_pairs_keeps_people_and_their_choices(with_catch):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from contstim.errors import InputError
 from contstim.text import Sentence, WordList, repeated, tokens_of_word
-from contstim.text.language import Language, Neighbours, is_closing, split_word, tidy
+from contstim.text.language import Language, Neighbours, is_closing, split_word
 from contstim.text.languages import ENGLISH, LANGUAGES, language_called
+from contstim.text.normalise import normalise_sentence
 
 FRENCH, TURKISH, SPANISH = (language_called(code) for code in ("fr", "tr", "es"))
 WORDS = ("上", "上海", "海", "海水", "水", "大", "大水", "去", "猫")
@@ -53,8 +54,8 @@ def test_words(code: str, text: str, words: list[str]) -> None:
 def test_spaces_of_french_marks_are_no_place_for_a_line_to_break() -> None:
     text = FRENCH.tidy("Tu viens ? « Oui » ; viens : là !")
     assert text == "Tu viens\u202f? «\xa0Oui\xa0»\u202f; viens\xa0: là\u202f!"
-    assert tidy(f"  {text} ") == text  # and stay, whoever makes spaces single
-    assert tidy("one\xa0two  three") == "one two three"
+    assert normalise_sentence(f"  {text} ") == text  # and stay, whoever makes spaces single
+    assert normalise_sentence("one\xa0two  three") == "one two three"
     assert Sentence.parse(text, FRENCH).words == ("Tu", "viens", "Oui", "viens", "là")
     # Models of words see the marks alone.
     assert tokens_of_word("là\u202f!", "split") == ["là", "!"]

@@ -36,13 +36,14 @@ from contstim.benchmarks.publishing.texts import is_digest, read_withheld
 from contstim.benchmarks.running import run_benchmarks
 from contstim.benchmarks.writing import write_run
 from contstim.errors import ContstimError, InputError, ValidationError
-from contstim.evaluation.choices import HumanData, compares_models
+from contstim.evaluation.choices import HumanData
 from contstim.evaluation.importers import ColumnMapping, read_mapped
 from contstim.evaluation.options import preset_options, read_plan
 from contstim.evaluation.scores import score_table
 from contstim.experiment.exporting import Column, check_psychds, described_text
 from contstim.files import file_digest, json_value, write_whole
 from contstim.tables import read_table
+from contstim.trial_kinds import EXPERIMENTAL
 
 #: The analysis plan, the text that was registered, and the list of digests.
 PLAN, REGISTERED, SUMS = "plan.toml", "materials/preregistration.md", "SHA256SUMS"
@@ -259,7 +260,7 @@ def _files(record: Record, folder: Path) -> dict[str, str]:
 def _facts(record: Record, choices: pd.DataFrame) -> dict[str, str]:
     """Return what was counted and done, in sentences."""
     pairs = choices.groupby(["sentence_1", "sentence_2"])["participant"].nunique()
-    compared = choices[compares_models(choices)]
+    compared = choices[choices["kind"] == EXPERIMENTAL]
     n = len(compared[["sentence_1", "sentence_2"]].drop_duplicates())
     people = choices["participant"].nunique()
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
@@ -380,7 +381,7 @@ def _wrong_choices(folder: Path, record: Record) -> list[str]:
 
 def _scored(human: HumanData) -> None:
     if human.scores is not None:
-        rows = human.choices[compares_models(human.choices)]
+        rows = human.choices[human.choices["kind"] == EXPERIMENTAL]
         sentences = pd.concat([rows["sentence_1"], rows["sentence_2"]])
         score_table(human.scores, pd.unique(sentences).tolist())
 

@@ -14,8 +14,8 @@ import pandas as pd
 
 from contstim.benchmarks.publishing import lm_eval_functions
 from contstim.benchmarks.publishing.texts import is_digest
-from contstim.evaluation.choices import compares_models
 from contstim.evaluation.exclusion import ExclusionRules, exclude
+from contstim.trial_kinds import EXPERIMENTAL
 
 _TASK = """\
 # Which of two sentences do people choose? Both are scored whole, after nothing.
@@ -77,7 +77,7 @@ def harness_pairs(choices: pd.DataFrame, rules: ExclusionRules) -> pd.DataFrame:
         sign of its preference for sentence 2.
     """
     left, _ = exclude(choices, rules)
-    left = left[compares_models(left)]
+    left = left[left["kind"] == EXPERIMENTAL]
     texts = left[["sentence_1", "sentence_2"]]
     left = left[~texts.map(is_digest).any(axis=1)]
     each = left.groupby("participant")["rating"].transform("size")
@@ -107,7 +107,7 @@ def harness_files(
     if pairs.empty:
         return {}
     lines = [json.dumps(row, ensure_ascii=False) for row in pairs.to_dict("records")]
-    compared = choices[compares_models(choices)]
+    compared = choices[choices["kind"] == EXPERIMENTAL]
     n = len(compared[["sentence_1", "sentence_2"]].drop_duplicates())
     few = f", of {n}: the texts of the others are withheld" if n > len(pairs) else ""
     texts = {

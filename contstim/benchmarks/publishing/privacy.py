@@ -19,7 +19,7 @@ from contstim.errors import InputError
 from contstim.tables import CHOICES
 
 #: Columns of a table of choices that are published.
-PUBLISHED = (*CHOICES, "expected", "item", "kind_1", "kind_2", "side_1", "stimulus")
+PUBLISHED = (*CHOICES, "expected", "item", "kind", "kind_1", "kind_2", "side_1", "stimulus")
 #: Those of a study of contstim's besides, in which none holds what somebody typed, or when. In
 #: another table they may.
 OF_STUDIES = (

@@ -23,7 +23,6 @@ from contstim.evaluation.choices import (
     HumanData,
     RawChoices,
     align_choices,
-    called,
     finish,
     rescale,
     stack_exclusions,
@@ -31,9 +30,9 @@ from contstim.evaluation.choices import (
 from contstim.evaluation.importers.answers import are_codes, by_use, ends_used
 from contstim.evaluation.importers.columns import theirs_for
 from contstim.evaluation.importers.exports import read_export, read_recognised
-from contstim.evaluation.items import guessed_items
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
+from contstim.text.normalise import normalise_labels
 
 
 @dataclass(frozen=True)
@@ -302,7 +301,7 @@ def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
     keys = ["participant"]
     if {"question", "response"} <= set(people.columns):
         keys.append("question")
-    table = people.assign(participant=called(people["participant"]))
+    table = people.assign(participant=normalise_labels(people["participant"]))
     if (twice := table.duplicated(keys)).any():
         what = " and ".join(str(table.loc[twice, key].iloc[0]) for key in keys)
         raise InputError(f"the table of participants has two rows of {what}; keep one")
@@ -369,13 +368,7 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
             f"{len(twice)} participants of several files are called alike, such as {twice[0]!r}; "
             "they count as different people."
         )
-    guessed = any(human.items_guessed for human in parts.values())
     choices = align_choices(pd.concat(tables, ignore_index=True))
-    if "item" in choices and not pd.api.types.is_numeric_dtype(choices["item"]):
-        choices["item"] = called(choices["item"])  # 1 in a file of numbers is 1 in one of texts
-    if guessed and (guess := guessed_items(choices)):
-        choices["item"], note = guess
-        notes.append(note)
     scores = [human.scores for human in parts.values() if human.scores is not None]
     turned = [human.turned for human in parts.values() if human.turned is not None]
     return HumanData(
@@ -384,5 +377,4 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
         stack_exclusions(*(human.excluded for human in parts.values())),
         tuple(notes),
         pd.concat(turned, ignore_index=True) if len(turned) == len(parts) else None,
-        guessed,
     )

@@ -23,7 +23,6 @@ from contstim.evaluation.importers.answers import (
 )
 from contstim.evaluation.importers.columns import RESERVED, find_columns
 from contstim.evaluation.importers.qualtrics import rows_of_questions
-from contstim.evaluation.items import guessed_items
 from contstim.tables import numbered_lines, read_table, require_columns
 
 # The columns that only a program's exports have.
@@ -145,17 +144,11 @@ def read_export(
     if left is not None:
         data["side_1"] = left.map({True: "left", False: "right"})
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
-    guess = None if "item" in data else guessed_items(data)
-    if guess is not None:
-        data["item"], note = guess
-        notes.append(note)
     # In a table of one's own a pair that comes again may be another person's.
     cleaning = Cleaning(repeated_trial="error" if program is None else "keep_first")
     # Whoever says the ends of a scale may have a slider.
     scale = "slider" if coded or "scale_low" in taken else None
-    return RawChoices(
-        data, cleaning, scale, notes=notes, excluded=excluded, items_guessed=guess is not None
-    )
+    return RawChoices(data, cleaning, scale, notes=notes, excluded=excluded)
 
 
 def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:

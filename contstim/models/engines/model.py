@@ -19,8 +19,8 @@ from contstim.models.engines.answers import Answers
 from contstim.models.engines.handshake import CLOSE, Findings, shake_hands, trial_texts
 from contstim.plugins import imported
 from contstim.progress import note, track
-from contstim.text.language import tidy
 from contstim.text.languages import ENGLISH
+from contstim.text.normalise import normalise_sentence
 
 # Engines by the family of their specs.
 _ENGINES = {
@@ -150,7 +150,7 @@ class EngineModel(SentenceModel):
         EngineError
             If the engine does not answer, or not with what was asked for.
         """
-        texts = [tidy(sentence) for sentence in as_sentences(sentences)]
+        texts = [normalise_sentence(sentence) for sentence in as_sentences(sentences)]
         distinct = list(dict.fromkeys(texts))
         parts: dict[str, SentenceParts] = {}
         for text, echo in self._echoes(distinct):

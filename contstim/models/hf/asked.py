@@ -26,7 +26,7 @@ from contstim.models.hf.metrics import ANSWER, YES_NO
 from contstim.models.hf.network import Kept
 from contstim.models.hf.template import Template
 from contstim.models.hf.trie import n_shared
-from contstim.text.language import tidy
+from contstim.text.normalise import normalise_sentence
 
 # Questions that are put together, and tokens that they share from which these are computed once.
 _ROWS, _LONG_BEGINNING = 32, 16
@@ -178,7 +178,7 @@ class AskedModel(SentenceModel):
 
     def _question(self, sentence: str) -> list[int]:
         """Return the tokens of the question about a sentence."""
-        text = self.template.around(tidy(sentence))
+        text = self.template.around(normalise_sentence(sentence))
         if self.chats:
             turns = [{"role": "user", "content": text}]
             text = self.checkpoint.tokenizer.apply_chat_template(

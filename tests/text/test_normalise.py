@@ -1,0 +1,62 @@
+"""The canonical form of sentences and labels, and the join of sentences between tables."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pandas as pd
+import pytest
+
+from contstim.text.normalise import (
+    match_sentences,
+    normalise_label,
+    normalise_labels,
+    normalise_sentence,
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["Der Bär schläft früh.", "Tu viens\u202f? «\xa0Oui\xa0»", "Añ  o"]
+)
+def test_one_form_for_every_way_to_write_a_sentence(text: str) -> None:
+    forms = (text, f" {text}\t", unicodedata.normalize("NFD", text), text.replace(" ", "  "))
+    assert {normalise_sentence(form) for form in forms} == {text.replace("  ", " ")}
+
+
+@pytest.mark.parametrize("label", ["007", "NA", "null", "None", "1e5", "p 1", "Stück 1"])
+def test_labels_stay_as_they_are_spelled(label: str) -> None:
+    for form in (label, f"{label} ", unicodedata.normalize("NFD", label)):
+        assert normalise_label(form) == label
+    column = normalise_labels(pd.Series([label, None], dtype=object))
+    assert column.tolist()[0] == label
+    assert column.isna().tolist() == [False, True]
+
+
+def test_a_whole_number_has_no_decimal_point() -> None:
+    assert normalise_labels(pd.Series([7.0, None, 7.5])).tolist()[::2] == ["7", "7.5"]
+
+
+def test_sentences_match_without_a_final_period() -> None:
+    assert match_sentences(["We left"], ["We left."]) == {"We left": "We left."}
+    assert match_sentences(["We left."], ["We left"]) == {"We left.": "We left"}
+    both = ["We left", "We left."]
+    assert match_sentences(both, both) == dict(zip(both, both, strict=True))
+    assert match_sentences(both, ["We left."]) == {"We left.": "We left."}
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        *("He’s well-known.", "He's well known", "HE'S WELL-KNOWN!", '"He\'s well-known."'),
+        *("He's  well\u2013known .", "He's well\u00ad-known.", "He\u200b's well-known."),
+    ],
+)
+def test_letters_alone_find_any_spelling(spelling: str) -> None:
+    wanted = match_sentences([spelling], ["He's well-known."], letters_only=True)
+    assert wanted == {spelling: "He's well-known."}
+
+
+def test_letters_alone_compose_accents() -> None:
+    spelling = unicodedata.normalize("NFD", "Der Bär schläft")
+    assert match_sentences([spelling], ["Der Bär schläft."], letters_only=True)
+    assert not match_sentences([spelling], ["Der Bar schlaft."], letters_only=True)
