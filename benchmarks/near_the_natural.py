@@ -29,7 +29,7 @@ FIELDS = ["reject", "accept", "most", "natural", "strategy", "loss", "kept", "se
 #: As readable, after a prompt, as the natural sentence, and as complete.
 FLOORS = (
     "contstim:smollm2?prompt=natural/word>=natural-0.1",
-    "contstim:smollm2?prompt=natural&reduction=end>=natural-0.3",
+    "contstim:smollm2?prompt=natural&reduction=reading>=natural-0.3",
 )
 
 

@@ -19,13 +19,13 @@ FOLLOWED = "contstim:gpt"
 
 
 def natural_scores() -> pd.DataFrame:
-    """Return log-probabilities of the 724 bundled natural sentences under eight models.
+    """Return log-probabilities of the 724 bundled natural sentences under six models.
 
     Returns
     -------
     DataFrame
-        Shape (724, 8), nats: the index is the sentence, a column per model: five bundled ones and
-        three real ones, SmolLM2, DistilBERT under a head of ours and a trigram of 72,547 words.
+        Shape (724, 6), nats: the index is the sentence, a column per model: five bundled models
+        and SmolLM2.
 
     Examples
     --------

@@ -4,9 +4,9 @@ from contstim import datasets
 from contstim.tables import TRIPLETS
 
 
-def test_natural_scores_are_log_probabilities_of_eight_models() -> None:
+def test_natural_scores_are_log_probabilities_of_six_models() -> None:
     scores = datasets.natural_scores()
-    assert scores.shape == (724, 8)
+    assert scores.shape == (724, 6)
     assert scores.index.is_unique
     assert (scores < 0).all(axis=None)
 

@@ -79,8 +79,8 @@ EDITS = Edits(most=4)
 _OPENING, _ELSEWHERE = 600, 3000
 #: How sentences are searched for: few exact scores of the transformer, so that it is soon over.
 STRATEGY = Bounded(budget=8)
-# Two real models among those whose scores come with contstim, for a pair of natural sentences.
-_REAL = ("contstim:pocketsphinx-trigram?unknown=unk", "contstim:smollm2")
+# Two models for a pair of natural sentences; their scores are bundled.
+_NATURAL = ("contstim:trigram", "contstim:smollm2")
 
 # How sentences came about, and how many readable ones are shown of each pair of models.
 _BEFOREHAND = "written beforehand by SmolLM2 (contstim synthesize --strategy fluent)"
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         raise OutputError(f"cannot write to the folder {folder}: {error.strerror}") from None
     say(f"{_QUESTION}\n")
     scores = datasets.natural_scores()
-    natural = _natural_pair(scores[list(_REAL)])
+    natural = _natural_pair(scores[list(_NATURAL)])
     say(_told(natural))
     written = _readable()
     say("\n".join(_told(pair) for pair in written[::_SHOWN]))
@@ -249,14 +249,14 @@ def _proposal(words: Vocabulary, *models: SentenceModel) -> WordReplacement:
 
 
 def _natural_pair(scores: pd.DataFrame) -> OrderedPair:
-    """Return the two natural sentences on which two real models disagree most."""
+    """Return the two natural sentences on which two models disagree most."""
     model_1, model_2 = (str(column) for column in scores.columns)
     eight = scores[[len(str(text).split()) == 8 for text in scores.index]]
     best = select_natural_pairs(eight, per_pair=1).iloc[0]
     sentences = [str(best[column]) for column in ("sentence_1", "sentence_2")]
     first, second = eight.loc[sentences].to_numpy(dtype=float)
     by_one, by_two = (float(value) for value in first - second)
-    made = "natural sentences, two real models (their scores come with contstim)"
+    made = "natural sentences (their scores are bundled)"
     return OrderedPair(model_1, model_2, sentences[0], sentences[1], by_one, -by_two, made)
 
 

@@ -278,7 +278,7 @@ def serve_study(
     for package in ("starlette", "uvicorn"):
         if find_spec(package) is None:
             raise MissingExtraError(
-                f"serving needs {package}; pip install 'contstim[experiment]' (static and jatos "
+                f"serving needs {package}; pip install starlette uvicorn (static and jatos "
                 "need nothing more)"
             )
     from contstim.experiment.serving import serve

@@ -5,7 +5,6 @@ Examples:
   contstim models info contstim:trigram
   contstim models check contstim:lstm
   contstim models check hf:my-folder --sentences mine.txt
-  contstim models precision hf:FOLDER "hf:FOLDER?dtype=bfloat16" --pairs pairs.csv
   contstim models train ngram text.txt --order 3 --out mine.arpa.gz
   contstim models train lstm text.txt --out mine.safetensors
   contstim models adapt hf:FOLDER --text text.txt --out adapted
@@ -20,13 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from contstim.cli.common import refuse_overwriting, resumable, tell, write_rows
+from contstim.cli.common import refuse_overwriting, resumable, tell
 from contstim.cli.parsing import (
     CommandParser,
     given,
     new_file,
     number,
-    output_file,
     positive,
     threads,
     whole_number,
@@ -35,7 +33,7 @@ from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.devices import torch_threads
 from contstim.models.registry import bundled_models, families, load_model, model_card
-from contstim.tables import numbered_lines, read_table, require_columns
+from contstim.tables import numbered_lines
 from contstim.text import PUNCTUATION_POLICIES, pool, read_sentences, read_words
 from contstim.text.language import Language
 from contstim.text.languages import language_called, language_of
@@ -60,9 +58,6 @@ def configure(parser: CommandParser) -> None:
     check.add("spec", "a model spec")
     what = "sentences of several lengths to check it on (default: the bundled English pool)"
     check.add("--sentences FILE", what)
-    _add_precision(
-        actions.add_parser("precision", help="say what another precision or engine changes")
-    )
     _add_train(actions.add_parser("train", help="train a model from text"))
     _add_adapt(actions.add_parser("adapt", help="go on training a masked model on a text"))
     _add_distill(actions.add_parser("distill", help="teach a fast network a model's scores"))
@@ -75,7 +70,6 @@ def run(args: argparse.Namespace) -> int:
         "list": _list,
         "info": _info,
         "check": _check,
-        "precision": _precision,
         "train": _train,
         "adapt": _adapt,
         "distill": _distill,
@@ -110,65 +104,6 @@ def _check(args: argparse.Namespace) -> int:
     for line in check_model(model, sentences):
         print(f"ok  {line}")
     return 0
-
-
-def _add_precision(parser: CommandParser) -> None:
-    what = "the reference, and the same model in other precisions or engines"
-    parser.add_argument("spec", nargs="+", metavar="[NAME=]SPEC", help=what)
-    what = (
-        "pairs, a CSV with the columns sentence_1 and sentence_2, or triplets (default: those that "
-        "come along)"
-    )
-    parser.add("--pairs FILE", what)
-    parser.add(
-        "--share SHARE",
-        "the margin is what the differences of this share of pairs move by at most",
-        number(above=0, most=0.9999),
-        default=0.95,
-    )
-    what = (
-        "table to write: by how much the sentences of each pair differ under every model, and "
-        "whether that is more than every margin"
-    )
-    parser.add("--out FILE", what, output_file)
-
-
-def _precision(args: argparse.Namespace) -> int:
-    import pandas as pd
-
-    from contstim.models.precision import compare_precisions
-
-    if args.out is not None:
-        refuse_overwriting(args.out, [args.pairs])
-    pairs = _read_pairs(args.pairs)
-    comparisons = compare_precisions(args.spec, pairs)
-    print(f"{len(pairs)} pairs; the reference is {comparisons[0].reference}")
-    for comparison in comparisons:
-        print("\n" + "\n".join(comparison.lines(args.share)))
-    if args.out is not None:
-        table = pd.DataFrame(pairs, columns=["sentence_1", "sentence_2"])
-        apart = comparisons[0].reference_pairs
-        table[comparisons[0].reference] = apart
-        for comparison in comparisons:
-            table[comparison.model] = comparison.pairs
-        most = max(comparison.margin(args.share)[0] for comparison in comparisons)
-        table["beyond_margin"] = abs(apart) > most
-        write_rows(table, args.out)
-    return 0
-
-
-def _read_pairs(path: str | None) -> list[tuple[str, str]]:
-    """Return the pairs of a table of pairs, or those of triplets."""
-    from contstim.datasets import written_triplets
-    from contstim.selection.sets import triplet_pairs
-
-    table = written_triplets() if path is None else read_table(path)
-    if path is None or "sentence_1" not in table:
-        what = "the bundled triplets" if path is None else path
-        require_columns(table, ("natural", "synthetic_1", "synthetic_2"), what)
-        table = triplet_pairs(table)
-    require_columns(table, ("sentence_1", "sentence_2"), str(path))
-    return list(table[["sentence_1", "sentence_2"]].itertuples(index=False, name=None))
 
 
 def _add_train(parser: CommandParser) -> None:

@@ -116,8 +116,7 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
         from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
     except ImportError as error:
         raise MissingExtraError(
-            "the mixed model needs the package statsmodels; "
-            "install it with pip install 'contstim[mixed]'"
+            "the mixed model needs the package statsmodels; install it with pip install statsmodels"
         ) from error
     table = align_choices(check_choices(choices))
     table = table[table["model_1"].notna() & (table["rating"] != 0)].reset_index(drop=True)

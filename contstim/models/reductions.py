@@ -70,28 +70,18 @@ class Reduction:
         return self.curve is None and self.of_parts is None
 
 
-def _end(parts: SentenceParts, event: Event) -> float:
-    """Return the log-probability of the mark that ends a sentence, and of the end symbol."""
+def _reading(parts: SentenceParts, event: Event) -> float:
+    """Return the mean log-probability of a word plus that of the final mark and end symbol."""
     n = len(parts.units)
     end = None if event.end == "none" else event.end  # "none" may be a word of the sentence
     while n and (parts.units[n - 1] == end or is_closing(parts.units[n - 1].strip("Ġ▁"))):
         n -= 1
     if n == len(parts.units):
         raise InputError(
-            f"a sentence ends in {parts.units[-1]!r}, no mark that is scored; reduction=end needs "
-            "one, such as a full stop"
+            f"a sentence ends in {parts.units[-1]!r}, not in a scored punctuation mark, which "
+            "reduction=reading needs; add one, such as a full stop"
         )
-    return float(parts.log_probs[n:].sum())
-
-
-def _reading(parts: SentenceParts, event: Event) -> float:
-    """Return the mean log-probability of a word, and that of the end added to it."""
-    return parts.log_prob / parts.n_words + _end(parts, event)
-
-
-def _worst(parts: SentenceParts, event: Event) -> float:
-    """Return the log-probability of the least probable word."""
-    return float(parts.by_word().min())
+    return parts.log_prob / parts.n_words + float(parts.log_probs[n:].sum())
 
 
 def _a_token(lengths: FloatArray) -> FloatArray:
@@ -128,12 +118,6 @@ REDUCTIONS = Registry[Reduction](
             lambda kind: ScoreKind("perplexity", "perplexity", math.inf, False, False, False),
             curve=(lambda mean: np.exp(-mean), lambda mean: -np.exp(-mean)),
         ),
-        "end": Reduction(
-            "the log-probability of the mark that ends the sentence, and of the end symbol",
-            np.ones_like,
-            lambda kind: replace(kind, name="log-probability of the end", splits_over_words=False),
-            of_parts=_end,
-        ),
         "reading": Reduction(
             "the mean log-probability of a word, plus that of the end",
             np.ones_like,
@@ -141,14 +125,6 @@ REDUCTIONS = Registry[Reduction](
                 kind, name="reading score", unit="nats a word", splits_over_words=False
             ),
             of_parts=_reading,
-        ),
-        "worst": Reduction(
-            "the log-probability of the least probable word",
-            np.ones_like,
-            lambda kind: replace(
-                kind, name="log-probability of the worst word", splits_over_words=False
-            ),
-            of_parts=_worst,
         ),
     },
     Reduction,

@@ -224,28 +224,21 @@ for _name, _what, _address in (
     ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram.model:NgramModel"),
     ("rnn", "recurrent network with ReLU units", "recurrent.model:load_recurrent"),
     ("lstm", "LSTM network", "recurrent.model:load_recurrent"),
-    ("openai", "causal model of an engine that serves completions", "engines.model:load_engine"),
-    ("vllm", "causal model that vLLM serves", "engines.model:load_engine"),
-    ("sglang", "causal model that SGLang serves", "engines.model:load_engine"),
-    ("gguf", "causal model in a GGUF file, computed by llama.cpp", "engines.model:load_engine"),
+    ("openai", "causal model behind a server of completions", "engines.server:ServedModel"),
+    ("gguf", "causal model in a GGUF file, computed by llama.cpp", "engines.llama:LlamaModel"),
 ):
     register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
 register_family(
     "hf",
     "causal or masked transformer, a folder or a hub name",
     "contstim.models.hf:load_hf",
-    "contstim.models.hf.metrics:hf_kind",
+    ScoreKind(),
 )
 register_family(
     "table",
     "scores that something else gave sentences: a CSV with the columns sentence and one of scores",
     "contstim.models.scored:ScoredSentences",
     "contstim.models.scored:ScoredSentences.kind_of",
-)
-register_family(
-    "ensemble",
-    "several models together: a table with the columns model and scale",
-    "contstim.models.ensemble:EnsembleModel",
 )
 register_family(
     "student",

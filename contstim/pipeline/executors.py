@@ -297,7 +297,7 @@ class DaskWorkers(Executor):
             import distributed  # noqa: F401 - only whether it is there
         except ImportError as error:
             raise MissingExtraError(
-                "Dask is not installed; pip install 'contstim[cluster]', or use --workers or "
+                "Dask is not installed; pip install distributed, or use --workers or "
                 "--shard, which do without"
             ) from error
         self._open = ExitStack()
@@ -340,7 +340,7 @@ class DaskWorkers(Executor):
             from dask_jobqueue import SLURMCluster
         except ImportError as error:
             raise MissingExtraError(
-                "dask-jobqueue is not installed; pip install 'contstim[cluster]'"
+                "dask-jobqueue is not installed; pip install dask-jobqueue"
             ) from error
         try:
             cluster = SLURMCluster()

@@ -212,8 +212,7 @@ def _jieba() -> Any:
             import jieba
     except ImportError as error:
         raise MissingExtraError(
-            "Chinese is cut into words by jieba, which is not installed; run: pip install "
-            "'contstim[chinese]'"
+            "Chinese is cut into words by jieba, which is not installed; run: pip install jieba"
         ) from error
     jieba.setLogLevel(60)
     return jieba.Tokenizer()

@@ -1,1 +1,1 @@
-"""What makes models: n-grams, recurrent networks, students, classifiers, adaptation, converters."""
+"""What makes models: n-grams, recurrent networks, students, classifiers, adaptation."""

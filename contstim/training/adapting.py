@@ -245,7 +245,7 @@ def _own(base: str) -> MaskedModel:
     source = loaded.checkpoint
     # Loaded weights are shared by all that use them; what is trained must not be.
     weights = copy.deepcopy(source.network.model).requires_grad_(True)
-    network = Network(weights, source.network.device, source.network.shift)
+    network = Network(weights, source.network.device)
     checkpoint = replace(source, network=network)
     # A bundled model's own options do not show in its spec; they hold all the same.
     shared = loaded.tokenizer.options

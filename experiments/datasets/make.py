@@ -19,9 +19,7 @@ from contstim.report import save_figure
 from contstim.report.pair_figures import triplet_figure
 from contstim.selection import controversiality
 
-BUNDLED = ("bigram", "trigram", "rnn", "lstm", "gpt")
-#: Models that other packages hold; see the README of the repository.
-REAL = ("smollm2", "distilbert", "pocketsphinx-trigram?unknown=unk")
+MODELS = ("bigram", "trigram", "rnn", "lstm", "gpt", "smollm2")
 NATURAL, TRIPLETS, CHOICES = "natural_scores.csv", "triplets.csv", "choices.csv"
 GROUPS, PEOPLE = 6, 5
 #: Triplets from pools that a language model wrote, by pair, and which are taken: no natural
@@ -46,10 +44,10 @@ OTHER_WAY = {
 
 
 def make_scores(folder: Path) -> None:
-    """Score the bundled natural sentences under eight models."""
+    """Score the bundled natural sentences under six models."""
     sentences = contstim.pool()
     table = pd.DataFrame({"sentence": sentences})
-    for name in (*BUNDLED, *REAL):
+    for name in MODELS:
         model = contstim.load_model(f"contstim:{name}")
         table[model.spec] = model.score(sentences).round(4)
         print(model.spec, flush=True)

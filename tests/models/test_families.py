@@ -104,18 +104,14 @@ def every(
     tiny: Callable[[str], Path],
     student: Path,
     classifier: Path,
-    tmp_path: Path,
 ) -> dict[str, list[str]]:
     """Specs of models of every registered family."""
-    ensemble = tmp_path / "two.csv"
-    ensemble.write_text(f"model,scale\n{specs['trigram']},2.0\n{specs['rnn']},3.0\n", "utf-8")
     return {
         "contstim": ["contstim:bigram"],
         "ngram": [specs["trigram"]],
         "rnn": [specs["rnn"]],
         "lstm": [specs["lstm"]],
         "hf": [f"hf:{tiny('gpt2')}", f"hf:{tiny('bert')}?metric=pll", f"hf:{tiny('roberta')}"],
-        "ensemble": [f"ensemble:{ensemble}"],
         "student": [f"student:{student}"],
         "classifier": [f"classifier:{classifier}", f"classifier:{classifier}?output=margin"],
     }
@@ -123,9 +119,7 @@ def every(
 
 # A table scores no sentences but its own, so that nothing is searched with it: test_scored.py.
 # `tests/models/engines` checks engines, against servers and with llama.cpp.
-@pytest.mark.parametrize(
-    "family", sorted({*REGISTERED} - {"table", "openai", "vllm", "sglang", "gguf"})
-)
+@pytest.mark.parametrize("family", sorted({*REGISTERED} - {"table", "openai", "gguf"}))
 def test_every_registered_family(
     every: dict[str, list[str]], specs: dict[str, str], family: str
 ) -> None:

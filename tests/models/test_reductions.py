@@ -249,37 +249,33 @@ def test_unscored_words_have_no_surprisal(tmp_path: Path) -> None:
     assert corpus_perplexity(model, ["the dog", "a cat ran"], per="word") == pytest.approx(7)
 
 
-def test_end_worst_word_and_reading_are_what_parts_say() -> None:
+def test_reading_is_the_mean_word_plus_the_end() -> None:
     texts = ["The ship left the harbour.", "He saw her, and she smiled!"]
     plain = load_model("contstim:gpt?prompt=natural")
-    end, worst, reading = (
-        load_model(f"contstim:gpt?prompt=natural&reduction={name}")
-        for name in ("end", "worst", "reading")
-    )
+    reading = load_model("contstim:gpt?prompt=natural&reduction=reading")
     for text, parts in zip(texts, plain.parts(texts), strict=True):
         assert parts.units[-1] in (".", "!")
-        last = parts.log_probs[-1]
-        assert end.score([text])[0] == pytest.approx(last, abs=1e-4)
-        assert worst.score([text])[0] == pytest.approx(parts.by_word().min(), abs=1e-4)
         mean = parts.log_prob / parts.n_words
-        assert reading.score([text])[0] == pytest.approx(mean + last, abs=1e-4)
+        expected = mean + parts.log_probs[-1]
+        assert reading.score([text])[0] == pytest.approx(expected, abs=1e-4)
     assert not reading.kind.splits_over_words
     with pytest.raises(InputError, match="of which words have no share"):
         reading.score_words(texts)
-    with pytest.raises(InputError, match="no mark that is scored; reduction=end needs one"):
-        end.score(["The ship left the harbour"])
+    with pytest.raises(InputError, match="not in a scored punctuation mark"):
+        reading.score(["The ship left the harbour"])
 
 
 def test_the_end_of_words_is_mark_and_end_symbol() -> None:
-    plain, end = load_model("contstim:trigram"), load_model("contstim:trigram?reduction=end")
+    plain = load_model("contstim:trigram")
+    reading = load_model("contstim:trigram?reduction=reading")
     (parts,) = plain.parts(["He saw her."])
     assert parts.units[-2:] == (".", "</s>")
-    assert end.score(["He saw her."])[0] == pytest.approx(parts.log_probs[-2:].sum())
+    expected = parts.log_prob / 3 + parts.log_probs[-2:].sum()
+    assert reading.score(["He saw her."])[0] == pytest.approx(expected)
 
 
 def test_a_word_is_no_end_for_being_called_none() -> None:
     model = TableModel(["none", "saw"], 1, end=False)
-    for name in ("end", "reading"):
-        reduced = ReducedModel(model, name, ModelSpec("table", "1", (("reduction", name),)))
-        with pytest.raises(InputError, match="a sentence ends in 'none', no mark that is scored"):
-            reduced.score(["none saw none"])
+    reduced = ReducedModel(model, "reading", ModelSpec("table", "1", (("reduction", "reading"),)))
+    with pytest.raises(InputError, match="a sentence ends in 'none', not in a scored"):
+        reduced.score(["none saw none"])

@@ -1,5 +1,6 @@
 """Triplets: both objectives by hand, the optimum by brute force, strata, reports, refusals."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contstim import Vocabulary, synthesize_triplets
+from contstim import ScoreKind, Vocabulary, synthesize_triplets
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.models.reductions import REDUCTIONS, Reduction
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.report.triplets_page import triplets_page
 from contstim.selection import controversiality, select_triplets, triplet_objective, worst_ranks
@@ -371,10 +373,14 @@ WORDS = "The A dog cat sat ran away here child song"
 
 def test_a_name_does_not_hide_what_a_model_scores_in(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    members = pd.DataFrame({"model": ["contstim:unigram", "contstim:bigram"], "scale": [9, 9]})
-    members.to_csv("both.csv", index=False)
+
+    def halve(kind: ScoreKind) -> ScoreKind:
+        return replace(kind, name="half", unit="halves", differs_in_nats=False)
+
+    halved = Reduction("LP / 2", lambda lengths: 0.5 + 0 * lengths, halve)
+    monkeypatch.setitem(REDUCTIONS._things, "half", halved)
     Path("words.txt").write_text("\n".join(WORDS.split()))
-    pair = ("both=ensemble:both.csv", "b=contstim:bigram")
+    pair = ("both=contstim:unigram?reduction=half", "b=contstim:bigram")
     written = ["synthesize", "The cat sat here.", "--pair", *pair, "--vocabulary", "words.txt"]
     asked = ["--most-use", "1", "--minimum-drop", "0", "--out", "triplets.csv"]
     assert main([*written, *asked]) == 0
@@ -387,9 +393,9 @@ def test_a_name_does_not_hide_what_a_model_scores_in(tmp_path, monkeypatch, caps
             select_triplets(triplets_of, per_pair=1)
         chosen = select_triplets(triplets_of, per_pair=1, objective="worst-rank")
         columns = chosen[["spec_1", "spec_2"]].to_numpy().ravel().tolist()
-        assert columns == ["ensemble:both.csv", "contstim:bigram"]
+        assert columns == ["contstim:unigram?reduction=half", "contstim:bigram"]
     page = triplets_page(table, {"both": [-5.0, -4.0], "b": [-40.0, -30.0]})
-    assert "model 1 (standard deviations)" in page
+    assert "model 1 (halves)" in page
     # Where models go by their specs there is nothing to say.
     pair = tuple(text.partition("=")[2] for text in pair)
     plain = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)

@@ -94,8 +94,7 @@ def test_chinese_needs_its_segmenter(monkeypatch: pytest.MonkeyPatch) -> None:
         language_called("zh").split("我喜欢猫")
     languages._jieba.cache_clear()
     assert str(caught.value) == (
-        "Chinese is cut into words by jieba, which is not installed; run: pip install "
-        "'contstim[chinese]'"
+        "Chinese is cut into words by jieba, which is not installed; run: pip install jieba"
     )
 
 

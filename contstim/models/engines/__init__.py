@@ -1,167 +1,168 @@
-"""Models that run elsewhere: an engine serves them, and says how probable a text's tokens are.
-
-`ServingEngine` is what is asked of an engine, and `Echo` what it says of a text. An engine that is
-wrong says nothing of it, so none is used before `contstim.models.engines.handshake` has tried it.
-"""
+"""Causal models computed by another program: a server of completions, or llama.cpp."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import ClassVar
 
 import numpy as np
 
-from contstim.arrays import FloatArray, IntArray
-from contstim.errors import SpecError
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError, SpecError
 from contstim.models import ModelSpec
-
-__all__ = ["Cost", "Echo", "ServingEngine", "whole_option"]
+from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
+from contstim.progress import track
+from contstim.text.languages import ENGLISH
+from contstim.text.normalise import normalise_sentence
 
 
 @dataclass(frozen=True, eq=False)
-class Echo:
-    """What an engine says of a text of T tokens.
+class PromptLogprobs:
+    """Tokens of a text with their log-probabilities.
 
     Attributes
     ----------
     tokens
-        The tokens, those that it puts before the text by itself included.
+        The T tokens, including those that the program puts before the text.
     starts
-        Where in the text each begins, shape (T,); -1 for those before it.
+        Index of the character at which each token starts, shape (T,); -1 before the text.
     log_probs
-        Log-probability of each given those before it, nats, shape (T,); NaN where it says none.
-    best
-        Log-probability of the most probable token in each place, nats, shape (T,); NaN likewise.
-    mass
-        Sum of the probabilities that it lists for each place, shape (T,); NaN likewise.
+        Log-probability of each token given those before it, nats, shape (T,); NaN for the first.
     """
 
     tokens: tuple[str, ...]
     starts: IntArray
     log_probs: FloatArray
-    best: FloatArray
-    mass: FloatArray
 
-    @classmethod
-    def spelled(
-        cls,
-        text: str,
-        tokens: Sequence[str],
-        log_probs: Sequence[float | None],
-        listed: Sequence[Sequence[float] | None],
-    ) -> Echo | None:
-        """Put tokens in their places in a text; None if they do not spell it.
-
-        Parameters
-        ----------
-        text
-            The text.
-        tokens
-            The tokens in their order; those before the text, and those beyond it, are no part of
-            it.
-        log_probs
-            Log-probability of each, nats.
-        listed
-            Log-probabilities of the tokens that are listed for each place.
-        """
-        for before in range(len(tokens) + 1):
-            starts = list(accumulate(map(len, tokens[before:]), initial=0))
-            if "".join(tokens[before:]).startswith(text) and len(text) in starts:
-                break
-        else:
-            return None
-        n = before + starts.index(len(text))
-        best, mass = np.full(n, np.nan), np.full(n, np.nan)
-        for place, likely in enumerate(listed[:n]):
-            if likely:
-                values = np.array(likely, dtype=np.float64)
-                best[place], mass[place] = values.max(), np.exp(values).sum()
-        return cls(
-            tuple(tokens[:n]),
-            np.array([-1] * before + starts[: n - before], dtype=np.int64),
-            np.array([np.nan if value is None else float(value) for value in log_probs[:n]]),
-            best,
-            mass,
-        )
+    @property
+    def opening(self) -> tuple[str, ...]:
+        """The tokens before the text."""
+        return tuple(t for t, start in zip(self.tokens, self.starts, strict=True) if start < 0)
 
 
-@dataclass
-class Cost:
-    """What has been asked of an engine: requests that were not turned away, and tokens."""
+class EngineModel(SentenceModel):
+    """A causal model whose log-probabilities come from another program.
 
-    requests: int = 0
-    tokens: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.requests:,} requests, {self.tokens:,} tokens"
-
-
-class ServingEngine(ABC):
-    """Something that says how probable the tokens of texts are.
+    log P(s) = sum_t log p(t | prefix and tokens before t). The prefix follows the tokens that the
+    program itself puts before a text. If nothing precedes the text, the first word is not
+    predicted: the score is the log-probability of the other words, the event says ``start none``,
+    and the first word's entry of `score_words` is NaN.
 
     Attributes
     ----------
     name
-        What messages call it.
-    options
-        The options that a spec of it may have and their defaults; None for one without default.
-    unseen
-        Those among them that its answers do not depend on, and that no spec of a score names.
-    fresh, room
-        Settings with which it computes every text afresh, and has memory for log-probabilities.
+        Name of the program and its model in messages.
     prefix
-        What whoever asks is to put before every text.
+        Text put before every sentence.
+    opening
+        Tokens that the program puts before every text.
     batch
-        How many texts are asked about at once.
-    packages
-        Names of the packages that its answers depend on.
-    spent
-        What has been asked of it so far; None where that costs nothing.
+        Number of texts of one request.
     """
 
-    options: ClassVar[Mapping[str, str | None]]
-    unseen: ClassVar[tuple[str, ...]] = ()
-    fresh: ClassVar[str] = ""
-    room: ClassVar[str] = ""
-    packages: ClassVar[tuple[str, ...]] = ()
     name: str
     prefix: str = ""
-    batch: int = 32
-    spent: Cost | None = None
+    opening: tuple[str, ...] = ()
+    batch: int = 1
 
     @abstractmethod
-    def __init__(self, spec: ModelSpec) -> None:
-        """Reach the engine that `spec` names, whose options are known to be among `options`."""
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """Hexadecimal digest of what its answers depend on, as far as that is known."""
-
-    @abstractmethod
-    def echo(self, texts: Sequence[str]) -> list[Echo]:
-        """Ask about S texts at once.
+    def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:
+        """Return the log-probabilities of the tokens of S texts.
 
         Raises
         ------
+        InputError
+            For a text that is too long.
         EngineError
-            If it does not answer, or answers what cannot be read.
+            If the program does not answer, or its answer is not valid.
         """
 
+    @property
+    def event(self) -> Event:
+        """Tokens; how the program treats case and unknown words is not known."""
+        before = [" ".join(self.opening), repr(self.prefix) if self.prefix else ""]
+        return Event(
+            units="tokens",
+            start=" and ".join(filter(None, before)) or "none",
+            end="none",
+            punctuation="keep",
+        )
 
-def whole_option(spec: ModelSpec, key: str, default: str, least: int = 1) -> int:
-    """Return a whole number among the options of a spec.
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Return True for words: tokenizers of such models split unknown words."""
+        return np.array([len(word.split()) == 1 for word in words], dtype=np.bool_)
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        """Score the tokens of each sentence. Raises as `prompt_logprobs` does."""
+        texts = [normalise_sentence(sentence) for sentence in as_sentences(sentences)]
+        distinct = sorted(dict.fromkeys(texts))
+        batches = [distinct[i : i + self.batch] for i in range(0, len(distinct), self.batch)]
+        parts: dict[str, SentenceParts] = {}
+        for batch in track(batches, len(batches), f"scoring with {self.name}"):
+            answers = self.prompt_logprobs([self.prefix + text for text in batch])
+            for text, answer in zip(batch, answers, strict=True):
+                parts[text] = self._parts_of(text, answer)
+        return [parts[text] for text in texts]
+
+    def _parts_of(self, text: str, answer: PromptLogprobs) -> SentenceParts:
+        """Assign each token to the word in which it starts; white space belongs to the next."""
+        starts = answer.starts - len(self.prefix)
+        ends = np.append(starts[1:], len(text))
+        if ((starts < 0) & (ends > 0) & (answer.starts >= 0)).any():
+            raise InputError(
+                f"a token of {self.spec} spans the prefix {self.prefix!r} and {text!r}; give "
+                "another prefix"
+            )
+        word_ends = [end for _, end in ENGLISH.spans(text)]
+        word_of = np.array([bisect_right(word_ends, start) for start in starts])
+        word_of = np.minimum(word_of, len(word_ends) - 1)
+        scored = starts >= 0
+        for token in np.array(answer.tokens, dtype=object)[scored]:
+            if len(token.split()) > 1:
+                raise InputError(
+                    f"token {token!r} spans two words of {text!r}; {self.spec} cannot be scored "
+                    "word by word"
+                )
+        if self.event.start == "none":
+            scored &= word_of > 0
+            if not scored.any():
+                raise InputError(
+                    f"{text!r} has one word, and {self.spec} has nothing to predict it from; "
+                    "give a prefix"
+                )
+        return SentenceParts(
+            tuple(
+                token for token, is_scored in zip(answer.tokens, scored, strict=True) if is_scored
+            ),
+            np.minimum(answer.log_probs[scored], 0.0),
+            word_of[scored],
+            len(text.split()),
+        )
+
+    def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
+        """Return S arrays (W,) in nats that sum to the scores; NaN where nothing is predicted."""
+        words = super().score_words(sentences)
+        if self.event.start == "none":
+            for values in words:
+                values[0] = np.nan
+        return words
+
+
+def whole_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) -> int:
+    """Return an integer option of a spec.
 
     Raises
     ------
     SpecError
-        If it is none, or below `least`.
+        If it is not an integer, or is below `minimum`.
     """
     text = spec.get(key, default)
-    sign, digits = text[:1] == "-", text.removeprefix("-")
-    if not digits.isdecimal() or (-int(digits) if sign else int(digits)) < least:
-        raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a whole number from {least} on")
-    return int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = minimum - 1
+    if value < minimum:
+        raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a whole number from {minimum} on")
+    return value

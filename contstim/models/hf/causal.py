@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,8 @@ from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
-from contstim.models.hf.encoding import Encoded, SubwordTokenizer
+from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.network import Kept
-from contstim.models.hf.template import Template
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.hf.trie import (
     ROW_TOKENS,
@@ -99,9 +98,6 @@ class CausalModel(TransformerModel):
     is the log-probability of the other words given the first, as `n_tokens` counts. A sentence of
     one word is then refused.
 
-    ``template=FILE`` puts the sentence into a text, ``{sentence}`` in the file, of which its own
-    words alone are scored ("in-template", Ide et al. 2025); what stands after it is not seen.
-
     The end of the sentence is not scored unless ``end=scored``: a text does not end with its
     sentence, and sub-word models are trained on texts.
 
@@ -128,7 +124,6 @@ class CausalModel(TransformerModel):
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
         super().__init__(spec, CAUSAL_OPTIONS, checkpoint, special=False)
         self.options = CausalOptions.read(spec)
-        self.template = self._template(spec)
         self.prefix = [*self._prefix(), *self._prompt()]
         self.end = self._end()
         self.corrected = self.options.words == "corrected"
@@ -165,32 +160,8 @@ class CausalModel(TransformerModel):
             )
         )
 
-    def _template(self, spec: ModelSpec) -> Template | None:
-        """Return the text around the sentence; a space before it is written as words are."""
-        options = self.options
-        if options.template == "none":
-            return None
-        for key, given in (("prompt", options.prompt), ("end", options.end)):
-            if given != "none":
-                raise SpecError(
-                    f"{key}={given!r} in {str(spec)!r} does not go with a template, which says "
-                    "what stands before and after the sentence; leave one of the two out"
-                )
-        template = Template.read(options.template, str(spec))
-        shared = self.tokenizer.options
-        if template.before.endswith(" ") and shared.first == "auto":
-            if self.tokenizer.forms.marks_space:
-                spaced = replace(shared, first="spaced")
-                self.tokenizer = SubwordTokenizer(
-                    self.checkpoint.tokenizer, spaced, self.spec, special=False
-                )
-            template = replace(template, before=template.before[:-1])
-        return template
-
     def _prompt(self) -> list[int]:
         """Return the ids of the text before the sentence."""
-        if self.template is not None:
-            return self.tokenizer.ids_of(self.template.before) if self.template.before else []
         asked = self.options.prompt
         if asked == "none":
             return []

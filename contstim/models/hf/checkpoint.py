@@ -24,14 +24,10 @@ from contstim.errors import ModelFileError, SpecError
 from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
-from contstim.models.hf.metrics import BYTES, CHAIN, DUEL, METRICS
+from contstim.models.hf.metrics import METRICS
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.opening import open_network, source_of
 from contstim.text.languages import LANGUAGES
-
-# By type of model, how many places behind a hidden token what is predicted of it is read. Dream was
-# made of a causal model, whose predictions stand a place before.
-_SHIFTED = {"Dream": 1}
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -60,17 +56,6 @@ def _whole(default: str, least: int) -> Any:
         return int(text)
 
     return _option(default, read)
-
-
-def _share(spec: ModelSpec, key: str, usual: str) -> float:
-    text = spec.get(key, usual)
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a number from 0 to below 1")
-    return share
 
 
 class _SpecOptions:
@@ -122,33 +107,24 @@ class MaskedOptions(_SpecOptions):
     Attributes
     ----------
     metric
-        One of `METRICS`, or ``duel`` (`contstim.models.hf.unmasking`); by default what Kauf &
-        Ivanova (2023) recommend.
+        One of `METRICS`; by default the one that Kauf & Ivanova (2023) recommend.
     restricted
         Normalise each position over tokens of its own class alone (Golan et al. 2023).
     exact
-        Most words for which ``permutation`` is exact, most tokens for ``elbo``.
+        Maximum number of words for which ``permutation`` is exact.
     orders
         Sampled orders beyond that, an even number.
     seed
         Seed of the sampled orders.
-    rule
-        Which token ``duel`` shows next.
-    shift
-        How many places before a hidden token what is said of it is read; ``auto``: by its type.
     """
 
-    metric: str = _option(
-        "pll-word-l2r", lambda spec, key, usual: spec.choice(key, (*METRICS, DUEL), usual)
-    )
+    metric: str = _option("pll-word-l2r", lambda spec, key, usual: spec.choice(key, METRICS, usual))
     restricted: bool = _option(
         "no", lambda spec, key, usual: spec.choice(key, ("no", "yes"), usual) == "yes"
     )
     exact: int = _whole("10", 1)
     orders: int = _whole("100", 4)
     seed: int = _whole("0", 0)
-    rule: str = _option("margin")
-    shift: str = _one_of("auto", "auto", "0", "1")
 
     @classmethod
     def read(cls, spec: ModelSpec) -> Self:
@@ -159,8 +135,6 @@ class MaskedOptions(_SpecOptions):
                 f"orders={options.orders} in {str(spec)!r}: give an even number, for orders are "
                 "drawn in pairs, each with its reverse"
             )
-        if options.metric != DUEL and (rule := spec.get("rule", "")):
-            raise SpecError(f"rule={rule!r} in {str(spec)!r} goes with metric={DUEL}; leave it out")
         return options
 
 
@@ -170,18 +144,12 @@ class CausalOptions(_SpecOptions):
 
     Attributes
     ----------
-    metric
-        ``chain`` (the chain rule over tokens) or ``bytes`` (`contstim.models.hf.bytes`).
-    least_share
-        With ``bytes``: tokenisations of less than this share of the probability are left out.
     prefix
         What stands before the first word: ``auto`` (what the tokenizer puts there by itself,
         else its BOS token, else nothing), ``bos``, ``eos``, ``none``, or a token.
     prompt
         A text after it, in which sentences stand on lines of their own: ``natural`` (the bundled
         `natural_prompt`), a file, or ``none``.
-    template
-        A file with a text in which the sentence stands, or ``none``.
     end
         ``scored`` or ``none``: whether the end-of-sequence token is part of the score.
     words
@@ -189,23 +157,10 @@ class CausalOptions(_SpecOptions):
         carries the white-space correction.
     """
 
-    metric: str = _one_of(CHAIN, CHAIN, BYTES)
-    least_share: float = _option("0.0001", _share)
     prefix: str = _option("auto")
     prompt: str = _option("none")
-    template: str = _option("none")
     end: str = _one_of("none", "none", "scored")
     words: str = _one_of("tokens", "tokens", "corrected")
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> Self:
-        """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        options = super().read(spec)
-        if options.metric != BYTES and (share := spec.get("least_share", "")):
-            raise SpecError(
-                f"least_share={share!r} in {str(spec)!r} goes with metric={BYTES}; leave it out"
-            )
-        return options
 
 
 #: What specs may have, and the defaults: of all models, of masked and of causal ones.
@@ -304,18 +259,15 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     stats = [(file.name, file.stat()) for file in files]
     stamp = " ".join(f"{name}:{of.st_mtime_ns}:{of.st_size}" for name, of in stats)
     run_code = spec.choice("code", ("never", "run"), _LOADING["code"]) == "run"
-    shift = spec.choice("shift", ("auto", "0", "1"), MASKED_OPTIONS["shift"])
-    key = (spec.location, revision, str(device), str(dtype), stamp, str(run_code), shift)
+    key = (spec.location, revision, str(device), str(dtype), stamp, str(run_code))
     checkpoint = _OPEN.get(key)
     if checkpoint is None:
-        checkpoint = _read(spec, device, dtype, run_code, shift)
+        checkpoint = _read(spec, device, dtype, run_code)
         _OPEN[key] = checkpoint
     return checkpoint
 
 
-def _read(
-    spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: bool, shift: str
-) -> Checkpoint:
+def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: bool) -> Checkpoint:
     def loader_for(config: Any) -> Any:
         return AutoModelForMaskedLM if _kind(config, spec) == "masked" else AutoModelForCausalLM
 
@@ -334,12 +286,10 @@ def _read(
     if kind == "masked" and mask_id is None:
         raise ModelFileError(
             f"neither tokenizer nor configuration of {spec.location!r} name a mask token; use a "
-            "masked language model (diffusion models that replace tokens by others have none, and "
-            "no such score)"
+            "masked language model"
         )
-    shifted = _SHIFTED.get(opened.config.model_type, 0) if shift == "auto" else int(shift)
     try:
-        network = Network(model, device, shifted, attends_to_all=bool(opened.code))
+        network = Network(model, device, attends_to_all=bool(opened.code))
         looks_ahead = kind == "causal" and _sees_what_follows(network)
     except UNCOMPUTABLE as error:
         raise ModelFileError(

@@ -34,9 +34,8 @@ from contstim.text.language import is_closing, split_word
 from contstim.text.languages import LANGUAGES
 
 _to_unicode: Callable[[], dict[int, str]] = bytes_to_unicode
-# Which byte a character of a byte-level vocabulary stands for.
-_CHARACTER_OF = _to_unicode()
-_BYTE_OF = {character: byte for byte, character in _CHARACTER_OF.items()}
+# The byte that each character of a byte-level vocabulary stands for.
+_BYTE_OF = {character: byte for byte, character in _to_unicode().items()}
 
 
 def bytes_of(token: str, mark: str) -> bytes:
@@ -50,11 +49,6 @@ def bytes_of(token: str, mark: str) -> bytes:
     if not all(character in _BYTE_OF for character in token):
         return token.encode()
     return bytes(_BYTE_OF[character] for character in token)
-
-
-def byte_text(text: bytes) -> str:
-    """Return bytes as byte-level vocabularies write them, a character each."""
-    return "".join(_CHARACTER_OF[byte] for byte in text)
 
 
 @dataclass(frozen=True, eq=False)

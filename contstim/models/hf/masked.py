@@ -33,10 +33,10 @@ from contstim.models.hf.encoding import Encoded, check_length
 from contstim.models.hf.metrics import (
     LARGEST_EXACT,
     METRICS,
-    ORDERED,
     Plan,
     masked_rows,
     merge,
+    permutation,
     plan_for,
 )
 from contstim.models.hf.network import Normaliser
@@ -69,9 +69,8 @@ class MaskedEvent(Event):
         ``vocabulary``, or ``class``: each position over word-starting or word-continuing tokens
         alone.
     orders
-        For a mean over orders: up to how many words or tokens all are averaged exactly, and the
-        number and seed of the sampled orders beyond. For one order: the rule that it follows. Else
-        empty.
+        For ``permutation``: the number of words up to which all orders are averaged, and the
+        number and seed of the sampled orders beyond. Else empty.
     """
 
     first: str = "unmarked"
@@ -100,9 +99,6 @@ class MaskedModel(TransformerModel):
         than 65,536 masked inputs are needed; beyond, an unbiased estimate from ``orders`` (100)
         seeded random orders in pairs of an order and its reverse, with a standard error. The
         paper samples 100 orders of eight words.
-    ``elbo``
-        The same mean over the orders of all tokens, exact up to ``exact`` tokens (10; 16 at most):
-        the evidence lower bound of masked diffusion models (Nie et al. 2025).
 
     With ``restricted=yes`` every scored position is normalised over the tokens of the true
     token's class alone, word-starting or word-continuing, as in Golan et al. (2023).
@@ -142,6 +138,12 @@ class MaskedModel(TransformerModel):
         """What is scored."""
         options = self.options
         before = self.checkpoint.tokenizer.convert_ids_to_tokens(list(self.tokenizer.opening))
+        orders = ""
+        if METRICS[options.metric] is permutation:
+            orders = (
+                f"exact to {options.exact} words and {LARGEST_EXACT} inputs, then "
+                f"{options.orders} of seed {options.seed}"
+            )
         return MaskedEvent(
             units="tokens",
             start=" ".join(before) or "none",
@@ -152,17 +154,7 @@ class MaskedModel(TransformerModel):
             metric=options.metric,
             first=self.tokenizer.first,
             normalised="class" if options.restricted else "vocabulary",
-            orders=self._orders(),
-        )
-
-    def _orders(self) -> str:
-        """Say over which orders the score is a mean, if it is one."""
-        options = self.options
-        if (ordered := ORDERED.get(METRICS[options.metric])) is None:
-            return ""
-        return (
-            f"exact to {options.exact} {ordered} and {LARGEST_EXACT} inputs, then "
-            f"{options.orders} of seed {options.seed}"
+            orders=orders,
         )
 
     @property

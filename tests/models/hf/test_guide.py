@@ -39,7 +39,7 @@ def test_words_after_a_beginning_are_read_with_the_rest_hidden(
 def test_only_models_whose_sentences_cost_little_guide_themselves(
     tiny: Callable[[str], Path],
 ) -> None:
-    metrics = ("pll", "pll-word-l2r", "pll-sentence-l2r", "duel", "permutation", "elbo")
+    metrics = ("pll", "pll-word-l2r", "pll-sentence-l2r", "permutation")
     by = [load_model(f"hf:{tiny('bert')}?metric={metric}").guides_itself for metric in metrics]
-    assert by == [True, True, True, True, False, False]
+    assert by == [True, True, True, False]
     assert not load_model(f"hf:{tiny('gpt2')}").guides_itself

@@ -85,8 +85,6 @@ class _Brute:
         flat = [p for word in words for p in word]
         if metric == "permutation":
             return self._permutation(ids, words)
-        if metric == "elbo":
-            return self._permutation(ids, [[p] for p in flat])
         total = 0.0
         for word in words:
             for p in word:
@@ -357,7 +355,7 @@ def test_the_longest_sentence_is_what_positions_allow(tiny: Tiny) -> None:
         ("restricted=yes&unknown=unk", "restricted=yes with unknown=unk in '{}': the unknown-word token is of neither class; leave one of the two out"),  # noqa: E501 - one whole message
         ("exact=x", "exact='x' in '{}': give a whole number of at least 1"),
         ("first=spaced", "first='spaced' in '{}': its vocabulary does not mark white space; leave the option out"),  # noqa: E501 - one whole message
-        ("prefix=none", "unknown option 'prefix' in '{}'; choose one of 'batch_tokens', 'code', 'device', 'dtype', 'exact', 'first', 'language', 'metric', 'orders', 'punctuation', 'restricted', 'revision', 'rule', 'seed', 'shift', 'unknown'"),  # noqa: E501 - one whole message
+        ("prefix=none", "unknown option 'prefix' in '{}'; choose one of 'batch_tokens', 'code', 'device', 'dtype', 'exact', 'first', 'language', 'metric', 'orders', 'punctuation', 'restricted', 'revision', 'seed', 'unknown'"),  # noqa: E501 - one whole message
     ],
 )  # fmt: skip
 def test_bad_options_are_named(tiny: Tiny, options: str, message: str) -> None:

