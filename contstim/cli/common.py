@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from contstim.cli.parsing import CommandParser, given, number, output_file, positive, whole_number
+from contstim.cli.parsing import CommandParser, given, number, output_file, whole_number
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
 from contstim.tables import table_text
@@ -18,7 +18,6 @@ from contstim.tables import table_text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from contstim.arrays import FloatArray
     from contstim.models.base import SentenceModel
     from contstim.pipeline import Executor
     from contstim.pipeline.work import Task
@@ -156,42 +155,6 @@ def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) 
     if len(shared) >= _SHARED * len(natural_words):
         return ""
     return f"{len(shared):,} of the {len(natural_words):,}"
-
-
-def add_decisions(parser: CommandParser) -> None:
-    """Add ``--decisions`` and ``--reviewers``."""
-    parser.add(
-        "--decisions CSV",
-        "keep only what reviewers approved, as `contstim review` writes it; edited sentences are "
-        "scored again; for reviewers with files of their own",
-        several=True,
-    )
-    what = "with --decisions: how many must agree, at least (default: 1)"
-    parser.add("--reviewers N", what, positive)
-
-
-def approved(args: argparse.Namespace, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that reviewers approved, if the options of `add_decisions` ask for them."""
-    if not args.decisions:
-        if args.reviewers is not None:
-            raise InputError("--reviewers goes with --decisions; give both, or neither")
-        return table
-    from contstim.selection.review import read_decisions, reviewed
-
-    decisions = read_decisions(*args.decisions)
-
-    def score(spec: str, sentences: Sequence[str]) -> FloatArray:
-        from contstim.models.registry import load_model
-
-        return load_model(spec).score(sentences)
-
-    left = reviewed(table, decisions, score, args.reviewers or 1)
-    counts = left.attrs.pop("review")
-    tell(
-        f"review: {counts['approved']} of {counts['rows']} rows have approved sentences alone, "
-        f"{counts['edited']} of them edited ones, scored again",
-    )
-    return left
 
 
 def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) -> None:

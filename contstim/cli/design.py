@@ -34,7 +34,7 @@ from itertools import combinations
 from pathlib import Path
 
 from contstim.cli import design_studies
-from contstim.cli.common import add_decisions, approved, small_share, tell, write_rows
+from contstim.cli.common import small_share, tell, write_rows
 from contstim.cli.parsing import CommandParser, given, number, positive, whole_number
 from contstim.errors import InputError
 from contstim.experiment.trials import write_record
@@ -78,7 +78,6 @@ def _add_trials(parser: CommandParser) -> None:
     parser.add("--random-natural N", "random pairs (default: 0)", whole_number(0))
     what = "catch trials, sentences against their shuffled words (default: 0)"
     parser.add("--catch N", what, whole_number(0))
-    add_decisions(parser)
     parser.add_out()
     parser.add_seed()
 
@@ -108,7 +107,7 @@ def _latin_square(args: argparse.Namespace, numbers: Sequence[str]) -> int:
     """Lay out pairs of the researcher's own."""
     from contstim.design.latin import latin_square
 
-    others = ("natural", "triplets", "pool", "layout", "decisions", "reviewers")
+    others = ("natural", "triplets", "pool", "layout")
     unused = [name for name in others if getattr(args, name)]
     unused += [name for name in numbers if name != "participants"]
     if unused:
@@ -147,13 +146,13 @@ def _trials(args: argparse.Namespace) -> int:
     natural = None if args.natural is None else read_table(args.natural, cells="text")
     triplets = None if args.triplets is None else read_triplets(args.triplets)
     trials = design_trials(
-        None if natural is None else approved(args, natural),
-        None if triplets is None else approved(args, triplets),
+        natural,
+        triplets,
         read_sentences(args.pool) if args.pool else pool(),
         layout,
         seed=args.seed,
     )
-    read = [args.natural, args.triplets, args.pool, *(args.decisions or ())]
+    read = [args.natural, args.triplets, args.pool]
     write_rows(trials, args.out, read)
     resolved = LAYOUTS[layout] if isinstance(layout, str) else layout
     if args.out != "-" and not is_stream(Path(args.out)):

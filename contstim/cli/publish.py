@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"give --{lacking} too; --template FILE writes what --about reads")
     from contstim.benchmarks.publishing.texts import SourcedTexts
     from contstim.benchmarks.publishing.writing import publish
-    from contstim.selection.review import read_decisions
+    from contstim.experiment.review import read_decisions
 
     about = read_about(Path(args.about))
     registered = ""

@@ -52,7 +52,6 @@ section 4.8).
 
 examples:
   contstim select triplets triplets.csv --per-pair 10 --strata 5 --out chosen.csv
-  contstim select triplets triplets.csv --decisions triplets.decisions.csv --out chosen.csv
 """
 
 SET = """Select pairs each of which separates many models, so that few trials compare all of them.
@@ -177,8 +176,6 @@ def triplets(
     max_word_share: Annotated[float, real(1e-6, 1, "SHARE"), Parameter(group=SELECTION)] = 1.0,
     distinct_items: Annotated[bool, Parameter(group=SELECTION)] = False,
     reference: Table = None,
-    decisions: Annotated[tuple[File, ...], Parameter(group=CANDIDATES)] = (),
-    reviewers: Annotated[PositiveInteger | None, Parameter(group=CANDIDATES)] = None,
     tokens: TokenCounts = False,
     out: Out = STANDARD_OUTPUT,
 ) -> None:
@@ -202,11 +199,6 @@ def triplets(
         select no two triplets that share a sentence
     reference
         log-probabilities of a corpus that define the strata [those of the triplets]
-    decisions
-        decisions of a reviewer, output of `contstim review`: only approved sentences are selected,
-        and edited ones are scored again (repeatable)
-    reviewers
-        number of reviewers who must have approved a sentence, with --decisions [1]
     tokens
         add the number of tokens of each sentence under each model
     out
@@ -216,7 +208,7 @@ def triplets(
     from contstim.selection.triplets import select_triplets
 
     selected = select_triplets(
-        _approved(read_triplets(triplets), decisions, reviewers),
+        read_triplets(triplets),
         per_pair,
         objective,
         strata=strata,
@@ -224,7 +216,7 @@ def triplets(
         most_use=max_word_share,
         apart=distinct_items,
     )
-    _write(selected, out, [triplets, reference, *decisions], tokens)
+    _write(selected, out, [triplets, reference], tokens)
 
 
 def set_of_pairs(
@@ -307,31 +299,6 @@ def set_of_pairs(
 app.command(application("natural", NATURAL, natural))
 app.command(application("triplets", TRIPLETS, triplets))
 app.command(application("set", SET, set_of_pairs))
-
-
-def _approved(
-    table: pd.DataFrame, decisions: tuple[str, ...], reviewers: int | None
-) -> pd.DataFrame:
-    """Return the triplets that reviewers approved; all of them without decisions."""
-    if not decisions:
-        if reviewers is not None:
-            raise InputError("--reviewers goes with --decisions; give both, or neither")
-        return table
-    from contstim.models.registry import load_model
-    from contstim.selection.review import read_decisions, reviewed
-
-    left = reviewed(
-        table,
-        read_decisions(*decisions),
-        lambda spec, sentences: load_model(spec).score(sentences),
-        reviewers or 1,
-    )
-    counts = left.attrs.pop("review")
-    tell(
-        f"review: {counts['approved']} of {counts['rows']} rows have approved sentences alone, "
-        f"{counts['edited']} of them edited ones, scored again",
-    )
-    return left
 
 
 def _write(

@@ -1,63 +1,63 @@
-"""The page on which a researcher reviews sentences, and the appendix for an ethics board."""
+"""Review of sentences by people: a page on which they judge, and the table of their decisions."""
 
 from __future__ import annotations
 
 import json
 import re
-import secrets
-import sys
 from base64 import b64encode
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass
 from hashlib import sha256
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from itertools import combinations
 from math import isnan
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
-from contstim.errors import ContstimError, InputError, OutputError
-from contstim.files import digest, json_value
-from contstim.report.page import Page
-from contstim.selection.review import (
-    Decision,
-    counts_of,
-    disagreements,
-    kappa,
-    read_decisions,
-    sentences_of,
-    settled,
-    write_decisions,
-)
+from contstim.arrays import FloatArray
+from contstim.errors import InputError
+from contstim.files import digest
+from contstim.selection.tokens import with_token_counts
+from contstim.tables import TABLES, read_table, require_columns
+from contstim.text import read_sentences
 from contstim.text.features import sentence_flags
-from contstim.text.language import Language
 from contstim.text.languages import language_of
 from contstim.text.normalise import normalise_sentence
-from contstim.text.words import offensive_source, offensive_words
 
-_MOST_BYTES = 100_000  # of a message from the page
-_MOST_ROWS = 3  # of the table, that the page shows of one sentence
+#: What a reviewer may decide about a sentence.
+REVIEW_DECISIONS = ("approve", "reject", "edit")
 
-#: What is to be judged, unless a review has a rule of its own.
+#: Default instructions of a review.
 REVIEW_RULE = """\
-May people be shown this sentence in an experiment? Approve it as it stands, reject it, or write
-what is to be shown in its place. Look for what would offend or distress, for living people and
-private matters, and for slips that nobody meant. That it is odd is no fault: these are sentences on
-which models disagree. A flag is a reason to look, no verdict.
+May this sentence be shown to participants? Approve it as it stands, reject it, or write what is to
+be shown in its place. Look for what could offend or distress, for living people and private
+matters, and for mistakes. That a sentence is odd is no reason to reject it: these are sentences on
+which models disagree. A flag is a reason to look, not a decision.
 """
 
-# What a sentence is in its row, by its column: the first of these whose names the row has.
+#: Default instructions of a blind review.
+BLIND_RULE = """\
+A sentence reads as a sentence of English if it is grammatical as it stands (word order,
+agreement, no word missing and none too many) and a situation can be imagined in which somebody
+says it and means something. It may be odd, false or silly. A missing comma is forgiven, a
+fragment is not.
+"""
+
+_COLUMNS = ("sentence", "reviewer", "decision", "edited", "reason")
+_TEXTS = ("natural", "synthetic_1", "synthetic_2", "synthetic", "sentence_1", "sentence_2")
+# Columns that a source of a blind review is read from: the first of these that it has.
+_SOURCES = (("synthetic_1", "synthetic_2"), ("synthetic",), ("sentence_1", "sentence_2"))
+
+# The role of a sentence in its row, by its column: the first template whose names the row has.
 _TWO = (
     "accepted by {model_1}, rejected by {model_2}",
     "accepted by {model_2}, rejected by {model_1}",
 )
-_PREFER = ("prefer_1", "prefer_2")  # models for a set of which a pair was chosen
 _ROLES = {
     "natural": ("natural sentence",),
     "synthetic_1": (_TWO[0], "synthetic sentence 1"),
@@ -68,437 +68,409 @@ _ROLES = {
 }
 
 
-def standing(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[list[dict[str, Any]]]:
-    """Return the different rows of a table as a reviewer sees them, sentences side by side.
+@dataclass(frozen=True)
+class Decision:
+    """The decision of a reviewer about a sentence.
+
+    Attributes
+    ----------
+    sentence, reviewer
+        The sentence as it was shown, and who judged it.
+    decision
+        One of `REVIEW_DECISIONS`.
+    edited
+        The sentence to be shown instead, for ``edit``.
+    reason
+        Reason, if any.
+
+    Raises
+    ------
+    InputError
+        If the decision is unknown, or does not match `edited`.
+    """
+
+    sentence: str
+    reviewer: str
+    decision: str
+    edited: str = ""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            object.__setattr__(self, name, normalise_sentence(value))
+        if not self.sentence or not self.reviewer:
+            raise InputError("a decision needs a sentence and a reviewer; fill both")
+        if self.decision not in REVIEW_DECISIONS:
+            raise InputError(
+                f"the decision about {self.sentence!r} is {self.decision!r}; give one of "
+                f"{', '.join(REVIEW_DECISIONS)}"
+            )
+        if (self.decision == "edit") != bool(self.edited) or self.edited == self.sentence:
+            raise InputError(
+                f"the edited form of {self.sentence!r} is {self.edited!r}; give another sentence "
+                "with the decision 'edit', and none with others"
+            )
+
+
+def read_decisions(*paths: str | Path) -> list[Decision]:
+    """Read the decisions of one or more reviewers, from one file or several.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault; also if a reviewer decided twice about a sentence.
+    """
+    decisions: dict[tuple[str, str], Decision] = {}
+    for path in paths:
+        table = read_table(path, _COLUMNS[:3], cells="text").reindex(columns=[*_COLUMNS])
+        for row in table.astype(object).where(table.notna(), "").itertuples(index=False):
+            decision = Decision(*map(str, row))
+            key = decision.sentence, decision.reviewer
+            if key in decisions:
+                raise InputError(
+                    f"{path}: {decision.reviewer} decided twice about {decision.sentence!r}; keep "
+                    "one row"
+                )
+            decisions[key] = decision
+    return list(decisions.values())
+
+
+def sentences_of(table: pd.DataFrame) -> list[str]:
+    """Return the distinct sentences of a table of triplets, pairs or written sentences.
+
+    Raises
+    ------
+    InputError
+        If it has no column of sentences.
+    """
+    columns = [name for name in _TEXTS if name in table]
+    if not columns:
+        raise InputError(f"the table has none of the columns {', '.join(_TEXTS)}; give sentences")
+    cells = table[columns].astype(object).where(table[columns].notna(), "").to_numpy()
+    texts = (normalise_sentence(str(text)) for row in cells for text in row)
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def review_page(
+    table: pd.DataFrame, reviewer: str, rule: str = REVIEW_RULE, scores: pd.DataFrame | None = None
+) -> str:
+    """Return a page on which a reviewer approves, rejects or edits the sentences of a table.
+
+    The page needs no network. It keeps decisions in the browser and saves them as a CSV file.
 
     Parameters
     ----------
     table
-        Triplets, pairs or written sentences.
+        Triplets, pairs or written sentences; the sentences of a row are shown side by side.
+    reviewer
+        Name of the reviewer.
+    rule
+        Instructions.
     scores
-        Log-probabilities in nats, shape (S, M), the sentences as index, for those that the table
-        does not give.
-
-    Returns
-    -------
-    list
-        Of each row its sentences, each with its ``role`` in the row and its ``scores`` by model.
+        Log-probabilities in nats, shape (S, M), with the sentences as index, for sentences that the
+        table has no scores of.
     """
-    roles = {name: templates for name, templates in _ROLES.items() if name in table}
     given = {} if scores is None else scores.to_dict("index")
-    known_scores = {
+    scores_of = {
         str(sentence): {str(m): float(value) for m, value in by_model.items() if not isnan(value)}
         for sentence, by_model in given.items()
     }
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.astype(object).where(table.notna(), "").to_dict("records"):
         names = {str(key): str(value) for key, value in row.items() if value != ""}
-        prefer = {key: ", ".join(names[key].split()) for key in _PREFER if key in names}
         cells = []
-        for column, templates in roles.items():
+        for column, templates in _ROLES.items():
             if sentence := normalise_sentence(names.get(column, "")):
-                by_model = dict(known_scores.get(sentence, {}))
+                by_model = dict(scores_of.get(sentence, {}))
                 for k in (1, 2):
                     if {f"model_{k}", f"{column}_lp_{k}"} <= names.keys():
                         by_model[names[f"model_{k}"]] = float(names[f"{column}_lp_{k}"])
-                role = next(
-                    t.format_map(names | prefer) for t in templates if _fields(t) <= names.keys()
+                fields = (set(re.findall(r"{(\w+)}", text)) for text in templates)
+                roles = zip(templates, fields, strict=True)
+                role = next(text for text, needed in roles if needed <= names.keys())
+                cells.append(
+                    {"sentence": sentence, "role": role.format_map(names), "scores": by_model}
                 )
-                cells.append({"sentence": sentence, "role": role, "scores": by_model})
         rows.setdefault(json.dumps(cells), cells)
-    return [cells for cells in rows.values() if cells]
+    return _page(reviewer, rule, sentences_of(table), [cells for cells in rows.values() if cells])
 
 
-def _fields(template: str) -> set[str]:
-    return set(re.findall(r"{(\w+)}", template))
-
-
-@dataclass(eq=False)
-class Review:
-    """The sentences that one reviewer judges, and the file of decisions.
-
-    Attributes
-    ----------
-    table
-        Triplets, pairs or written sentences.
-    path
-        The decisions of all reviewers; written after each.
-    reviewer
-        Who judges.
-    rule
-        What is to be judged, in words.
-    scores
-        See `standing`.
-    """
-
-    table: pd.DataFrame
-    path: Path
-    reviewer: str
-    rule: str = REVIEW_RULE
-    scores: pd.DataFrame | None = None
-    _busy: Lock = field(default_factory=Lock, repr=False)
-
-    def __post_init__(self) -> None:
-        self.reviewer = " ".join(self.reviewer.split())
-        if not self.reviewer:
-            raise InputError("a review needs the reviewer's name or initials; give --reviewer")
-        self.sentences = sentences_of(self.table)
-        self.language = language_of(self.sentences)
-        self.decisions = read_decisions(self.path) if self.path.exists() else []
-
-    def content(self) -> dict[str, Any]:
-        """Return what the page shows, as JSON values; the language is that of the sentences.
-
-        ``digest`` is of what is judged by whom. ``rows`` are those of `standing`, and after them
-        the rows in which other reviewers edited a sentence. ``stimuli`` is what is to be judged:
-        the sentences, then the edited forms, each with its flags, the numbers of its rows and this
-        reviewer's decision. What the others decided is not shown.
-        """
-        rows = standing(self.table, self.scores)
-        for decision in self.decisions:
-            if decision.reviewer != self.reviewer and decision.edited:
-                rows += self._edited(decision, rows)
-        where = defaultdict[str, list[int]](list)
-        for number, cells in enumerate(rows):
-            for sentence in dict.fromkeys(cell["sentence"] for cell in cells):
-                where[sentence].append(number)
-        decided = {d.sentence: asdict(d) for d in self.decisions if d.reviewer == self.reviewer}
-        return {
-            "reviewer": self.reviewer,
-            "digest": digest("\n".join([self.reviewer, *where]))[:16],
-            "rule": " ".join(self.rule.split()),
-            "rows": rows,
-            "language": self.language.code,
-            "direction": self.language.direction,
-            "stimuli": [
-                {
-                    "sentence": sentence,
-                    "rows": where[sentence][:_MOST_ROWS],
-                    "more": len(where[sentence][_MOST_ROWS:]),
-                    "flags": sentence_flags(sentence, self.language),
-                    "decision": decided.get(sentence),
-                }
-                for sentence in dict.fromkeys([*self.sentences, *where])
-            ],
-        }
-
-    def _edited(
-        self, decision: Decision, rows: Sequence[list[dict[str, Any]]]
-    ) -> list[list[dict[str, Any]]]:
-        """Return the first row of an edited sentence with the edited form in its place."""
-        old, new = decision.sentence, decision.edited
-        form = {"sentence": new, "role": f"edited form of: {old}", "scores": {}}
-        for cells in rows:
-            if any(cell["sentence"] == new for cell in cells):
-                return []
-        for cells in rows:
-            if any(cell["sentence"] == old for cell in cells):
-                return [[form if cell["sentence"] == old else cell for cell in cells]]
-        return []
-
-    def decide(self, decision: Decision) -> None:
-        """Keep a decision in place of the reviewer's earlier one; it is on the disk on return.
-
-        Raises
-        ------
-        InputError
-            If the sentence is none of those under review.
-        """
-        with self._busy:
-            sentences = {*self.sentences, *(d.edited for d in self.decisions)}
-            if decision.sentence not in sentences:
-                raise InputError(f"{decision.sentence!r} is not under review; load the page again")
-            whose = (decision.sentence, decision.reviewer)
-            others = [d for d in self.decisions if (d.sentence, d.reviewer) != whose]
-            write_decisions(self.path, [*others, decision])
-            self.decisions = [*others, decision]
-
-
-def mailed_review(review: Review) -> str:
-    """Return the page of a review as one file, for a reviewer who has no contstim.
-
-    It asks no network and keeps decisions in the browser; its button gives the CSV that
-    `write_decisions` writes of this reviewer's decisions.
-    """
-    # In JSON a "<" may be written as its code, which no text can then end the script by.
-    content = json.dumps(review.content()).replace("<", "\\u003c")
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">'
-    text = _page().decode()
-    for place, inside in (('<meta charset="utf-8">', f"\n{policy}"), (_CONTENT, content)):
-        before, _, after = text.partition(place)
-        text = before + place + inside + after
-    return text
-
-
-_CONTENT = '<script id="content" type="application/json">'
-
-
-@cache
-def _page() -> bytes:
-    return (files("contstim.experiment") / "review.html").read_bytes()
-
-
-@cache
-def _policy() -> str:
-    """Return what the page may do: run its own script, nothing else."""
-
-    def own(element: bytes) -> str:
-        (text,) = re.findall(rb"<%b>(.*?)</%b>" % (element, element), _page(), flags=re.S)
-        return f"'sha256-{b64encode(sha256(text).digest()).decode()}'"
-
-    return (
-        f"default-src 'none'; script-src {own(b'script')}; style-src {own(b'style')}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Answers the page; only who knows the address is answered."""
-
-    server: ReviewServer
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        """Give the page, or what it shows."""
-        path, root = self.path.split("?")[0], self.server.root
-        if path in (root, f"{root}/"):
-            self._send(HTTPStatus.OK, _page(), "text/html; charset=utf-8")
-        elif path == f"{root}/content":
-            self._send(HTTPStatus.OK, self.server.review.content())
-        else:
-            self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
-
-    def do_POST(self) -> None:
-        """Keep a decision."""
-        review, length = self.server.review, self.headers.get("Content-Length", "")
-        if self.path != f"{self.server.root}/decision" or not re.fullmatch("[0-9]{1,9}", length):
-            self.close_connection = True
-            self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
-            return
-        if int(length) > _MOST_BYTES:
-            self.close_connection = True
-            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "the sentence is too long"})
-            return
-        try:
-            values = json_value(self.rfile.read(int(length)))
-            names = ("sentence", "decision", "edited", "reason")
-            sentence, decision, edited, reason = (str(values.get(name, "")) for name in names)
-            review.decide(Decision(sentence, review.reviewer, decision, edited, reason))
-        except (ValueError, AttributeError, ContstimError) as error:
-            # Errors of contstim are meant for people; others come of what is no page's message.
-            ours = isinstance(error, ContstimError)
-            why = str(error) if ours else "the message is no decision"
-            self._send(HTTPStatus.BAD_REQUEST, {"error": why})
-            return
-        flags = sentence_flags(edited, review.language) if edited.strip() else []
-        self._send(HTTPStatus.OK, {"flags": flags})
-
-    def _send(
-        self, status: HTTPStatus, body: bytes | dict[str, Any], kind: str = "application/json"
-    ) -> None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Referrer-Policy", "no-referrer")
-        policy = f"{_policy()}; connect-src 'self'; frame-ancestors 'none'"
-        self.send_header("Content-Security-Policy", policy)
-        self.send_header("X-Frame-Options", "DENY")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of each request."""
-
-
-class ReviewServer(ThreadingHTTPServer):
-    """Serves a review to the browser of this machine, at an address that holds a secret.
+def blind_page(
+    sources: Mapping[str, Sequence[tuple[str, ...]]],
+    reviewer: str,
+    rule: str = BLIND_RULE,
+    each: int | None = None,
+    seed: int = 0,
+) -> str:
+    """Return a page on which a reviewer judges sentences without knowing their source.
 
     Parameters
     ----------
-    review
-        What is reviewed.
-    port
-        0 takes any that is free.
+    sources
+        Sentences by the name of their source; those of a pair or triplet are one entry.
+    reviewer, rule
+        As for `review_page`.
+    each
+        Maximum number of sentences drawn from a source, entries as a whole; by default all.
+    seed
+        Random seed of the draw and of the order.
+    """
+    rng = np.random.default_rng(seed)
+    drawn: list[str] = []
+    for entries in sources.values():
+        texts: list[str] = []
+        for place in rng.permutation(len(entries)).tolist():
+            if each is None or len({*texts, *entries[place]}) <= each:
+                texts += entries[place]
+        drawn += texts
+    distinct = list(dict.fromkeys(drawn))
+    order = [distinct[place] for place in rng.permutation(len(distinct)).tolist()]
+    return _page(reviewer, rule, order, None)
+
+
+def _page(
+    reviewer: str,
+    rule: str,
+    sentences: Sequence[str],
+    rows: Sequence[Sequence[Mapping[str, Any]]] | None,
+) -> str:
+    """Return the page; without rows it is blind."""
+    reviewer = " ".join(reviewer.split())
+    if not reviewer or not sentences:
+        raise InputError("a review needs the name or initials of the reviewer, and sentences")
+    language = language_of(list(sentences))
+    cells = rows or [[{"sentence": text, "role": "", "scores": {}}] for text in sentences]
+    where: dict[str, list[int]] = {}
+    for number, row in enumerate(cells):
+        for sentence in dict.fromkeys(cell["sentence"] for cell in row):
+            where.setdefault(sentence, []).append(number)
+    content = {
+        "reviewer": reviewer,
+        "digest": digest("\n".join([reviewer, *sentences]))[:16],
+        "rule": " ".join(rule.split()),
+        "blind": rows is None,
+        "rows": cells,
+        "language": language.code,
+        "direction": language.direction,
+        "stimuli": [
+            {
+                "sentence": sentence,
+                "rows": where[sentence][:3],
+                "more": len(where[sentence][3:]),
+                "flags": [] if rows is None else sentence_flags(sentence, language),
+            }
+            for sentence in sentences
+        ],
+    }
+    page = (files("contstim.experiment") / "review.html").read_text("utf-8")
+
+    def hash_of(element: str) -> str:
+        (text,) = re.findall(rf"<{element}>(.*?)</{element}>", page, flags=re.S)
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    policy = (
+        f"default-src 'none'; script-src {hash_of('script')}; style-src {hash_of('style')}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    # "<" as an escape, so that no text can end the script.
+    embedded = json.dumps(content).replace("<", "\\u003c")
+    return page.replace("{policy}", policy).replace("{content}", embedded)
+
+
+def read_source(path: str | Path) -> list[tuple[str, ...]]:
+    """Read the sentences of a source of a blind review, those of a pair or triplet together.
+
+    Parameters
+    ----------
+    path
+        A table of triplets (their synthetic sentences are used), of pairs, or with a column
+        ``sentence``; or a list, one sentence per line.
 
     Raises
     ------
-    OutputError
-        If the port is taken.
+    InputError
+        Naming file and fault.
     """
-
-    daemon_threads = True
-
-    def __init__(self, review: Review, port: int = 0) -> None:
-        self.review = review
-        self.root = f"/{secrets.token_urlsafe(16)}"
-        try:
-            super().__init__(("127.0.0.1", port), _Handler)
-        except OSError as error:
-            raise OutputError(
-                f"cannot listen on port {port}: {error.strerror or error}; give another --port"
-            ) from None
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing where a browser went away before it had its answer."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-    @property
-    def address(self) -> str:
-        """The address of the page."""
-        return f"http://127.0.0.1:{self.server_port}{self.root}/"
+    if not any(ending in Path(path).suffixes for ending in TABLES):
+        return [(normalise_sentence(text),) for text in read_sentences(path)]
+    table = read_table(path, cells="text")
+    columns = next((names for names in _SOURCES if {*names} <= {*table}), ("sentence",))
+    require_columns(table, columns, str(path))
+    texts = table[[*columns]].fillna("").map(normalise_sentence)
+    empty = (texts == "").any(axis=1)
+    if empty.any():
+        raise InputError(
+            f"{path} lacks a sentence in row {int(empty.argmax()) + 1}; fill or remove the row"
+        )
+    return list(texts.drop_duplicates().itertuples(index=False, name=None))
 
 
-def appendix(
-    table: pd.DataFrame,
-    decisions: Sequence[Decision],
-    *,
-    reviewers: int = 1,
-    warning: str = "",
-    lists: Sequence[tuple[str, str]] = (),
-) -> str:
-    """Return the appendix for an ethics board, a page that depends on its inputs alone.
+def english_shares(
+    sources: Mapping[str, Sequence[tuple[str, ...]]], decisions: Sequence[Decision]
+) -> pd.DataFrame:
+    """Return the share of approved sentences of each source in a blind review.
 
     Parameters
     ----------
-    table
-        All stimuli that were considered.
-    decisions, reviewers
-        Of the reviewers, and how many must agree, as for `settled`.
-    warning
-        What participants are told before they begin.
-    lists
-        Further lists of words that were used: name and what for.
+    sources
+        As for `blind_page`.
+    decisions
+        Decisions of all reviewers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `source`, `reviewer`, `unit` (``sentence``, or ``row``: all sentences of a pair or triplet),
+        `n` (judged), `approved`, `share`, and its 95 % interval `ci_low`, `ci_high` (Wilson 1927).
     """
-    shown = settled(decisions, reviewers)
-    sentences = sentences_of(table)
-    decided = {sentence: shown.get(sentence) for sentence in sentences}
-    language = language_of(sentences)
-    counts = counts_of(decided)
-    page = Page("Stimuli and how they were reviewed")
-    page.heading("Summary")
-    names = sorted({d.reviewer for d in decisions})
-    page.bullets(
-        [
-            f"sentences considered: {len(sentences)}",
-            f"shown as they are: {counts['approved']}; in an edited form: {counts['edited']}; "
-            f"removed: {counts['left out']}",
-            f"reviewers: {', '.join(names) or 'none'}; at least {reviewers} had to agree",
-            *_kappas(decisions),
-            f"digest of the stimuli: {digest(chr(10).join(sentences))[:16]}",
-        ]
-    )
-    page.heading("What participants are told")
-    page.paragraph(warning or "There is no content warning.")
-    page.heading("Lists of words")
-    page.bullets(
-        [
-            _offensive(language),
-            "frequencies: wordfreq 3.1 (data CC BY-SA 4.0); words of a Zipf frequency below 3 are "
-            "flagged",
-            *(f"{name}: {use}" for name, use in lists),
-        ]
-    )
-    for title, rows in _outcomes(decided, decisions, language).items():
-        page.heading(title)
-        page.table(rows)
-    return str(page)
+    rows = []
+    for reviewer in sorted({decision.reviewer for decision in decisions}):
+        is_approved = {
+            d.sentence: d.decision == "approve" for d in decisions if d.reviewer == reviewer
+        }
+        for source, entries in sources.items():
+            units = {"sentence": [(text,) for text in dict.fromkeys(sum(entries, ()))]}
+            if any(len(entry) > 1 for entry in entries):
+                units["row"] = list(entries)
+            for unit, members in units.items():
+                judged = [entry for entry in members if {*entry} <= is_approved.keys()]
+                n, count = (
+                    len(judged),
+                    sum(all(is_approved[text] for text in entry) for entry in judged),
+                )
+                if n:
+                    low, high = binomtest(count, n).proportion_ci(method="wilson")
+                    rows.append((source, reviewer, unit, n, count, count / n, low, high))
+    columns = ["source", "reviewer", "unit", "n", "approved", "share", "ci_low", "ci_high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def _offensive(language: Language) -> str:
-    """Return which list of offensive words sentences were compared with."""
-    if language.offensive != "bundled":
-        return f"offensive words of {language.name}: none looked for; {offensive_source(language)}"
-    return (
-        f"offensive words: cuss 2.2.0 (MIT) and better-profanity 0.7.0 (MIT), "
-        f"{len(offensive_words())} words and phrases, matched as whole words; a word of any "
-        "level is flagged below"
-    )
+def final_forms(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str | None]:
+    """Return what is to be shown for each sentence that was judged.
 
-
-def _outcomes(
-    final_forms: Mapping[str, str | None], decisions: Sequence[Decision], language: Language
-) -> dict[str, pd.DataFrame]:
-    """Return, by their titles, the tables of the sentences that are shown, changed and removed."""
-    judged = defaultdict[str, list[Decision]](list)
+    It is the sentence itself if everybody approved it, the edited form if everybody made the same
+    edit, and None if it was rejected, reviewers disagree, or fewer than `reviewers` judged it.
+    """
+    by_sentence: dict[str, list[Decision]] = {}
     for decision in decisions:
-        judged[decision.sentence].append(decision)
+        by_sentence.setdefault(decision.sentence, []).append(decision)
+    forms: dict[str, str | None] = {}
+    for sentence, judged in by_sentence.items():
+        outcomes = {(decision.decision, decision.edited) for decision in judged}
+        is_accepted = len(outcomes) == 1 and judged[0].decision != "reject"
+        shown = judged[0].edited or sentence
+        forms[sentence] = shown if is_accepted and len(judged) >= reviewers else None
+    return forms
 
-    def why(sentence: str) -> str:
-        against = (d for d in judged[sentence] if d.decision != "approve")
-        reasons = "; ".join(sorted(f"{d.reviewer}: {d.decision}, {d.reason}" for d in against))
-        if reasons or final_forms[sentence] is not None:
-            return reasons
-        n = len(judged[sentence])
-        return f"approved by {n} only, or in another form" if n else "reviewed by nobody"
 
-    final = dict.fromkeys(text for text in final_forms.values() if text is not None)
-    shown = [(text, "; ".join(sentence_flags(text, language))) for text in final]
-    changed = [(s, text, why(s)) for s, text in final_forms.items() if text not in (None, s)]
-    removed = [(s, why(s)) for s, text in final_forms.items() if text is None]
+def count_outcomes(forms: Mapping[str, str | None]) -> dict[str, int]:
+    """Return how many sentences are approved, edited and left out."""
     return {
-        "Sentences that are shown": pd.DataFrame(shown, columns=["sentence", "flags"]),
-        "Sentences that were changed": pd.DataFrame(
-            changed, columns=["sentence", "shown instead", "why"]
-        ),
-        "Sentences that were removed": pd.DataFrame(removed, columns=["sentence", "why"]),
+        "approved": sum(text == sentence for sentence, text in forms.items()),
+        "edited": sum(text not in (None, sentence) for sentence, text in forms.items()),
+        "left out": sum(text is None for text in forms.values()),
     }
 
 
-def serve_review(server: ReviewServer, say: Callable[[str], None]) -> None:
-    """Serve until interrupted; then say how far the review is."""
-    try:
-        server.serve_forever(poll_interval=0.2)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.server_close()
-    review = server.review
-    for line in progress_lines(review.decisions, len(review.sentences), review.reviewer):
-        say(line)
+def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, int]]:
+    """Return Cohen's kappa of every two reviewers, and the number of sentences that both judged.
+
+    Kappa is NaN if both made the same decision throughout, or share no sentence (Cohen 1960).
+    """
+    by_reviewer: dict[str, dict[str, str]] = {}
+    for decision in decisions:
+        by_reviewer.setdefault(decision.reviewer, {})[decision.sentence] = decision.decision
+    values = {}
+    for pair in combinations(sorted(by_reviewer), 2):
+        first, second = (by_reviewer[reviewer] for reviewer in pair)
+        shared = first.keys() & second.keys()
+        counts = [Counter(judged[text] for text in shared) for judged in (first, second)]
+        n = len(shared)
+        agreed = sum(first[text] == second[text] for text in shared)
+        expected = sum(counts[0][name] * counts[1][name] for name in REVIEW_DECISIONS)
+        is_defined = n * n > expected
+        value = (n * agreed - expected) / (n * n - expected) if is_defined else float("nan")
+        values[pair] = value, n
+    return values
 
 
-def progress_lines(
-    decisions: Sequence[Decision], sentences: int, reviewer: str | None = None
-) -> Iterator[str]:
-    """Yield how far each reviewer is, or one of them, and how far each two agree."""
-    for name in sorted({d.reviewer for d in decisions} if reviewer is None else {reviewer}):
-        counts = Counter(d.decision for d in decisions if d.reviewer == name)
+def summarise(table: pd.DataFrame, decisions: Sequence[Decision], reviewers: int) -> Iterator[str]:
+    """Yield lines about the progress of reviewers, their agreement, and their disagreements."""
+    sentences = sentences_of(table)
+    for reviewer in sorted({d.reviewer for d in decisions}):
+        counts = Counter(d.decision for d in decisions if d.reviewer == reviewer)
         yield (
-            f"{name}: {counts['approve']} approved, {counts['edit']} edited, "
-            f"{counts['reject']} rejected of {sentences} sentences"
+            f"{reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
+            f"{counts['reject']} rejected of {len(sentences)} sentences"
         )
-    yield from _kappas(decisions)
+    for pair, (value, n) in kappa(decisions).items():
+        yield f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences"
+    forms = final_forms(decisions, reviewers)
+    counts_of = count_outcomes({sentence: forms.get(sentence) for sentence in sentences})
+    yield "result: " + ", ".join(f"{n} {outcome}" for outcome, n in counts_of.items())
+    for sentence in sentences:
+        judged = [d for d in decisions if d.sentence == sentence]
+        if len({(d.decision, d.edited) for d in judged}) > 1:
+            yield f"disagreement: {sentence}"
+            for d in judged:
+                why = "; ".join(text for text in (d.edited, d.reason) if text)
+                yield f"  {d.reviewer}: {d.decision}{f' ({why})' if why else ''}"
 
 
-def joined_review(
-    table: pd.DataFrame, decisions: Sequence[Decision], reviewers: int = 1
-) -> Iterator[str]:
-    """Yield lines on what reviewers decided together: how far they agree, and where they do not.
+def approved_rows(
+    table: pd.DataFrame,
+    decisions: Sequence[Decision],
+    score: Callable[[str, Sequence[str]], FloatArray],
+    reviewers: int = 1,
+) -> pd.DataFrame:
+    """Return the rows of a table whose sentences are all approved or edited.
 
     Parameters
     ----------
     table
-        What was reviewed.
+        Triplets, pairs or written sentences.
     decisions, reviewers
-        Of all reviewers, and how many must agree, as for `settled`.
+        As for `final_forms`; a sentence that nobody judged is not approved.
+    score
+        Returns a model's scores from its spec and sentences; edited sentences are scored again.
+
+    Raises
+    ------
+    InputError
+        If no row is left, or edited sentences are in a table whose scores cannot be renewed.
     """
-    sentences = sentences_of(table)
-    yield from progress_lines(decisions, len(sentences))
-    shown = settled(decisions, reviewers)
-    counts = counts_of({sentence: shown.get(sentence) for sentence in sentences})
-    yield "together: " + ", ".join(f"{n} {what}" for what, n in counts.items())
-    for sentence, judged in disagreements(decisions).items():
-        yield f"not agreed: {sentence}"
-        for d in judged:
-            why = "; ".join(text for text in (d.edited, d.reason) if text)
-            yield f"  {d.reviewer}: {d.decision}{f' ({why})' if why else ''}"
-
-
-def _kappas(decisions: Sequence[Decision]) -> Iterator[str]:
-    for (one, two), (value, n) in kappa(decisions).items():
-        found = "not defined" if isnan(value) else f"{value:.3f}"
-        yield f"Cohen's kappa of {one} and {two}: {found} over {n} sentences"
+    columns = [name for name in _TEXTS if name in table]
+    forms = final_forms(decisions, reviewers)
+    texts = table[columns].astype(object).where(table[columns].notna(), "").map(normalise_sentence)
+    final = texts.map(lambda text: forms.get(text) if text else text)
+    is_approved = final.notna().all(axis=1)
+    result = table[is_approved].copy()
+    if result.empty:
+        raise InputError(
+            f"none of {len(table)} rows has only approved sentences; review more of them"
+        )
+    is_edited = (final[is_approved] != texts[is_approved]).to_numpy()
+    result[columns] = final[is_approved]
+    if not is_edited.any():
+        return result
+    needed = {f"{name}_lp_{k}" for name in columns for k in (1, 2)} | {"model_1", "model_2"}
+    stale = [name for name in table if " " in str(name) or str(name).startswith("reached")]
+    if not needed <= {*table} or stale:
+        raise InputError(
+            "edited sentences can be scored again in triplets of two models only; reject them, or "
+            "write them into the table, score it with `contstim score` and review it again"
+        )
+    for k in (1, 2):
+        for model in result[f"model_{k}"].unique():
+            of_model = (result[f"model_{k}"] == model).to_numpy()
+            for place, name in enumerate(columns):
+                rows = of_model & is_edited[:, place]
+                if rows.any():
+                    values = score(str(model), result.loc[rows, name].tolist())
+                    result.loc[rows, f"{name}_lp_{k}"] = values
+    counts = [f"{name}_tokens_{k}" for name in columns for k in (1, 2)]
+    counts = [name for name in counts if name in result]
+    if counts:
+        recounted = with_token_counts(result.drop(columns=counts))
+        result[counts] = recounted[counts].to_numpy()
+    return result

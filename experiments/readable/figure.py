@@ -27,16 +27,16 @@ def main() -> None:
     args = parser.parse_args()
     points, shares = pd.read_csv(args.sheet / "points.csv"), pd.read_csv(args.sheet / "results.csv")
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
-    titles = {"english": "one sentence", "both_english": "both of a triplet"}
-    for panel, (measure, title) in zip(panels, titles.items(), strict=True):
-        judged = shares[shares["measure"] == measure].groupby("source")
-        table = judged[["value", "ci_low", "ci_high"]].mean()
+    titles = {"sentence": "one sentence", "row": "both of a triplet"}
+    for panel, (unit, title) in zip(panels, titles.items(), strict=True):
+        judged = shares[shares["unit"] == unit].groupby("source")
+        table = judged[["share", "ci_low", "ci_high"]].mean()
         for pair, of_pair in points.groupby("pair", sort=False):
             rows = of_pair.assign(source=of_pair["pair"] + of_pair["floor"].map("{:g}".format))
-            rows = rows.join(table, on="source").dropna(subset="value").sort_values("nats")
-            errors = [rows["value"] - rows["ci_low"], rows["ci_high"] - rows["value"]]
-            panel.errorbar(rows["nats"], rows["value"], errors, marker="o", ms=4, lw=1, label=pair)
-        panel.axhline(0.8 if measure == "english" else 0.65, color="0.7", lw=0.8, ls="--")
+            rows = rows.join(table, on="source").dropna(subset="share").sort_values("nats")
+            errors = [rows["share"] - rows["ci_low"], rows["ci_high"] - rows["share"]]
+            panel.errorbar(rows["nats"], rows["share"], errors, marker="o", ms=4, lw=1, label=pair)
+        panel.axhline(0.8 if unit == "sentence" else 0.65, color="0.7", lw=0.8, ls="--")
         panel.set(title=title, xlabel="controversiality (nats)", ylim=(0, 1))
     panels[0].set_ylabel("share that reads as English")
     panels[1].legend(frameon=False, fontsize=8)

@@ -1,31 +1,34 @@
-"""The server of a review and its command, without a browser.
+"""The page of a review, its decisions, and what becomes of a table by them.
 
 Tests `contstim.cli.review`.
 """
 
 import json
-import socket
 from base64 import b64encode
-from collections.abc import Iterator
 from hashlib import sha256
-from http.client import HTTPConnection
-from pathlib import Path
-from threading import Thread
-from urllib.request import urlopen
+from itertools import product
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from contstim import load_model
 from contstim.cli import main
-from contstim.errors import InputError, OutputError
+from contstim.errors import InputError
 from contstim.experiment.review import (
-    Review,
-    ReviewServer,
-    appendix,
-    mailed_review,
-    standing,
+    REVIEW_DECISIONS,
+    Decision,
+    approved_rows,
+    blind_page,
+    english_shares,
+    final_forms,
+    kappa,
+    read_decisions,
+    read_source,
+    review_page,
+    sentences_of,
 )
-from contstim.selection.review import Decision, read_decisions, write_decisions
+from contstim.selection.tokens import with_token_counts
 
 TABLE = pd.DataFrame(
     {
@@ -36,109 +39,45 @@ TABLE = pd.DataFrame(
 )  # fmt: skip
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ReviewServer]:
-    made = ReviewServer(Review(TABLE, tmp_path / "d.csv", " A  B "))
-    thread = Thread(target=made.serve_forever)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+def approve(sentence: str, reviewer: str = "A") -> Decision:
+    return Decision(sentence, reviewer, "approve")
 
 
-def ask(server: ReviewServer, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=240)
-    try:
-        sent = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
-        connection.request(method, path, sent)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
+def edit(sentence: str, form: str, reviewer: str = "A") -> Decision:
+    return Decision(sentence, reviewer, "edit", form, "reads better")
 
 
-def test_stimuli_and_decisions(server: ReviewServer) -> None:
-    status, body = ask(server, "GET", f"{server.root}/content")
-    content = json.loads(body)
-    assert (status, content["reviewer"]) == (200, "A B")
-    (row,) = content["rows"]
-    assert row == [
-        {"sentence": "The dog ran.", "role": "natural sentence", "scores": {}},
-        {
-            "sentence": "The fire ran.",
-            "role": "accepted by m, rejected by n",
-            "scores": {"m": -3.0, "n": -8.5},
-        },
-        {"sentence": "A apple.", "role": "accepted by n, rejected by m", "scores": {}},
+def reject(sentence: str, reviewer: str = "A") -> Decision:
+    return Decision(sentence, reviewer, "reject", "", "odd")
+
+
+def content_of(page: str) -> dict:
+    inside = page.partition('<script id="content" type="application/json">')[2]
+    return json.loads(inside.partition("</script>")[0])
+
+
+def test_the_page_shows_rows_with_roles_scores_and_flags() -> None:
+    content = content_of(review_page(TABLE, " A  B "))
+    assert content["reviewer"] == "A B"
+    assert content["rows"] == [
+        [
+            {"sentence": "The dog ran.", "role": "natural sentence", "scores": {}},
+            {
+                "sentence": "The fire ran.",
+                "role": "accepted by m, rejected by n",
+                "scores": {"m": -3.0, "n": -8.5},
+            },
+            {"sentence": "A apple.", "role": "accepted by n, rejected by m", "scores": {}},
+        ]
     ]
-    assert [one["rows"] for one in content["stimuli"]] == [[0], [0], [0]]
     assert [one["flags"] for one in content["stimuli"]] == [
         [],
         ["offensive word: fire"],
         ["agreement: a apple ('an' before a vowel)"],
     ]
-    edit = {"sentence": "A apple.", "decision": "edit", "edited": "An  apple.", "reason": "an"}
-    assert ask(server, "POST", f"{server.root}/decision", edit) == (200, b'{"flags": []}')
-    assert read_decisions(server.review.path) == [
-        Decision("A apple.", "A B", "edit", "An apple.", "an")
-    ]
-    # A later decision takes the place of the earlier one.
-    later = {"sentence": "A apple.", "decision": "reject", "reason": "odd"}
-    assert ask(server, "POST", f"{server.root}/decision", later)[0] == 200
-    assert [d.decision for d in read_decisions(server.review.path)] == ["reject"]
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"sentence": "A apple.", "decision": "reject"}, "A B gives no reason to reject"),
-        ({"sentence": "Other.", "decision": "approve"}, "'Other.' is not under review; load"),
-        (b"\xff", "the message is no decision"),
-        (b"[1]", "the message is no decision"),
-    ],
-)
-def test_what_is_no_decision(server: ReviewServer, body: object, message: str) -> None:
-    status, said = ask(server, "POST", f"{server.root}/decision", body)
-    assert status == 400
-    assert json.loads(said)["error"].startswith(message)
-    assert not server.review.path.exists()
-
-
-def test_only_who_knows_the_address_is_answered(server: ReviewServer) -> None:
-    for method, path in (("GET", "/"), ("GET", "/stimuli"), ("POST", "/decision")):
-        assert ask(server, method, path, {} if method == "POST" else None)[0] == 404
-    assert ask(server, "GET", f"{server.root}/other")[0] == 404
-    assert ask(server, "POST", f"{server.root}/decision", b" " * 200_000)[0] == 413
-    assert ask(server, "GET", f"{server.root}/")[1].startswith(b"<!DOCTYPE html>")
-
-
-@pytest.mark.parametrize("length", ["²", "9" * 5000, "-1", "1_0", ""])
-def test_a_length_that_is_none_is_answered(
-    server: ReviewServer, length: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
-        head = f"POST {server.root}/decision HTTP/1.1\r\nContent-Length: {length}\r\n\r\n"
-        connection.sendall(head.encode("latin-1"))
-        assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 404")
-    assert "Traceback" not in capfd.readouterr().err
-
-
-def test_the_page_runs_its_own_script_alone_and_stands_in_no_frame(server: ReviewServer) -> None:
-    with urlopen(server.address) as reply:
-        policy, frames = (
-            reply.headers[name] for name in ("Content-Security-Policy", "X-Frame-Options")
-        )
-        text = reply.read().decode()
-    script = text[text.index("<script>") + 8 : text.rindex("</script>")]
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}';" in policy
-    assert "unsafe" not in policy
-    assert "frame-ancestors 'none'" in policy
-    assert frames == "DENY"
-
-
-def test_pairs_stand_side_by_side_with_roles_and_scores() -> None:
+def test_pairs_have_scores_of_a_table_and_repeated_rows_are_one() -> None:
     pairs = pd.DataFrame(
         {
             "model_1": ["m", None], "model_2": ["n", None],
@@ -147,153 +86,232 @@ def test_pairs_stand_side_by_side_with_roles_and_scores() -> None:
         }
     )  # fmt: skip
     scores = pd.DataFrame({"m": [-3.0, -4.0], "n": [-5.0, None]}, index=["Dogs run.", "Run dogs."])
-    rows = standing(pd.concat([pairs, pairs]), scores)  # a row per participant, say
+    rows = content_of(review_page(pd.concat([pairs, pairs]), "A", scores=scores))["rows"]
     assert [[tuple(cell.values()) for cell in row] for row in rows] == [
         [
             ("Dogs run.", "accepted by m, rejected by n", {"m": -3.0, "n": -5.0}),
             ("Run dogs.", "accepted by n, rejected by m", {"m": -4.0}),
         ],
         [
-            ("Cats sleep.", "preferred by k, l", {}),
+            ("Cats sleep.", "preferred by k l", {}),
             ("Dogs run.", "sentence 2", {"m": -3.0, "n": -5.0}),
         ],
     ]
 
 
-def test_an_edited_form_stands_in_its_row(tmp_path: Path) -> None:
-    edit = Decision("A apple.", "A", "edit", "An apple.", "article")
-    write_decisions(tmp_path / "d.csv", [edit])
-    content = Review(TABLE, tmp_path / "d.csv", "B").content()
-    assert [cell["sentence"] for cell in content["rows"][1]] == [
-        "The dog ran.",
-        "The fire ran.",
-        "An apple.",
-    ]
-    assert content["rows"][1][2]["role"] == "edited form of: A apple."
-    assert [one["sentence"] for one in content["stimuli"]][3:] == ["An apple."]
-    own = Review(TABLE, tmp_path / "d.csv", "A").content()["stimuli"]
-    assert [one["sentence"] for one in own] == ["The dog ran.", "The fire ran.", "A apple."]
-    assert own[2]["decision"]["edited"] == "An apple."
-
-
-def test_a_mailed_page_asks_nobody_and_its_texts_end_no_script() -> None:
+def test_the_page_runs_its_own_script_alone() -> None:
     bad = "</script><script>alert(1)</script>"
     table = pd.DataFrame({"sentence_1": [bad], "sentence_2": ["<img src=x>"]})
-    page = mailed_review(Review(table, Path("none.csv"), bad, rule=bad))
+    page = review_page(table, bad, rule=bad)
     assert page.count("</script>") == 2
     assert "<img" not in page
-    inside = page.partition('<script id="content" type="application/json">')[2]
-    content = json.loads(inside.partition("</script>")[0])
+    content = content_of(page)
     assert content["reviewer"] == content["rule"] == content["stimuli"][0]["sentence"] == bad
-    assert "connect-src" not in page
-    assert "default-src 'none'; script-src 'sha256-" in page
+    script = page[page.index("<script>") + 8 : page.rindex("</script>")]
+    hashed = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; script-src 'sha256-{hashed}';" in page
+    with pytest.raises(InputError, match="the name or initials of the reviewer"):
+        review_page(TABLE, " ")
 
 
-def test_control_characters_are_no_part_of_a_reason() -> None:
-    decision = Decision("A apple.", "A", "edit", "An\0apple.", "odd\0\x1b[31m")
-    assert (decision.edited, decision.reason) == ("An apple.", "odd [31m")
-    assert "\0" not in appendix(TABLE, [decision])
+def test_the_page_has_the_language_of_the_sentences() -> None:
+    texts = ["Le homme dort dans l'été\u202f!", "Il est dans la maison et il dort?"]
+    content = content_of(review_page(pd.DataFrame({"sentence_1": texts}), "AB"))
+    assert (content["language"], content["direction"]) == ("fr", "ltr")
+    assert [one["sentence"] for one in content["stimuli"]] == texts
+    assert "agreement: le homme (elision)" in content["stimuli"][0]["flags"]
 
 
-def test_a_port_that_is_taken(server: ReviewServer) -> None:
-    with pytest.raises(OutputError, match=f"cannot listen on port {server.server_port}: "):
-        ReviewServer(server.review, server.server_port)
-    with pytest.raises(InputError, match="a review needs the reviewer's name or initials"):
-        Review(TABLE, Path("d.csv"), " ")
+def test_a_blind_page_tells_nothing_of_sources() -> None:
+    sources = {
+        "written": [("A dog ran.", "Dog a ran."), ("We slept.", "Slept we.")],
+        "natural": [("I slept.",), ("A dog ran.",), ("She won.",)],
+    }
+    page = blind_page(sources, "A", each=2, seed=1)
+    content = content_of(page)
+    assert page == blind_page(sources, "A", each=2, seed=1)
+    assert "written" not in page
+    assert content["blind"]
+    texts = [one["sentence"] for one in content["stimuli"]]
+    assert len(texts) == len({*texts}) <= 4
+    drawn = [entry for entry in sources["written"] if {*entry} <= {*texts}]
+    assert len(drawn) == 1  # the two sentences of a triplet are drawn together
+    assert {cell["role"] for row in content["rows"] for cell in row} == {""}
 
 
-def test_the_appendix_depends_on_its_inputs_alone() -> None:
+def test_shares_are_those_of_each_source_and_unit() -> None:
+    sources = {
+        "written": [("A dog ran.", "Dog a ran."), ("We slept.", "She won.")],
+        "natural": [("I slept.",), ("A dog ran.",)],
+    }
+    texts = ["A dog ran.", "Dog a ran.", "We slept.", "She won.", "I slept."]
+    decisions = [approve(t) if t != "Dog a ran." else reject(t) for t in texts]
+    shares = english_shares(sources, decisions).set_index(["source", "unit"])
+    assert shares["n"].to_dict() == {
+        ("written", "sentence"): 4, ("written", "row"): 2, ("natural", "sentence"): 2,
+    }  # fmt: skip
+    assert shares["share"].tolist() == [0.75, 0.5, 1.0]
+    # Wilson's interval of 3 of 4, from its formula.
+    z, n, p = 1.959964, 4, 0.75
+    middle, half = (
+        (p + z**2 / (2 * n)) / (1 + z**2 / n),
+        z / (1 + z**2 / n) * (p * (1 - p) / n + z**2 / (4 * n**2)) ** 0.5,
+    )
+    first = shares.loc[("written", "sentence")]
+    assert (first["ci_low"], first["ci_high"]) == pytest.approx((middle - half, middle + half))
+
+
+def test_sources_are_read_from_tables_and_lists(tmp_path) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    assert read_source(tmp_path / "t.csv") == [("The fire ran.", "A apple.")]
+    (tmp_path / "own.txt").write_text("He left.\nShe  won.\n", "utf-8")
+    assert read_source(tmp_path / "own.txt") == [("He left.",), ("She won.",)]
+    TABLE.assign(synthetic_2="").to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match="lacks a sentence in row 1; fill"):
+        read_source(tmp_path / "t.csv")
+
+
+def test_final_forms() -> None:
+    both = [approve("s"), approve("s", "B")]
+    assert final_forms(both, 2) == {"s": "s"}
+    assert final_forms(both[:1], 2) == {"s": None}
+    assert final_forms([approve("s"), reject("s", "B")]) == {"s": None}
+    assert final_forms([reject("s"), reject("s", "B")]) == {"s": None}
+    assert final_forms([edit("s", "t")]) == {"s": "t"}
+    assert final_forms([edit("s", "t"), edit("s", "t", "B")], 2) == {"s": "t"}
+    assert final_forms([edit("s", "t"), edit("s", "u", "B")]) == {"s": None}
+    assert final_forms([edit("s", "t"), approve("s", "B")]) == {"s": None}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kappa_is_that_of_statsmodels(seed: int) -> None:
+    inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
+    rng = np.random.default_rng(seed)
+    sides = rng.choice(REVIEW_DECISIONS, (2, 30), p=[0.6, 0.3, 0.1])
     decisions = [
-        Decision("The dog ran.", "B", "approve"),
-        Decision("The dog ran.", "A", "approve"),
-        Decision("A apple.", "A", "edit", "An apple.", "article"),
-        Decision("An apple.", "B", "approve"),
-        Decision("The fire ran.", "A", "reject", "", "no sense"),
+        Decision(f"s{i}", who, choice, "t" if choice == "edit" else "")
+        for who, side in zip("AB", sides.tolist(), strict=True)
+        for i, choice in enumerate(side)
     ]
-    page = appendix(TABLE, decisions, reviewers=2, warning="Fires.", lists=[("own.txt", "5 words")])
-    assert page == appendix(
-        TABLE, decisions[::-1], reviewers=2, warning="Fires.", lists=[("own.txt", "5 words")]
-    )
-    for part in ("Fires.", "A: reject, no sense", "A: edit, article", "own.txt: 5 words"):
-        assert part in page
-    assert "shown as they are: 1; in an edited form: 1; removed: 1" in page
-    assert "There is no content warning." in appendix(TABLE, [])
+    value, n = kappa(decisions)["A", "B"]
+    counts = np.zeros((3, 3))
+    for one, two in sides.T:
+        counts[REVIEW_DECISIONS.index(one), REVIEW_DECISIONS.index(two)] += 1
+    assert (value, n) == (pytest.approx(inter_rater.cohens_kappa(counts).kappa), 30)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    TABLE.to_csv(tmp_path / "t.csv", index=False)
-    (tmp_path / "t.decisions.csv").write_text(
-        "sentence,reviewer,decision\nThe dog ran.,A,approve\n", "utf-8"
-    )
-    (tmp_path / "block.txt").write_text("one\ntwo\n", "utf-8")
-    ask = ["review", str(tmp_path / "t.csv")]
-    out = ["--appendix", str(tmp_path / "a.html"), "--block", str(tmp_path / "block.txt")]
-    assert main([*ask, *out]) == 0
-    assert "block.txt: 2 words, kept out" in (tmp_path / "a.html").read_text("utf-8")
-    assert main([*ask, *out, "--reviewer", "A"]) == 2
-    assert main(ask) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert said == [
-        "contstim: --appendix writes a page about all reviewers; leave out --reviewer",
-        "contstim: a review needs the reviewer's name or initials; give --reviewer",
-    ]
+def test_kappa_is_undefined_without_variation() -> None:
+    assert np.isnan(kappa([approve("s"), approve("s", "B")])["A", "B"][0])
+    assert np.isnan(kappa([approve("s"), approve("t", "B")])["A", "B"][0])
 
 
-def test_what_two_reviewers_decided_is_joined(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    TABLE.to_csv(tmp_path / "t.csv", index=False)
+def triplets() -> pd.DataFrame:
+    names = ("natural", "synthetic_1", "synthetic_2")
+    specs = ("contstim:bigram", "contstim:trigram")
+    texts = [("The ship left.", "The ship fell.", "The ship ran."), ("He won.", "He ran.", "He.")]
+    rows = []
+    for row in texts:
+        made = dict(zip(("model_1", "model_2", *names), (*specs, *row), strict=True))
+        for name, (k, spec) in product(names, enumerate(specs, start=1)):
+            made[f"{name}_lp_{k}"] = load_model(spec).score([made[name]])[0]
+        rows.append(made)
+    return pd.DataFrame(rows)
+
+
+def score(spec: str, sentences: list[str]) -> np.ndarray:
+    return load_model(spec).score(sentences)
+
+
+def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
+    table = triplets()
+    first = [approve("The ship left."), edit("The ship fell.", "The ship sank.")]
+    kept = approved_rows(table, [*first, approve("The ship ran.")], score)
+    assert len(kept) == 1
+    assert kept["synthetic_1"].item() == "The ship sank."
+    for k in (1, 2):
+        expected = score(kept[f"model_{k}"].item(), ["The ship sank."])[0]
+        assert kept[f"synthetic_1_lp_{k}"].item() == pytest.approx(expected)
+        assert kept[f"natural_lp_{k}"].item() == table[f"natural_lp_{k}"][0]
+    counted = with_token_counts(table)
+    kept = approved_rows(counted, [*first, approve("The ship ran.")], score)
+    assert kept["synthetic_1_tokens_1"].item() == counted["synthetic_1_tokens_1"][0]
+    everything = [approve(text) for text in sentences_of(table)]
+    pd.testing.assert_frame_equal(approved_rows(table, everything, score), table)
+    with pytest.raises(InputError, match="none of 2 rows has only approved sentences"):
+        approved_rows(table, first, score)
+    pairs = pd.DataFrame({"sentence_1": ["a b."], "sentence_2": ["c d."]})
+    with pytest.raises(InputError, match="can be scored again in triplets of two models only"):
+        approved_rows(pairs, [edit("a b.", "x y."), approve("c d.")], score)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("s,A,perhaps,,", "the decision about 's' is 'perhaps'; give one of approve, reject, edit"),
+        ("s,,approve,,", "a decision needs a sentence and a reviewer"),
+        ("s,A,edit,,", "the edited form of 's' is ''; give another sentence"),
+        ("s,A,edit,s,", "the edited form of 's' is 's'; give another sentence"),
+        ("s,A,approve,t,", "the edited form of 's' is 't'; give another sentence"),
+        ("s,A,approve,,\ns ,A,reject,,", "A decided twice about 's'; keep one row"),
+    ],
+)
+def test_rows_that_are_no_decision_are_refused(tmp_path, row: str, message: str) -> None:
+    (tmp_path / "d.csv").write_text(f"sentence,reviewer,decision,edited,reason\n{row}\n", "utf-8")
+    with pytest.raises(InputError, match=message):
+        read_decisions(tmp_path / "d.csv")
+
+
+def test_the_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    TABLE.to_csv("t.csv", index=False)
+    assert main(["review", "t.csv", "--reviewer", "A", "--page", "A.html"]) == 0
+    assert content_of((tmp_path / "A.html").read_text("utf-8"))["reviewer"] == "A"
     texts = {
         "A": "The dog ran.,A,approve,,\nThe fire ran.,A,reject,,odd\n"
         "A apple.,A,edit,An apple.,an\n",
         "B": "The dog ran.,B,reject,,dull\nThe fire ran.,B,reject,,no\nA apple.,B,approve,,\n",
     }
     for name, text in texts.items():
-        (tmp_path / name).write_text(f"sentence,reviewer,decision,edited,reason\n{text}", "utf-8")
-    out = tmp_path / "d.csv"
-    ask = ["review", str(tmp_path / "t.csv"), "--decisions", *(str(tmp_path / n) for n in texts)]
-    assert main([*ask, "--out", str(out)]) == 0
-    assert read_decisions(out) == sorted(
-        read_decisions(*(tmp_path / name for name in texts)),
-        key=lambda d: (d.reviewer, d.sentence),
-    )
+        path = tmp_path / f"{name}.csv"
+        path.write_text(f"sentence,reviewer,decision,edited,reason\n{text}", "utf-8")
+    assert main(["review", "t.csv", "--decisions", "A.csv", "B.csv"]) == 0
     # Observed agreement 1/3; expected (1 * 1 + 1 * 2 + 1 * 0) / 9 = 1/3.
     assert capsys.readouterr().out.splitlines() == [
         "A: 1 approved, 1 edited, 1 rejected of 3 sentences",
         "B: 1 approved, 0 edited, 2 rejected of 3 sentences",
         "Cohen's kappa of A and B: 0.000 over 3 sentences",
-        "together: 0 approved, 0 edited, 3 left out",
-        "not agreed: The dog ran.",
+        "result: 0 approved, 0 edited, 3 left out",
+        "disagreement: The dog ran.",
         "  A: approve",
         "  B: reject (dull)",
-        "not agreed: A apple.",
+        "disagreement: A apple.",
         "  A: edit (An apple.; an)",
         "  B: approve",
     ]
-    (tmp_path / "B").write_text(
-        "sentence,reviewer,decision,reason\nThe dog ran.,A,reject,dull\n", "utf-8"
-    )
-    assert main([*ask, "--out", str(tmp_path / "other.csv")]) == 2
-    assert capsys.readouterr().err == (
-        f"contstim: {tmp_path / 'B'}: A has 'reject' for 'The dog ran.', and 'approve' or another "
-        "text in a file before; keep one of the rows\n"
-    )
-    assert not (tmp_path / "other.csv").exists()
-    assert main([*ask, "--reviewer", "A"]) == 2
-    assert "join them first, without --reviewer and with --out" in capsys.readouterr().err
+    table = triplets()
+    table.to_csv("triplets.csv", index=False)
+    everything = [approve(text) for text in sentences_of(table)]
+    pd.DataFrame([vars(d) for d in everything]).to_csv("all.csv", index=False)
+    given = ["--decisions", "all.csv", "--out", "approved.csv"]
+    assert main(["review", "triplets.csv", *given]) == 0
+    assert pd.read_csv("approved.csv").equals(pd.read_csv("triplets.csv"))
+    blind = ["review", "--blind", "written=triplets.csv", "natural=t.csv"]
+    assert main([*blind, "--reviewer", "A", "--page", "blind.html", "--each", "2"]) == 0
+    assert main([*blind, "--decisions", "all.csv", "--out", "shares.csv"]) == 0
+    assert pd.read_csv("shares.csv")["share"].tolist() == [1.0, 1.0]
 
 
-def test_sentences_of_another_language(tmp_path: Path) -> None:
-    texts = ["Le homme dort dans l'été\u202f!", "Il est dans la maison et il dort?"]
-    review = Review(pd.DataFrame({"sentence_1": texts}), tmp_path / "d.csv", "AB")
-    content = review.content()
-    assert (content["language"], content["direction"]) == ("fr", "ltr")
-    assert [stimulus["sentence"] for stimulus in content["stimuli"]] == texts
-    flags = [stimulus["flags"] for stimulus in content["stimuli"]]
-    assert "agreement: le homme (elision)" in flags[0]
-    assert "mark: no space before ?" in flags[1]
-    page = appendix(pd.DataFrame({"sentence_1": texts}), [])
-    assert "offensive words of French: none looked for; a list of them is LDNOOBW" in page
-    hebrew = pd.DataFrame({"sentence_1": ["הכלב ישן ליד הדלת."]})
-    assert Review(hebrew, tmp_path / "h.csv", "AB").content()["direction"] == "rtl"
-    assert "none is known for this language" in appendix(hebrew, [])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["t.csv"], "give either --page, for a reviewer, or --decisions"),
+        ([], "give either a table to review, or --blind NAME=FILE"),
+        (["t.csv", "--page", "p.html"], "--page needs the name or initials of the reviewer"),
+        (["t.csv", "--page", "p.html", "--reviewer", "A", "--each", "3"], "--each has no effect"),
+        (["t.csv", "--decisions", "d.csv", "--reviewer", "A"], "--reviewer has no effect with"),
+        (["--blind", "t.csv", "--decisions", "d.csv"], "is not NAME=FILE, each name once"),
+    ],
+)
+def test_combinations_without_effect_are_refused(given, message, capsys) -> None:
+    assert main(["review", *given]) == 2
+    assert message in capsys.readouterr().err

@@ -8,7 +8,7 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 from contstim.benchmarks.publishing.about import About
-from contstim.selection.review import Decision, counts_of, kappa, settled
+from contstim.experiment.review import Decision, count_outcomes, final_forms, kappa
 
 if TYPE_CHECKING:
     from contstim.benchmarks.publishing.record import ScoresFile
@@ -56,8 +56,8 @@ def review_sentences(
     """
     names = sorted({decision.reviewer for decision in decisions})
     letters = {name: _letters(number) for number, name in enumerate(names)}
-    final = settled(decisions, reviewers)
-    counts = counts_of(final)
+    final = final_forms(decisions, reviewers)
+    counts = count_outcomes(final)
     shown = {text for text in final.values() if text is not None}
     there = list(sentences)
     reviewed = sum(sentence in shown for sentence in there)

@@ -41,8 +41,8 @@ from contstim.evaluation.scores import (
     unscored_catch,
 )
 from contstim.experiment.exporting import DESCRIBED, Column
+from contstim.experiment.review import Decision
 from contstim.files import check_new_folder, digest, replacing, replacing_folder, write_whole
-from contstim.selection.review import Decision
 from contstim.tables import KIND, SPEC, neutral_table, read_table, table_text
 
 _SENTENCES = ("sentence_1", "sentence_2")
