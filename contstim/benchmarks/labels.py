@@ -17,7 +17,7 @@ from contstim.benchmarks.estimates import (
     clustered_correlation,
 )
 from contstim.errors import InputError
-from contstim.training.learnt import LabelledSentences
+from contstim.text.cola import LabelledSentences
 
 _LABELS = {
     "mcc": "Matthews' correlation with the labels",

@@ -22,9 +22,9 @@ from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_models
+from contstim.models.training_overlap import training_notes
 from contstim.tables import KIND, SCORES, SPEC
 from contstim.text import read_sentences
-from contstim.training.training_overlap import training_notes
 
 _CHUNK = 2048
 

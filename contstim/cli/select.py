@@ -363,7 +363,7 @@ def _training_notes(selected: pd.DataFrame) -> list[str]:
     """Say for which models the natural sentences of a selection are training text."""
     import pandas as pd
 
-    from contstim.training.training_overlap import training_notes
+    from contstim.models.training_overlap import training_notes
 
     columns = ["natural"] if "natural" in selected else ["sentence_1", "sentence_2"]
     models = selected[[name for name in ("model_1", "model_2") if name in selected]]

@@ -49,6 +49,7 @@ from contstim.cli.common import (
 from contstim.cli.parsing import CommandParser, given, positive, reader, threads
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
+from contstim.models.training_overlap import training_notes
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
 from contstim.pipeline.stages.synthesis import SYNTHESIS, SynthesisStage
@@ -60,7 +61,6 @@ from contstim.synthesis.targets import SYNTHESIS_TARGETS
 from contstim.text import pool, read_sentences
 from contstim.text.diversity import diversity_line
 from contstim.text.words import WordOptions
-from contstim.training.training_overlap import training_notes
 
 # For how many seconds work is tried that is to say what it costs.
 _TRIED = 10

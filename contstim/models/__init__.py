@@ -67,8 +67,11 @@ class ModelSpec:
         family, colon, rest = spec.partition(":")
         path, _, query = rest.partition("?")
         if not colon or not family or not path:
+            name_part, equals, location = text.rpartition("=")
+            on_hub = "" if colon or not location else f", {name_part + equals}hf:{location}"
             raise SpecError(
-                f"{text!r} is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
+                f"{text!r} is not a model spec; write FAMILY:LOCATION, for example "
+                f"contstim:trigram{on_hub}"
             )
         try:
             pairs = parse_qsl(

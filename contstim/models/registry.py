@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -240,18 +241,20 @@ register_family(
     "contstim.models.scored:ScoredSentences",
     "contstim.models.scored:ScoredSentences.kind_of",
 )
-register_family(
-    "student",
-    "network that imitates a model's sentence score in one pass, from `contstim models distill`",
-    "contstim.training.learnt.student:StudentModel",
-    "contstim.training.learnt:student_kind",
-)
-register_family(
-    "classifier",
-    "acceptability classifier, from `contstim models finetune`",
-    "contstim.training.learnt.classifier:ClassifierModel",
-    "contstim.training.learnt:classifier_kind",
-)
+# Surrounding packages need not be installed.
+if find_spec("contstim.training") is not None:
+    register_family(
+        "student",
+        "network that imitates a model's sentence score, from `contstim models distill`",
+        "contstim.training.learnt.student:StudentModel",
+        "contstim.training.learnt:student_kind",
+    )
+    register_family(
+        "classifier",
+        "acceptability classifier, from `contstim models finetune`",
+        "contstim.training.learnt.classifier:ClassifierModel",
+        "contstim.training.learnt:classifier_kind",
+    )
 
 
 def load_model(spec: str | ModelSpec) -> SentenceModel:

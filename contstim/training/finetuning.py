@@ -24,13 +24,8 @@ from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.recurrent import read_tensors, tensor_bytes
+from contstim.text.cola import PARTS, LabelledSentences, matthews_correlation, read_cola_folder
 from contstim.training.folders import training_line, write_learnt
-from contstim.training.learnt import (
-    PARTS,
-    LabelledSentences,
-    matthews_correlation,
-    read_cola_folder,
-)
 from contstim.training.learnt.classifier import graded, vote
 from contstim.training.learnt.encoder import Encoder, open_encoder
 from contstim.training.learnt.model import tokenizer_of

@@ -12,12 +12,12 @@ from contstim.arrays import BoolArray, FloatArray, IntArray, TokenArray
 from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
+from contstim.models.training_overlap import BloomFilter
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.training.text import read_text, training_sentences
-from contstim.training.training_overlap import SentenceFilter
 
 _RESERVED = (UNKNOWN, START, END)
 
@@ -70,7 +70,7 @@ class Corpus:
     words: tuple[str, ...]
     ids: TokenArray
     n_sentences: int
-    seen: SentenceFilter
+    seen: BloomFilter
 
     @property
     def n_tokens(self) -> int:
@@ -129,7 +129,7 @@ def read_corpus(
         )
     ids = text.renumbered(place, place.get(UNKNOWN, 0))
     bounded = _bounded(ids, text.lengths, place[START], place[END])
-    return Corpus(words, bounded, len(text.lengths), SentenceFilter.of(text.letters()))
+    return Corpus(words, bounded, len(text.lengths), BloomFilter.of(text.letters()))
 
 
 def _refuse_reserved(paths: Sequence[Path], punctuation: str, language: Language) -> None:

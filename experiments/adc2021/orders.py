@@ -22,8 +22,8 @@ from tables import read_li_adger
 from contstim.arrays import BoolArray, FloatArray
 from contstim.models.devices import torch_threads
 from contstim.report.style import colour, save_figure, sheet
+from contstim.text.cola import PARTS, matthews_correlation, read_cola_folder
 from contstim.training.finetuning import rows_of, train_classifier
-from contstim.training.learnt import PARTS, matthews_correlation, read_cola_folder
 from contstim.training.learnt.classifier import graded
 from contstim.training.learnt.encoder import open_encoder
 from contstim.training.options import FitOptions

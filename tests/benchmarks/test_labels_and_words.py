@@ -27,7 +27,7 @@ from contstim.benchmarks.writing import write_run
 from contstim.errors import InputError
 from contstim.models.cache import ScoreCache, model_identity
 from contstim.models.registry import load_model
-from contstim.training.learnt import LabelledSentences, matthews_correlation
+from contstim.text.cola import LabelledSentences, matthews_correlation
 
 SPEC = "contstim:trigram?unknown=unk"
 WORDS = {"title": "Made", "source": "Nobody (2026)"}
@@ -86,16 +86,6 @@ def test_labels_by_the_best_threshold_of_other_sentences():
     with pytest.raises(InputError, match="needs acceptable and unacceptable sentences"):
         best_threshold([1, 1], np.array([1.0, 2.0]))
     assert best_threshold([0, 1], np.array([-np.inf, 2.0])) == -np.inf
-
-
-def test_matthews_by_its_formula():
-    labels, guesses = [1, 1, 1, 0, 0, 1], [1, 1, 0, 0, 1, 1]
-    tp, tn, fp, fn = 3, 1, 1, 1
-    expected = (tp * tn - fp * fn) / np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    assert matthews_correlation(labels, guesses) == pytest.approx(expected)
-    assert matthews_correlation(labels, [1] * 6) == 0
-    with pytest.raises(InputError, match="do not match"):
-        matthews_correlation([1, 0], [1])
 
 
 def test_the_interval_of_an_area_under_the_curve_holds_what_it_should():

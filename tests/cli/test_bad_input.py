@@ -54,7 +54,8 @@ def test_unknown_model_names(fail, sentences: str) -> None:
     message = fail("score", "--model", "ngrams:x.arpa", sentences)
     assert message == "unknown model family 'ngrams'; did you mean 'ngram'?"
     assert fail("models", "info", "trigram") == (
-        "'trigram' is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
+        "'trigram' is not a model spec; write FAMILY:LOCATION, for example contstim:trigram, "
+        "hf:trigram"
     )
 
 

@@ -49,9 +49,16 @@ def test_an_alias_is_shown_in_place_of_what_it_leads_to() -> None:
 def test_what_is_no_spec(text: str) -> None:
     with pytest.raises(SpecError) as error:
         ModelSpec.parse(text)
-    assert str(error.value) == (
+    assert str(error.value).startswith(
         f"{text!r} is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
     )
+
+
+def test_a_bare_name_is_suggested_as_a_checkpoint() -> None:
+    with pytest.raises(SpecError, match="for example contstim:trigram, hf:bert-base-cased$"):
+        load_model("bert-base-cased")
+    with pytest.raises(SpecError, match="contstim:trigram, BERT=hf:org/bert$"):
+        load_model("BERT=org/bert")
 
 
 def test_a_name_that_is_no_text_is_refused() -> None:

@@ -13,9 +13,9 @@ from labelled import write_cola
 
 from contstim import load_model
 from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
+from contstim.text.cola import read_cola
 from contstim.training import finetuning
 from contstim.training.finetuning import finetune, rows_of
-from contstim.training.learnt import read_cola
 from contstim.training.learnt.encoder import TokenRows, open_encoder
 from contstim.training.members import initial_member
 from contstim.training.options import FitOptions

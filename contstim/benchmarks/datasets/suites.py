@@ -13,7 +13,7 @@ import pandas as pd
 
 from contstim.benchmarks.datasets.dataset import DataSet, github_files
 from contstim.tables import read_table
-from contstim.training.learnt import read_cola
+from contstim.text.cola import read_cola
 
 if TYPE_CHECKING:
     from contstim.benchmarks import Benchmark

@@ -24,8 +24,8 @@ from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.report.triplets_page import triplets_page
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.text import WordList
+from contstim.text.cola import matthews_correlation, read_cola
 from contstim.text.vocabulary import Vocabulary
-from contstim.training.learnt import matthews_correlation, read_cola
 from contstim.training.learnt.classifier import graded, vote
 
 
@@ -175,19 +175,3 @@ def test_triplets_with_a_masked_model_hold_on_fresh_scores(
     np.testing.assert_allclose(one[1:], wanted, atol=1e-3)
     wanted = [row["synthetic_1_lp_2"], row["synthetic_2_lp_2"]]
     np.testing.assert_allclose(two[1:], wanted, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("x\t2\t\tThe dog ran.", "line 3 has the label '2'; labels are 1, acceptable, and 0"),
-        ("x\t1\t\t ", "line 3 has no sentence; fill or remove the line"),
-        ("x\t1\tThe dog ran.", "line 3 has 3 columns, not the four of CoLA: source, label, mark,"),
-    ],
-)
-def test_bad_lines_of_cola_are_named(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "train.tsv"
-    path.write_text(f"x\t1\t\tThe cat ran.\nx\t0\t*\tCat the ran.\n{line}\n")
-    with pytest.raises(InputError) as error:
-        read_cola(path)
-    assert str(error.value).startswith(f"{path}, {message}")

@@ -13,8 +13,8 @@ from toy_corpus import sentences, write
 from contstim.cli import main
 from contstim.models.ngram.arpa import read_arpa
 from contstim.models.registry import load_model
+from contstim.models.training_overlap import BloomFilter
 from contstim.training.ngram import train_ngram
-from contstim.training.training_overlap import SentenceFilter
 
 # Sentences alike but for a number, so that none is in both halves.
 SEEN = [f"{words} w{i}" for i, words in enumerate(sentences(n=400))]
@@ -32,28 +32,28 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_all_that_is_in_a_filter_is_found_and_little_else() -> None:
     others = [f"other {i}" for i in range(20_000)]
-    seen = SentenceFilter.of(f"sentence{i}" for i in range(5000))
+    seen = BloomFilter.of(f"sentence{i}" for i in range(5000))
     assert seen.n_sentences == 5000
-    assert seen.holds(f"Sentence, {i} !" for i in range(5000)).all()
+    assert seen.contains(f"Sentence, {i} !" for i in range(5000)).all()
     # (1 - exp(-7 / 10)) ** 7 = 0.8 % of the others, within five standard errors.
     expected = (1 - np.exp(-0.7)) ** 7
-    assert abs(seen.holds(others).mean() - expected) < 5 * np.sqrt(expected / len(others))
-    assert not SentenceFilter.of([]).holds(others[:100]).any()
+    assert abs(seen.contains(others).mean() - expected) < 5 * np.sqrt(expected / len(others))
+    assert not BloomFilter.of([]).contains(others[:100]).any()
 
 
 def test_a_trained_file_holds_its_sentences_and_stays_an_arpa_file(
     model: str, tmp_path: Path
 ) -> None:
     path = Path(model.removeprefix("ngram:").partition("?")[0])
-    seen = SentenceFilter.read(path)
+    seen = BloomFilter.read(path)
     assert seen is not None
     assert seen.n_sentences == len(SEEN)
-    assert seen.holds(SEEN).all()
-    assert seen.holds(OTHER).mean() < 0.05
+    assert seen.contains(SEEN).all()
+    assert seen.contains(OTHER).mean() < 0.05
     text = gzip.decompress(path.read_bytes())
     bare = tmp_path / "bare.arpa"
     bare.write_bytes(text[text.index(b"\\data\\") :])
-    assert SentenceFilter.read(bare) is None
+    assert BloomFilter.read(bare) is None
     ours, theirs = read_arpa(path), read_arpa(bare)
     assert ours is not None
     assert theirs is not None
@@ -68,8 +68,8 @@ def test_a_trained_file_holds_its_sentences_and_stays_an_arpa_file(
 @pytest.mark.parametrize("content", [b"", b"# filter of 9 training sentences\n", b"\x1f\x8b"])
 def test_files_without_a_whole_filter_have_none(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.arpa").write_bytes(content)
-    assert SentenceFilter.read(tmp_path / "a.arpa") is None
-    assert SentenceFilter.read(tmp_path / "b.arpa") is None
+    assert BloomFilter.read(tmp_path / "a.arpa") is None
+    assert BloomFilter.read(tmp_path / "b.arpa") is None
 
 
 def test_commands_say_when_most_sentences_are_training_text(
@@ -77,10 +77,10 @@ def test_commands_say_when_most_sentences_are_training_text(
 ) -> None:
     mixed = write(tmp_path / "mixed.txt", [*SEEN[:60], *OTHER[:40]])
     apart = write(tmp_path / "apart.txt", [*SEEN[:40], *OTHER[:60]])
-    seen = SentenceFilter.read(Path(model.removeprefix("ngram:").partition("?")[0]))
+    seen = BloomFilter.read(Path(model.removeprefix("ngram:").partition("?")[0]))
     assert seen is not None
     # Now and then another sentence is taken for one of the text.
-    n_seen = seen.holds([*SEEN[:60], *OTHER[:40]]).sum()
+    n_seen = seen.contains([*SEEN[:60], *OTHER[:40]]).sum()
     note = (
         f"{model} was trained on {{}} of the {{}} sentences, and scores of training text "
         "are too high; keep sentences apart with 'contstim sentences sample --rest FILE' and train "
@@ -115,6 +115,6 @@ def test_a_text_is_split_without_a_sentence_on_both_sides(tmp_path: Path) -> Non
     expected = [s for s in text.read_text("utf-8").splitlines() if s.casefold() not in folded]
     assert others == expected
     train_ngram(rest, tmp_path / "a.arpa", fallback=(0.5, 1, 1.5))
-    seen = SentenceFilter.read(tmp_path / "a.arpa")
+    seen = BloomFilter.read(tmp_path / "a.arpa")
     assert seen is not None
-    assert seen.holds(sampled).mean() < 0.2
+    assert seen.contains(sampled).mean() < 0.2

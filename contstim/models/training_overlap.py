@@ -32,7 +32,7 @@ _LINE = 4000
 
 
 @dataclass(frozen=True, eq=False)
-class SentenceFilter:
+class BloomFilter:
     """A set of sentences that says of each whether it is in it, with few errors to one side.
 
     Two writings of a sentence that differ in case, white space or marks alone are one sentence.
@@ -49,7 +49,7 @@ class SentenceFilter:
     n_sentences: int
 
     @classmethod
-    def of(cls, letters: Iterable[str]) -> SentenceFilter:
+    def of(cls, letters: Iterable[str]) -> BloomFilter:
         """Make the filter of sentences, of each its :func:`~contstim.text.normalise.letters_of`."""
         digests = np.unique(_digests(letters))
         n_bits = 8 * -(-max(1, len(digests)) * _BITS // 8)
@@ -57,7 +57,7 @@ class SentenceFilter:
         places[_places(digests, n_bits)] = True
         return cls(np.packbits(places), len(digests))
 
-    def holds(self, sentences: Iterable[str]) -> BoolArray:
+    def contains(self, sentences: Iterable[str]) -> BoolArray:
         """Return for each of S sentences whether it is in the set; shape (S,).
 
         True for all that are, and for 0.8 % of those that are not.
@@ -73,7 +73,7 @@ class SentenceFilter:
         yield from (f"# {text[i : i + _LINE]}\n" for i in range(0, len(text), _LINE))
 
     @classmethod
-    def read(cls, path: Path) -> SentenceFilter | None:
+    def read(cls, path: Path) -> BloomFilter | None:
         """Read the filter that a file begins with; None for a file without one."""
         try:
             with path.open("rb") as raw:
@@ -123,10 +123,10 @@ def training_notes(specs: Iterable[str], sentences: Sequence[str]) -> list[str]:
     notes = []
     for spec in dict.fromkeys(specs):
         try:
-            sentence_filter = SentenceFilter.read(ModelSpec.parse(spec).path)
+            bloom_filter = BloomFilter.read(ModelSpec.parse(spec).path)
         except SpecError:
             continue
-        n_seen = 0 if sentence_filter is None else int(sentence_filter.holds(sentences).sum())
+        n_seen = 0 if bloom_filter is None else int(bloom_filter.contains(sentences).sum())
         if 2 * n_seen > len(sentences):
             notes.append(
                 f"{spec} was trained on {n_seen} of the {len(sentences)} sentences, and scores of "

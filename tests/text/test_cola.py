@@ -1,0 +1,35 @@
+"""Files of CoLA and Matthews' correlation by its formula."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contstim.errors import InputError
+from contstim.text.cola import matthews_correlation, read_cola
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x\t2\t\tThe dog ran.", "line 3 has the label '2'; labels are 1, acceptable, and 0"),
+        ("x\t1\t\t ", "line 3 has no sentence; fill or remove the line"),
+        ("x\t1\tThe dog ran.", "line 3 has 3 columns, not the four of CoLA: source, label, mark,"),
+    ],
+)
+def test_bad_lines_of_cola_are_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text(f"x\t1\t\tThe cat ran.\nx\t0\t*\tCat the ran.\n{line}\n")
+    with pytest.raises(InputError) as error:
+        read_cola(path)
+    assert str(error.value).startswith(f"{path}, {message}")
+
+
+def test_matthews_by_its_formula():
+    labels, guesses = [1, 1, 1, 0, 0, 1], [1, 1, 0, 0, 1, 1]
+    tp, tn, fp, fn = 3, 1, 1, 1
+    expected = (tp * tn - fp * fn) / np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    assert matthews_correlation(labels, guesses) == pytest.approx(expected)
+    assert matthews_correlation(labels, [1] * 6) == 0
+    with pytest.raises(InputError, match="do not match"):
+        matthews_correlation([1, 0], [1])
