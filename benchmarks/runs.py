@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from contstim.pipeline import Executor, InProcess
-from contstim.pipeline.executors import LocalWorkers
+from contstim.pipeline.executors import DaskWorkers
 from contstim.pipeline.running import read_study_plan, run_study
 
 STUDY = """
@@ -46,7 +46,7 @@ def main() -> None:
     print("| workers | seconds | tasks/s | ratio to the first |\n| ---: | ---: | ---: | ---: |")
     first, tables = 0.0, set()
     for n in args.workers:
-        one: Executor = LocalWorkers(n) if n else InProcess()
+        one: Executor = DaskWorkers("local", n) if n else InProcess()
         with tempfile.TemporaryDirectory() as name, one as executor:
             folder = Path(name)
             (folder / "study.toml").write_text(STUDY.format(starts=args.starts), "utf-8")

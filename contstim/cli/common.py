@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from contstim.cli.parsing import CommandParser, given, number, output_file, whole_number
+from contstim.cli.parsing import CommandParser, given, number, output_file
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
 from contstim.tables import table_text
@@ -226,43 +226,23 @@ def write_rows(table: pd.DataFrame, path: str, reading: Iterable[str | None] = (
 
 
 def add_executor(parser: CommandParser) -> None:
-    """Add ``--workers``, ``--dask`` and ``--devices``."""
+    """Add ``--executor``."""
     parser.add(
-        "--workers N",
-        "worker processes on this machine, one thread each (default: 0, in this process)",
-        whole_number(0, 1024),
-        default=0,
-    )
-    parser.add(
-        "--dask WHERE",
-        "a Dask cluster: a scheduler's address, local:N, or slurm:N for N jobs; workers must share "
-        "this machine's files (needs the extra 'cluster')",
-    )
-    parser.add(
-        "--devices LIST",
-        "GPUs for the workers, in turn, e.g. 0,1; models then ask for device=cuda",
+        "--executor WHERE",
+        "local:N, N worker processes of this machine; slurm:N, N SLURM jobs; dask:ADDRESS, a Dask "
+        "cluster; workers must share this machine's files (default: this process)",
     )
 
 
-def executor_of(args: argparse.Namespace) -> Executor:
-    """Return what the arguments say that tasks are done by."""
-    # Worker processes and clusters are loaded where they are asked for.
-    devices = [] if args.devices is None else args.devices.split(",")
-    if devices and not args.workers:
-        raise InputError(f"--devices {args.devices} needs workers; add --workers {len(devices)}")
-    if args.dask is not None:
-        if args.workers:
-            raise InputError("give --workers or --dask, not both")
-        from contstim.pipeline.executors import DaskWorkers
+def executor_of(where: str | None) -> Executor:
+    """Return the executor of ``--executor``; Dask is loaded only if it is needed."""
+    if where is None:
+        from contstim.pipeline import InProcess
 
-        return DaskWorkers(args.dask)
-    if args.workers:
-        from contstim.pipeline.executors import LocalWorkers
+        return InProcess()
+    from contstim.pipeline.executors import executor_called
 
-        return LocalWorkers(args.workers, devices)
-    from contstim.pipeline import InProcess
-
-    return InProcess()
+    return executor_called(where)
 
 
 def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:

@@ -150,6 +150,7 @@ def _quoted(text: str) -> str:
 #: Text that stands for itself; `File` may be ``-``, standard input.
 Text = Annotated[str, reads(str, "TEXT")]
 Name = Annotated[str, reads(str, "NAME")]
+Where = Annotated[str, reads(str, "WHERE")]
 Spec = Annotated[str, reads(str, "SPEC")]
 File = Annotated[str, reads(str, "FILE")]
 OutputFile = Annotated[str, reads(read_output, "FILE")]

@@ -46,7 +46,7 @@ from contstim.cli.common import (
     words_at_positions,
     write_output,
 )
-from contstim.cli.parsing import CommandParser, given, positive, reader, threads
+from contstim.cli.parsing import CommandParser, given, positive, reader
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
 from contstim.models.training_overlap import training_notes
@@ -92,12 +92,6 @@ def configure(parser: CommandParser) -> None:
     _add_strategy_options(parser)
     parser.add_fields(SynthesisOptions, "starts", "per_pair", "per_sentence", "minimum_drop")
     parser.set_defaults(starts="all")
-    parser.add(
-        "--threads N",
-        "threads of PyTorch (default: 1); another number may change a network's last digits",
-        threads,
-        default=1,
-    )
     add_executor(parser)
     parser.add(
         "--cost",
@@ -142,7 +136,7 @@ def run(
     if args.out != "-":
         lists = [*(args.allow or ()), *(args.block or ())]
         refuse_overwriting(args.out, [args.sentences, args.vocabulary, *lists])
-    with executor_of(args) as executor:
+    with executor_of(args.executor) as executor:
         if is_file:
             with resumable():
                 report = write_synthesis(plan, Path(args.out), executor, stage=stage, tried=tried)
@@ -224,7 +218,7 @@ def plan_of(args: argparse.Namespace) -> StudyPlan:
     )
     return StudyPlan(
         tuple(dict.fromkeys(models)),
-        StudyOptions("synthesis", args.seed, threads=args.threads),
+        StudyOptions("synthesis", args.seed),
         SentenceOptions(listed=tuple(dict.fromkeys(sentences[: args.limit]))),
         VocabularyOptions(**given(args, WordOptions)),
         (options,),

@@ -1,33 +1,31 @@
-"""Spreading tasks over worker processes of this machine, or over a Dask cluster.
+"""Executors: where tasks are done, and Dask, which spreads them over processes or machines.
 
-A cluster is an address, workers of this machine or SLURM jobs. Dask only spreads the work. Each
-worker commits its results to the run's store itself, so workers must see the run's folder, the
-study plan's folder and the models under the same paths.
+Dask only spreads the work. Each worker commits its results to the run's store itself, so workers
+must see the run's folder, the study plan's folder and the models under the same paths.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import logging
 import os
 import signal
-import sys
 import threading
 import uuid
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
+
+import dask
+import distributed
+from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin, as_completed
 
 from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.pipeline import Executor, TaskResults
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
-#: The environment of a worker: one thread.
+#: The environment of a worker of this machine: one thread.
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 #: Settings of a scheduler that is started here: workers hold one task at a time where there are
 #: many, and a worker's death is reported for every task that it held.
@@ -41,203 +39,8 @@ SETTINGS = {
 LOCAL_SETTINGS = {"distributed.deploy.lost-worker-timeout": "1 day"}
 
 _SECONDS_TO_CONNECT = 15
+_MOST_WORKERS = 1024
 _MOST_LOST = 10 * TRIES  # deaths reported for one task, begun or not
-
-# What a worker process runs; it has one Worker for its life.
-_worker: Worker | None = None
-
-
-def _begin(context: RunContext) -> None:
-    global _worker
-    # Ctrl-C reaches the whole process group; the process that hands out tasks decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # As an exception it removes what is half written.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    # What models print must not come into the tables of the process that hands out tasks.
-    os.dup2(2, 1)
-    os.chdir(context.folder)
-    _worker = Worker(context)
-
-
-def _end_with_parent() -> None:
-    # A pool's process would wait for tasks for ever if the one that hands them out were killed.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _do(task: Task) -> TaskResult:
-    assert _worker is not None
-    return _worker.run(task)
-
-
-@dataclass(eq=False)
-class _LocalWorker:
-    """One worker: a pool of one process, so that a death is blamed on one task alone."""
-
-    number: int
-    pool: ProcessPoolExecutor
-    process: BaseProcess | None = None
-    group: str | None = None
-    task: Task | None = None
-
-
-@dataclass
-class _Queue:
-    """Tasks by the models they need, handed out so that workers seldom load others."""
-
-    groups: dict[str, deque[Task]] = field(default_factory=dict)
-
-    def add(self, task: Task, *, first: bool = False) -> None:
-        waiting = self.groups.setdefault(task.group, deque())
-        waiting.appendleft(task) if first else waiting.append(task)
-
-    def take(self, group: str | None, busy: Sequence[str | None]) -> Task | None:
-        """Take a task of `group`; if it has none left, of the group with most left a worker."""
-        if group not in self.groups:
-            if not self.groups:
-                return None
-            group = max(self.groups, key=lambda g: len(self.groups[g]) / (1 + busy.count(g)))
-        waiting = self.groups[group]
-        task = waiting.popleft()
-        if not waiting:
-            del self.groups[group]
-        return task
-
-
-class LocalWorkers(Executor):
-    """Does tasks in worker processes on this machine; a worker that dies is replaced.
-
-    A script that uses it must guard what it does by ``if __name__ == "__main__"``, as with all of
-    Python's process pools.
-
-    Parameters
-    ----------
-    number
-        How many workers.
-    devices
-        GPUs by number; worker k sees only the k-th of them (in turn), as ``cuda:0``.
-    """
-
-    def __init__(self, number: int, devices: Sequence[str] = ()) -> None:
-        self.number = number
-        self.devices = tuple(devices)
-        self._workers: list[_LocalWorker] = []
-        self._context: RunContext | None = None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Stopped by an error or by hand, workers drop what they have in hand: it is not committed.
-        self._end(at_once=kind is not None)
-
-    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
-        """Do `tasks`; one that kills its worker is tried again, `TRIES` times in all."""
-        if self._context != context:
-            self._end()
-            self._context = context
-        queue = _Queue()
-        for task in tasks:
-            queue.add(task)
-        while len(self._workers) < min(self.number, len(tasks)):
-            self._workers.append(_LocalWorker(len(self._workers), self._pool(context)))
-        deaths: Counter[str] = Counter()
-        in_hand: dict[Future[TaskResult], _LocalWorker] = {}
-        for worker in self._workers:
-            self._hand(worker, queue, in_hand)
-        while in_hand:
-            for future in wait(in_hand, return_when=FIRST_COMPLETED).done:
-                worker = in_hand.pop(future)
-                result = self._result(future, worker, context, deaths)
-                if result is None and worker.task is not None:
-                    queue.add(worker.task, first=True)
-                self._hand(worker, queue, in_hand)
-                if result is not None:
-                    yield result
-
-    def _result(
-        self,
-        future: Future[TaskResult],
-        worker: _LocalWorker,
-        context: RunContext,
-        deaths: Counter[str],
-    ) -> TaskResult | None:
-        """Return what became of a worker's task; None if it is to be tried again."""
-        try:
-            return future.result()
-        except BrokenProcessPool:
-            status = self._replace(worker)
-        task, store = worker.task, RunStore(context.store, context.scores)
-        assert task is not None
-        if task.is_done(store):
-            return TaskResult(task.key)
-        deaths[task.key] += 1
-        if deaths[task.key] < TRIES:
-            return None
-        error = f"its worker process ended with status {status}, {TRIES} times"
-        store.fail(task, error, "")
-        return TaskResult(task.key, error)
-
-    def _hand(
-        self, worker: _LocalWorker, queue: _Queue, in_hand: dict[Future[TaskResult], _LocalWorker]
-    ) -> None:
-        busy = [other.group for other in self._workers if other is not worker and other.task]
-        worker.task = queue.take(worker.group, busy)
-        if worker.task is None:
-            return
-        worker.group = worker.task.group
-        try:
-            in_hand[self._submit(worker, worker.task)] = worker
-        except BrokenProcessPool:  # it died when it had nothing in hand
-            self._replace(worker)
-            in_hand[self._submit(worker, worker.task)] = worker
-
-    def _submit(self, worker: _LocalWorker, task: Task) -> Future[TaskResult]:
-        device = self.devices[worker.number % len(self.devices)] if self.devices else None
-        before = {*multiprocessing.active_children()}
-        with _environment(device):  # the pool starts its process at its first task
-            future = worker.pool.submit(_do, task)
-        if worker.process is None:
-            worker.process = next(iter({*multiprocessing.active_children()} - before), None)
-        return future
-
-    def _replace(self, worker: _LocalWorker) -> int | None:
-        """Give a worker that died another process, and return the exit status of the first."""
-        worker.pool.shutdown()
-        status = None if worker.process is None else worker.process.exitcode
-        assert self._context is not None
-        worker.pool, worker.process = self._pool(self._context), None
-        return status
-
-    @staticmethod
-    def _pool(context: RunContext) -> ProcessPoolExecutor:
-        spawn = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(context,))
-
-    def _end(self, *, at_once: bool = False) -> None:
-        for worker in self._workers:
-            if at_once and worker.process is not None:
-                worker.process.terminate()
-        for worker in self._workers:
-            worker.pool.shutdown(cancel_futures=True)
-        self._workers = []
-
-
-@contextmanager
-def _environment(device: str | None) -> Iterator[None]:
-    """Let processes that are started now have one thread, and one GPU if there is a list."""
-    changed = THREADS | ({} if device is None else {"CUDA_VISIBLE_DEVICES": device})
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
 
 # The worker of each process of Dask, whose threads share its working folder and its models.
 _on_dask: dict[RunContext, Worker] = {}
@@ -262,56 +65,99 @@ def _tries(context: RunContext, task: Task, run: str) -> Path:
     return context.store / "tries" / f"{task.key}-{run}"
 
 
-class DaskWorkers(Executor):
-    """Does tasks on the workers of a Dask cluster; dead workers cost the tasks they had in hand.
+class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask has no types
+    """Prepares a worker process of this machine.
+
+    Parameters
+    ----------
+    gpus
+        GPUs by number or identifier; worker k sees the k-th of them, in turn, as ``cuda:0``.
+    """
+
+    def __init__(self, gpus: Sequence[str]) -> None:
+        self.gpus = list(gpus)
+
+    def setup(self, worker: distributed.Worker) -> None:
+        """Leave Ctrl-C and standard output to the process that hands out the tasks."""
+        logging.getLogger("distributed").setLevel(logging.ERROR)  # of tasks that end with it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.dup2(2, 1)  # what models print must not come into tables on standard output
+        if self.gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus[int(worker.name) % len(self.gpus)]
+
+
+def visible_gpus() -> list[str]:
+    """Return the GPUs that this process may use: those of CUDA_VISIBLE_DEVICES, or all."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [gpu for gpu in named.split(",") if gpu]
+    return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
+
+
+def executor_called(where: str) -> Executor:
+    """Return the executor of ``--executor``.
 
     Parameters
     ----------
     where
-        ``local:N`` (N worker processes of this machine), ``slurm:N`` (N jobs, each one worker,
-        with the settings of dask-jobqueue's configuration file; jobs that end are replaced), or
-        the address of a scheduler, e.g. ``tcp://host:8786``.
+        ``local:N``, N worker processes of this machine, each with one thread and in turn one of the
+        visible GPUs; ``slurm:N``, N SLURM jobs, each one worker, with the settings of
+        dask-jobqueue's configuration file (jobs that end are replaced); ``dask:ADDRESS``, the
+        scheduler of a Dask cluster.
 
     Raises
     ------
     InputError
         If `where` is none of these.
-    MissingExtraError
-        If Dask is not installed.
+    """
+    kind, _, rest = where.partition(":")
+    if kind == "dask" and "://" in rest:
+        return DaskWorkers(kind, rest)
+    if kind in ("local", "slurm") and rest.isdecimal() and 1 <= int(rest) <= _MOST_WORKERS:
+        return DaskWorkers(kind, int(rest))
+    raise InputError(
+        f"the executor {where!r} is none; write local:4, slurm:8 or dask:tcp://HOST:8786"
+    )
+
+
+class DaskWorkers(Executor):
+    """Does tasks on the workers of a Dask cluster; dead workers cost the tasks they had in hand.
+
+    A script that uses processes of this machine must guard what it does by ``if __name__ ==
+    "__main__"``, as with all of Python's process pools.
+
+    Parameters
+    ----------
+    kind
+        ``local``, ``slurm`` or ``dask``; see `executor_called`.
+    where
+        Number of workers, or the address of a scheduler.
     """
 
-    def __init__(self, where: str) -> None:
-        kind, _, number = where.partition(":")
+    def __init__(self, kind: str, where: int | str) -> None:
+        self.kind = kind
         self.where = where
-        self.number = 0
-        if kind in ("local", "slurm"):
-            if not number.isdecimal() or int(number) < 1:
-                raise InputError(f"{where!r} names no number of workers; write {kind}:2")
-            self.number = int(number)
-        elif "://" not in where:
-            raise InputError(
-                f"{where!r} is not a Dask cluster; give local:N, slurm:N or a scheduler's address "
-                "like tcp://host:8786"
-            )
-        try:
-            import distributed  # noqa: F401 - only whether it is there
-        except ImportError as error:
-            raise MissingExtraError(
-                "Dask is not installed; pip install distributed, or use --workers or "
-                "--shard, which do without"
-            ) from error
         self._open = ExitStack()
         self.client: Any = None
 
     def __enter__(self) -> Self:
-        import dask
-        from distributed import Client
-
-        local = LOCAL_SETTINGS if self.where.startswith("local:") else {}
+        local = LOCAL_SETTINGS if self.kind == "local" else {}
         self._open.enter_context(dask.config.set(SETTINGS | local))
         address: Any = self.where
-        if self.number:
-            address = self._open.enter_context(self._cluster())
+        if self.kind == "local":
+            address = LocalCluster(
+                n_workers=self.where,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                dashboard_address=None,
+                silence_logs=logging.ERROR,
+                env=THREADS,
+            )
+        elif self.kind == "slurm":
+            address = _slurm_cluster(int(self.where))
+        if self.kind != "dask":
+            self._open.enter_context(address)
         try:
             client = Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -319,39 +165,12 @@ class DaskWorkers(Executor):
             reason = " ".join(str(error).split())
             raise InputError(f"cannot reach the Dask scheduler {self.where}: {reason}") from None
         self.client = self._open.enter_context(client)
+        if self.kind == "local":
+            self.client.register_plugin(LocalSetup(visible_gpus()))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
-
-    def _cluster(self) -> Any:
-        if self.where.startswith("local:"):
-            from distributed import LocalCluster
-
-            return LocalCluster(
-                n_workers=self.number,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=0,
-                dashboard_address=None,
-                env=THREADS,
-            )
-        try:
-            from dask_jobqueue import SLURMCluster
-        except ImportError as error:
-            raise MissingExtraError(
-                "dask-jobqueue is not installed; pip install dask-jobqueue"
-            ) from error
-        try:
-            cluster = SLURMCluster()
-        except ValueError as error:
-            raise InputError(
-                f"dask-jobqueue's configuration lacks a setting ({' '.join(str(error).split())}); "
-                "state cores, memory and queue in ~/.config/dask/jobqueue.yaml"
-            ) from None
-        # With a fixed number of jobs, one that is cancelled would never be replaced.
-        cluster.adapt(minimum=self.number, maximum=self.number)
-        return cluster
 
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
         """Do `tasks`, those of the first pairs first; one that kills its worker is tried again.
@@ -359,8 +178,6 @@ class DaskWorkers(Executor):
         A death is reported for every task that the worker held. It is charged to those that had
         begun: a task is given up when it has begun `TRIES` times, or was lost a good deal oftener.
         """
-        from distributed import KilledWorker, as_completed
-
         run = uuid.uuid4().hex
         lost = Counter[str]()
 
@@ -403,8 +220,6 @@ class DaskWorkers(Executor):
     @staticmethod
     def _ended(future: Any) -> tuple[TaskResult | None, BaseException | None]:
         """Return a task's result, or else its error; neither if Dask gave the task up."""
-        from distributed import KilledWorker
-
         error: BaseException | None = future.exception()
         if error is not None or future.cancelled():
             return None, error
@@ -418,8 +233,6 @@ class DaskWorkers(Executor):
     def _given_up(
         task: Task, context: RunContext, error: BaseException | None, begun: int
     ) -> TaskResult:
-        from distributed import KilledWorker
-
         store = RunStore(context.store, context.scores)
         if isinstance(error, OutputError):
             raise error
@@ -432,3 +245,22 @@ class DaskWorkers(Executor):
             message += f": {' '.join(str(error).split())}"
         store.fail(task, message, "")
         return TaskResult(task.key, message)
+
+
+def _slurm_cluster(number: int) -> Any:
+    try:
+        from dask_jobqueue import SLURMCluster
+    except ImportError as error:
+        raise MissingExtraError(
+            "dask-jobqueue is not installed; pip install dask-jobqueue"
+        ) from error
+    try:
+        cluster = SLURMCluster()
+    except ValueError as error:
+        raise InputError(
+            f"dask-jobqueue's configuration lacks a setting ({' '.join(str(error).split())}); "
+            "state cores, memory and queue in ~/.config/dask/jobqueue.yaml"
+        ) from None
+    # With a fixed number of jobs, one that is cancelled would never be replaced.
+    cluster.adapt(minimum=number, maximum=number)
+    return cluster

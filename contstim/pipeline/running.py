@@ -6,9 +6,8 @@ The stages go in order, each task is committed, and tables are kept up to date.
 from __future__ import annotations
 
 import os
-import shlex
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -306,50 +305,3 @@ def status_of(stage: Stage, run: Run) -> StageStatus:
         number = max(number, stage.expected(run))
     seconds = statistics.fmean(times) * (number - done) + stage.later(run) if times else None
     return StageStatus(stage.name, number, done, tuple(errors), table, seconds)
-
-
-_SCRIPT = """\
-#!/bin/bash
-# Submit with: sbatch --parsable SCRIPT
-# When all jobs of the array are done, make the tables (this also does what jobs left undone):
-#   sbatch --dependency=afterany:JOBID --wrap {merge}
-#SBATCH --job-name={name}
-#SBATCH --array=1-{shards}
-#SBATCH --cpus-per-task=1
-#SBATCH --time=12:00:00
-#SBATCH --signal=B:TERM@60
-#SBATCH --requeue
-#SBATCH --open-mode=append
-#SBATCH --output={name}-%a.log
-export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-exec {command} --shard "$SLURM_ARRAY_TASK_ID/{shards}"
-"""
-
-
-def slurm_script(
-    file: Path, name: str, shards: int, command: str, options: Sequence[str] = ()
-) -> str:
-    """Return a job array's script: job i does shard i of `shards`; no other software is needed.
-
-    Parameters
-    ----------
-    file
-        The study plan, on a file system that all nodes share.
-    name
-        The jobs' name.
-    shards
-        The number of jobs.
-    command
-        What runs contstim on a node, e.g. ``~/.venv/bin/contstim``.
-    options
-        Of ``contstim run``, the same for every job, with absolute paths.
-
-    Raises
-    ------
-    InputError
-        If there is no shard.
-    """
-    if shards < 1:
-        raise InputError(f"a job array of {shards} jobs does nothing; give at least 1")
-    run = f"{command} run {shlex.join([str(file.resolve()), *options])}"
-    return _SCRIPT.format(name=name, shards=shards, command=run, merge=shlex.quote(run))

@@ -337,7 +337,7 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
         ),
         (
             "synthesize --device cuda:0",
-            "contstim synthesize: there is no option '--device' here; did you mean '--devices'?; "
+            "contstim synthesize: there is no option '--device' here; "
             "see contstim synthesize --help",
         ),
         (

@@ -216,7 +216,7 @@ def test_both_ways_of_spreading_write_the_same(
     pair = ["--pair", "contstim:bigram", "contstim:trigram", "--sentences", str(path)]
     pair += ["--strategy", "exhaustive"]
     out = [tmp_path / "one.csv", tmp_path / "two.csv"]
-    for options in (["--out", str(out[0])], ["--workers", "2", "--out", str(out[1])]):
+    for options in (["--out", str(out[0])], ["--executor", "local:2", "--out", str(out[1])]):
         assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "2", *options]) == 0
         assert "2 of 2 triplets were found" in capsys.readouterr().err
     assert out[0].read_bytes() == out[1].read_bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -135,11 +134,6 @@ def tables(out: Path) -> dict[str, bytes]:
 def begin(plan: StudyPlan) -> Run:
     """Return a run of a study of which nothing is done."""
     return Run.of(plan, RunStore(plan.out), InProcess().describe)
-
-
-def seen_environment(task: object) -> tuple[str | None, ...]:
-    """Return what a worker process sees that its executor sets."""
-    return os.environ.get("OMP_NUM_THREADS"), os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 def marked(study: StudyPlan, name: str) -> str:

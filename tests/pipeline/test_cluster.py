@@ -11,31 +11,38 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dask
+import distributed
 import pytest
 from small import make_study, marked, run_alone, tables
 
-from contstim.errors import InputError, MissingExtraError
+from contstim.errors import InputError
 from contstim.pipeline import InProcess, TaskResults
-from contstim.pipeline.executors import DaskWorkers
+from contstim.pipeline.executors import DaskWorkers, executor_called
 from contstim.pipeline.running import read_study_plan, run_study
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.work import RunContext, Task, TaskResult
 
 
-def test_without_dask_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'contstim\[cluster\]'"):
-        DaskWorkers("local:2")
+def test_workers_see_one_thread_and_their_own_gpu(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    with executor_called("local:3") as executor:
+        seen = executor.client.run(_seen_environment)
+    assert sorted(seen.values()) == [("1", "2"), ("1", "2"), ("1", "5")]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    # What a worker prints does not come into a table on standard output.
+    assert capfd.readouterr().out == ""
 
 
-@pytest.mark.parametrize("where", ["local:", "local:0", "local:x", "slurm:-1", "somewhere"])
-def test_clusters_that_are_none(where: str) -> None:
-    with pytest.raises(InputError, match=repr(where)):
-        DaskWorkers(where)
+def _seen_environment() -> tuple[str | None, ...]:
+    os.write(1, b"printed by a model\n")
+    return os.environ.get("OMP_NUM_THREADS"), os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
 
     class Killing(DaskWorkers):
         killed = 0
@@ -50,19 +57,16 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
 
     study = read_study_plan(make_study(tmp_path))
     run_study(study, InProcess(), out=tmp_path / "whole")
-    with Killing("local:2") as executor:
+    with Killing("local", 2) as executor:
         assert run_study(study, executor, out=tmp_path / "dask").complete
         assert executor.killed == 1
     assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
 
 
 def test_a_worker_that_is_long_in_coming_back_stays() -> None:
-    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
-    import dask
-
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}),
-        DaskWorkers("local:1") as executor,
+        DaskWorkers("local", 1) as executor,
     ):
         (pid,) = executor.client.run(os.getpid).values()
         executor.client.run_on_scheduler(_kill_soon, pid)
@@ -81,8 +85,6 @@ def _kill_soon(pid: int) -> None:
 def test_a_result_that_is_lost_before_it_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is an optional extra")
-
     class Client:
         loop = None
         submitted = 0
@@ -106,8 +108,10 @@ def test_a_result_that_is_lost_before_it_is_fetched(
     class Completed(list[Any]):
         add = list[Any].append
 
-    monkeypatch.setattr("distributed.as_completed", lambda futures, loop: Completed(futures))
-    executor = DaskWorkers("local:1")
+    monkeypatch.setattr(
+        "contstim.pipeline.executors.as_completed", lambda futures, loop: Completed(futures)
+    )
+    executor = DaskWorkers("local", 1)
     executor.client = Client()
     task: Any = SimpleNamespace(key="ab")
     context = RunContext(tmp_path, tmp_path, tmp_path)
@@ -116,17 +120,15 @@ def test_a_result_that_is_lost_before_it_is_fetched(
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
     monkeypatch.setattr("contstim.pipeline.executors._SECONDS_TO_CONNECT", 0.2)
     with pytest.raises(InputError, match="cannot reach the Dask scheduler tcp://127"):
-        DaskWorkers("tcp://127.0.0.1:9").__enter__()
+        executor_called("dask:tcp://127.0.0.1:9").__enter__()
 
 
 def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
-    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
     marked(faulty, "dies")
     # In a process of its own: Dask logs and warns about the deaths.
-    ended = run_alone(str(faulty.folder / "study.toml"), "--dask", "local:2")
+    ended = run_alone(str(faulty.folder / "study.toml"), "--executor", "local:2")
     assert ended.returncode == 1, ended.stderr
     assert ended.stderr.count("failed: synthesize from") == 2
     assert ended.stderr.count("its worker process died each of the 3 times that it was begun") == 2
@@ -135,13 +137,12 @@ def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
 
 
 def test_a_death_is_charged_to_tasks_that_had_begun(faulty: StudyPlan) -> None:
-    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
     # Two tasks alone, which one worker is given together; each kills it.
     file = faulty.folder / "study.toml"
     text = file.read_text("utf-8").replace('    "ngram:1.arpa?punctuation=split",\n', "")
     file.write_text(text.replace("[synthesis]\nper_pair = 4", "[synthesis]\nper_pair = 1"), "utf-8")
     marked(read_study_plan(file), "dies")
-    ended = run_alone(str(file), "--dask", "local:1", "--stage", "synthesis")
+    ended = run_alone(str(file), "--executor", "local:1", "--stage", "synthesis")
     assert ended.stderr.count("failed: synthesize from") == 2, ended.stderr
     assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
     assert list((faulty.out / "tries").glob("*")) == []

@@ -26,7 +26,7 @@ def _committed(out: Path) -> dict[Path, int]:
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     file = str(make_study(tmp_path, starts=10, words=800))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert run_alone(file, "--workers", "2", "--out", str(whole)).returncode == 0
+    assert run_alone(file, "--executor", "local:2", "--out", str(whole)).returncode == 0
     total = len(_committed(whole))
     rng = np.random.default_rng(KILLS)
     # Moments in the course of the work: after so many results, or while the tables are made.
@@ -35,7 +35,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     seen: dict[Path, int] = {}
     for target, delay in zip(targets, rng.uniform(0, 0.1, KILLS), strict=True):
         process = subprocess.Popen(
-            command(file, "--workers", "2", "--out", str(killed)),
+            command(file, "--executor", "local:2", "--out", str(killed)),
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -52,7 +52,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
         seen = now
     assert len(set(moments)) > 2
     print(f"of {total} results on disk at the {KILLS} kills: {moments}")
-    last = run_alone(file, "--workers", "2", "--out", str(killed))
+    last = run_alone(file, "--executor", "local:2", "--out", str(killed))
     assert last.returncode == 0, last.stderr
     now = _committed(killed)
     assert {path: now.get(path) for path in seen} == seen
@@ -88,7 +88,14 @@ def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
 
 def _synthesis(folder: Path, out: Path) -> list[str]:
     specs = [f"ngram:{folder}/{order}.arpa?punctuation=split" for order in (1, 3)]
-    words = ["--vocabulary", str(folder / "words.csv"), "--workers", "2", "--per-sentence", "2"]
+    words = [
+        "--vocabulary",
+        str(folder / "words.csv"),
+        "--executor",
+        "local:2",
+        "--per-sentence",
+        "2",
+    ]
     words += ["--strategy", "exhaustive", "--most-use", "0.5"]
     sentences = ["--sentences", str(folder / "natural.txt"), "--limit", "12"]
     return command("--pair", *specs, *sentences, *words, "--out", str(out), name="synthesize")

@@ -107,19 +107,17 @@ def test_a_package_whose_loader_gives_no_model(
     )
 
 
-def test_a_study_in_worker_processes_and_on_dask(site: Path, tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+def test_a_study_in_worker_processes(site: Path, tmp_path: Path) -> None:
     file = make_study(tmp_path)
     text = file.read_text("utf-8").replace("ngram:3.arpa?punctuation=split", "length:1.5")
     file.write_text(text, "utf-8")
     run_study(read_study_plan(file), InProcess(), out=tmp_path / "whole")
     expected = tables(tmp_path / "whole")
-    for option in (["--workers", "2"], ["--dask", "local:2"]):
-        out = tmp_path / option[0].strip("-")
-        ended = run_alone(str(file), "--out", str(out), *option)
-        assert ended.returncode == 0, ended.stderr
-        assert tables(out) == expected
-    scores = pd.read_csv(tmp_path / "dask" / "scores.csv")
+    out = tmp_path / "workers"
+    ended = run_alone(str(file), "--out", str(out), "--executor", "local:2")
+    assert ended.returncode == 0, ended.stderr
+    assert tables(out) == expected
+    scores = pd.read_csv(out / "scores.csv")
     mine = scores[scores["model"] == "length:1.5"]
     assert len(mine) > 0
     letters = mine["sentence"].str.replace(" ", "").str.len()

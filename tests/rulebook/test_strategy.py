@@ -21,7 +21,7 @@ def test_a_strategy(added, run, tmp_path):
     for draws, status in ((0, 2), (7, 0)):
         own = f'strategy = "best-of-some"\ndraws = {draws}'
         file.write_text(plan.replace('strategy = "exhaustive"', own), "utf-8")
-        ended = run("run", file, "--stage", "synthesis", "--out", "out", "--workers", 1)
+        ended = run("run", file, "--stage", "synthesis", "--out", "out", "--executor", "local:1")
         assert ended.returncode == status, ended.stderr
         if status:
             assert ended.stderr.endswith("synthesis.draws is 0; give at least 1\n")
