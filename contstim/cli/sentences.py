@@ -1,109 +1,129 @@
 """Sample natural sentences from a text, or print the bundled pool.
 
-Reads files of text (UTF-8, .gz allowed) or NLTK corpora that you have (nltk:brown), keeps the
-sentences that fit, and says on standard error how many were dropped and why.
-
-Examples:
+examples:
   contstim sentences sample book.txt --length 8 --n 500 --seed 1 --out sentences.txt
-  contstim sentences sample nltk:brown --length 6-12 --distinct --out sentences.txt
-  contstim sentences sample text.txt --n 500 --out natural.txt --rest training.txt
   contstim sentences pool
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from itertools import chain
-from pathlib import Path
+from typing import Annotated
 
-from contstim.cli.common import tell, text_language, word_options, write_output
-from contstim.cli.parsing import CommandParser, output_file, positive
-from contstim.errors import InputError
-from contstim.text import length_range, pool
-from contstim.text.corpora import (
-    PUNCTUATION,
-    SPLITTERS,
-    SentenceRules,
-    corpus_sentences,
-    sample_sentences,
+from cyclopts import Group, Parameter
+
+from contstim.cli.application import application
+from contstim.cli.common import tell, text_language, write_output
+from contstim.cli.parameters import (
+    STANDARD_OUTPUT,
+    File,
+    Name,
+    OutputFile,
+    PositiveInteger,
+    RandomSeed,
+    Text,
 )
-from contstim.text.normalise import letters_of
-from contstim.text.vocabulary import Vocabulary
-from contstim.text.words import WordOptions
+
+SAMPLE = """Sample natural sentences from texts.
+
+Reads files of text (UTF-8, .gz allowed) or NLTK corpora that you have (nltk:brown), keeps the
+sentences that fit, and prints on standard error how many were dropped and why.
+
+examples:
+  contstim sentences sample book.txt --length 8 --n 500 --seed 1 --out sentences.txt
+  contstim sentences sample nltk:brown --length 6-12 --distinct --out sentences.txt
+  contstim sentences sample text.txt --n 500 --out natural.txt --rest training.txt
+"""
+
+SENTENCES = Group.create_ordered("which sentences")
+OUTPUT = Group.create_ordered("running and output")
+
+app = application("sentences", __doc__)
 
 
-def configure(parser: CommandParser) -> None:
-    """Add the subcommands."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("pool", help="print the sentences that come with contstim (CC0)")
-    sample = actions.add_parser("sample", help="sample sentences from texts")
-    sample.add_argument("text", nargs="+", help="text files, or nltk:NAME for an NLTK corpus")
-    what = "how sentences are found in the text"
-    sample.add("--split", what, choices=SPLITTERS, default=SPLITTERS[0])
-    sample.add("--length N|A-B", "words in a sentence", default="8")
-    sample.add("--n N", "how many sentences (default: all that fit)", positive)
-    what = "word list; sentences with other words are dropped"
-    sample.add("--vocabulary FILE", what)
-    sample.add("--distinct", "drop sentences in which a word occurs twice")
-    sample.add(
-        "--punctuation",
-        "final-only: one mark, at the end (default); any: as it comes",
-        choices=PUNCTUATION,
-        default=PUNCTUATION[0],
-    )
-    sample.add("--marks MARKS", "marks that may end a sentence", default=".?!。？！")
-    sample.add("--block FILE", "words that no sentence may hold", several=True, default=[])
-    sample.add(
-        "--language CODE",
-        "language of text and frequencies, which says what a word is (default: as it seems)",
-    )
-    sample.add_fields(WordOptions, "min_zipf", "allow", "offensive", "names", "casing")
-    sample.add_fields(WordOptions, "part_of_speech")
-    what = "where to write all other sentences of the text, e.g. for a model to be trained on"
-    sample.add("--rest FILE", what, output_file)
-    sample.add_out("FILE")
-    sample.add_seed()
+def pool() -> None:
+    """Print the bundled sentences (CC0)."""
+    from contstim.text import pool as bundled_pool
+
+    sys.stdout.writelines(sentence + "\n" for sentence in bundled_pool())
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do what the subcommand says."""
-    if args.action == "pool":
-        sys.stdout.writelines(sentence + "\n" for sentence in pool())
-        return 0
-    shortest, longest = length_range(args.length)
-    words = word_options(args)
-    if words.given.keys() - {"block", "offensive", "language"} and args.vocabulary is None:
-        raise InputError(
-            "options that choose the words of a vocabulary need one; give --vocabulary"
-        )
-    language = text_language(args.language, args.text)
-    vocabulary = (
-        Vocabulary.read(args.vocabulary, language=language.code) if args.vocabulary else None
-    )
+def sample(
+    text: Annotated[tuple[Text, ...], Parameter(metavar="TEXT")],
+    /,
+    *,
+    length: Annotated[Text, Parameter(group=SENTENCES, metavar="N|A-B")] = "8",
+    n: Annotated[PositiveInteger | None, Parameter(group=SENTENCES)] = None,
+    vocabulary: Annotated[File | None, Parameter(group=SENTENCES)] = None,
+    distinct: Annotated[bool, Parameter(group=SENTENCES)] = False,
+    punctuation: Annotated[Name, Parameter(group=SENTENCES)] = "final-only",
+    marks: Annotated[Text, Parameter(group=SENTENCES, metavar="MARKS")] = ".?!。？！",
+    split: Annotated[Name, Parameter(group=SENTENCES)] = "lines",
+    language: Annotated[Text | None, Parameter(group=SENTENCES, metavar="CODE")] = None,
+    rest: Annotated[OutputFile | None, Parameter(group=OUTPUT)] = None,
+    seed: Annotated[RandomSeed, Parameter(group=OUTPUT)] = 0,
+    out: Annotated[OutputFile, Parameter(group=OUTPUT)] = STANDARD_OUTPUT,
+) -> None:
+    """Sample sentences.
+
+    Parameters
+    ----------
+    text
+        text files, or nltk:NAME for an NLTK corpus
+    length
+        number of words of a sentence
+    n
+        number of sentences [all that fit]
+    vocabulary
+        word list, e.g. from `contstim vocabulary`; sentences with other words are dropped
+    distinct
+        drop sentences in which a word occurs twice
+    punctuation
+        final-only: one mark, at the end; any: any punctuation
+    marks
+        marks that may end a sentence
+    split
+        division of the text into sentences: lines (one per line), rule, punkt (NLTK) or auto
+    language
+        language of the text [recognised]
+    rest
+        file for all other sentences of the text, e.g. to train a model on
+    seed
+        random seed
+    out
+        output file [standard output]
+    """
+    from contstim.text import length_range
+    from contstim.text.corpora import SentenceRules, corpus_sentences, sample_sentences
+    from contstim.text.normalise import letters_of
+    from contstim.text.vocabulary import Vocabulary
+
+    shortest, longest = length_range(length)
+    spoken = text_language(language, text)
+    words = Vocabulary.read(vocabulary, language=spoken.code) if vocabulary else None
     rules = SentenceRules(
         min_words=shortest,
         max_words=longest,
-        vocabulary=None if vocabulary is None else words.choose(vocabulary, Path()),
-        distinct=args.distinct,
-        punctuation=args.punctuation,
-        final_marks=args.marks,
-        block=words.blocked(Path(), language),
-        repeatable=language.repeatable,
-        language=language,
+        vocabulary=words,
+        distinct=distinct,
+        punctuation=punctuation,
+        final_marks=marks,
+        repeatable=spoken.repeatable,
+        language=spoken,
     )
-    sentences = chain.from_iterable(
-        corpus_sentences(text, args.split, language) for text in args.text
-    )
-    every = list(sentences) if args.rest else []
-    sample, report = sample_sentences(every or sentences, n=args.n, seed=args.seed, rules=rules)
-    lists = [args.vocabulary, *args.block, *(args.allow or ())]
-    with write_output(args.out, [*args.text, *lists]) as out:
-        out.writelines(sentence + "\n" for sentence in sample)
-        if args.rest:
-            taken = {letters_of(sentence) for sentence in sample}
-            with write_output(args.rest, [*args.text, *lists]) as rest:
+    sentences = chain.from_iterable(corpus_sentences(name, split, spoken) for name in text)
+    every = list(sentences) if rest else []
+    sampled, report = sample_sentences(every or sentences, n=n, seed=seed, rules=rules)
+    with write_output(out, [*text, vocabulary]) as file:
+        file.writelines(sentence + "\n" for sentence in sampled)
+        if rest:
+            taken = {letters_of(sentence) for sentence in sampled}
+            with write_output(rest, [*text, vocabulary]) as others:
                 left = (s for s in every if letters_of(s) not in taken)
-                rest.writelines(language.tidy(s) + "\n" for s in left)
+                others.writelines(spoken.tidy(s) + "\n" for s in left)
     tell(report)
-    return 0
+
+
+app.command(application("pool", "Print the bundled sentences (CC0).", pool))
+app.command(application("sample", SAMPLE, sample))

@@ -155,14 +155,10 @@ def test_sampling_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "sentences read" in first.err
     assert main(command) == 0
     assert capsys.readouterr().out == first.out
-    some = [line.split()[1] for line in first.out.splitlines()[:2]]
-    lists = [tmp_path / f"{word}.txt" for word in some]
-    for path, word in zip(lists, some, strict=True):
-        path.write_text(word + "\n", "utf-8")
-    blocked = [part for path in lists for part in ("--block", str(path))]
-    assert main([*command, *blocked]) == 0
-    without = capsys.readouterr().out.lower().split()
-    assert not {word.lower() for word in some} & {*without}
+    words = tmp_path / "words.csv"
+    assert main(["vocabulary", "--words", "bundled", "--out", str(words)]) == 0
+    assert main([*command, "--vocabulary", str(words)]) == 0
+    assert {*capsys.readouterr().out.splitlines()} < {*text.read_text("utf-8").splitlines()}
     assert main(["sentences", "pool"]) == 0
     assert capsys.readouterr().out.splitlines() == pool()
 

@@ -45,7 +45,7 @@ def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
     ) in said
     assert "ngram:3.arpa and ngram:2.arpa know 0 of the 12,313 words that may replace" in said
 
-    make = ["vocabulary", "text.txt", "--language", "de", "--names", "--out", "words.csv"]
+    make = ["vocabulary", "text.txt", "--language", "de", "--names", "inside", "--out", "words.csv"]
     assert main(make) == 0
     made = Vocabulary.read("words.csv")
     assert set(made.first) == {"Der", "Die", "Ein"}
@@ -80,6 +80,24 @@ def test_a_vocabulary_of_wordfreq_holds_what_the_models_know(
         "contstim: wordfreq lists the words of German in lower case, nouns too; make the "
         "vocabulary from a text, which has their capitals\n"
     )
+
+
+def test_a_vocabulary_file_carries_the_choice_of_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("taboo.txt").write_text("house\n", "utf-8")
+    options = ["--min-zipf", "4.5", "--part-of-speech", "noun", "--block", "taboo.txt"]
+    more = ["--offensive", "0", "--casing", "sentence", "--out", "words.csv"]
+    assert main(["vocabulary", "--words", "bundled", *options, *more]) == 0
+    words = Vocabulary.read("words.csv")
+    assert "water" in words.elsewhere
+    assert "Water" in words.first
+    assert not {"house", "fire", "went", "umbrella"} & {*words.elsewhere}
+    assert words.tags["water"][0] == "NN"
+    assert main(["vocabulary", "--words", "words.csv", "--names", "none"]) == 0
+    assert main(["vocabulary", "taboo.txt", "--words", "bundled"]) == 2
+    assert "--words bundled and the text taboo.txt: give one" in capsys.readouterr().err
 
 
 def test_who_would_have_english_catch_trials_in_a_german_study_is_told(
