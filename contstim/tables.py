@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
 #: One row per sentence and model; `log_prob` in nats.
 SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
-#: What `contstim score` adds from each model's `ScoreKind`: the unit, and ``higher`` or ``lower``
-#: for which of two scores is that of the more acceptable sentence.
-KIND = ("unit", "better")
-#: Among the attributes of a table with a column per model: by model what `KIND` has of it.
-KINDS = "kinds"
+#: The column of a table of scores that has the unit of each model's scores.
+UNIT = "unit"
 #: The column of a table of scores that has the specs of models, which may be called otherwise.
 SPEC = "spec"
 
@@ -202,13 +199,13 @@ def _text_of(path: str | PathLike[str], package: str) -> str:
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if others:
-        _say(f"{path}: of {len(others) + 1} sheets the first, {str(first)!r}, is read")
+        say_once(f"{path}: of {len(others) + 1} sheets the first, {str(first)!r}, is read")
     unused = [c for c in table if str(c).startswith("Unnamed: ") and table[c].isna().all()]
     return table_text(table.drop(columns=unused).dropna(how="all"))
 
 
 @cache
-def _say(line: str) -> None:
+def say_once(line: str) -> None:
     """Say on standard error, once, how a file was read."""
     print(line, file=sys.stderr, flush=True)
 
@@ -268,7 +265,7 @@ def _parse(
             commas = (
                 f"; decimal commas in {', '.join(map(repr, with_commas))}" if with_commas else ""
             )
-            _say(f"{name}: cells are separated by {_SEPARATORS[separator]}{commas}")
+            say_once(f"{name}: cells are separated by {_SEPARATORS[separator]}{commas}")
     if any(mark.search(text) for mark in _MARKED):
         table = _with_texts(table, original_text)
     if cells == "typed":
@@ -330,26 +327,29 @@ def _typed(column: pd.Series) -> pd.Series:
     return pd.Series(numbers, index=column.index)
 
 
-def csv_header(path: str | PathLike[str], lines: Sequence[str], column: str) -> list[str] | None:
+def csv_header(
+    path: str | PathLike[str], lines: Sequence[str], column: str, *instead: str
+) -> list[str] | None:
     """Return the names of a CSV's columns, or None if a file is a plain list, one entry a line.
 
-    It is a CSV if its name says so or its first line names `column`.
+    It is a CSV if its name says so or its first line names `column`, or all columns `instead`.
 
     Raises
     ------
     InputError
-        If it is called a CSV and lacks that column.
+        If it is called a CSV and lacks these columns.
     """
     try:
         first = csv.reader(lines[:1], delimiter=_separator("".join(lines[:1])))
         header = [cell.strip() for cell in next(first, [])]
     except csv.Error:  # a line that is no line of a CSV
         header = list(lines[:1])
-    if column not in header and {*TABLES} & {*Path(path).suffixes}:
+    found = column in header or (instead and {*instead} <= {*header})
+    if not found and {*TABLES} & {*Path(path).suffixes}:
         raise InputError(
             f"{source_name(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
         )
-    return header if column in header else None
+    return header if found else None
 
 
 def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:

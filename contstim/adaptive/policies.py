@@ -16,7 +16,6 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import digest
-from contstim.models.scored import risen
 from contstim.plugins import Registry
 from contstim.response_model import log_ratio_scale
 from contstim.settings import Count, one_of, settings
@@ -67,7 +66,7 @@ class Pool:
             With the columns ``sentence_1`` and ``sentence_2``.
         log_probs
             Shape (S, M): a row per sentence, natural sentences among them, whose standard
-            deviations are the units of g. Scores of which the lower is the better are negated.
+            deviations are the units of g.
         link
             How people answer: it says where preferences are cut off.
 
@@ -89,7 +88,6 @@ class Pool:
                     f"the pool has several pairs of item {items[items.duplicated()].iloc[0]!r}, "
                     "and families are not modelled in adaptive choice; keep one pair of each item"
                 )
-        log_probs = risen(log_probs)
         labels = pd.Index([str(label) for label in log_probs.index])
         if not labels.is_unique:
             raise InputError(

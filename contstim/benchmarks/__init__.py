@@ -20,7 +20,7 @@ from contstim.benchmarks.estimates import with_shares
 from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.evaluation.result import Evaluation
-from contstim.evaluation.scores import rising_table
+from contstim.evaluation.scores import score_table
 
 #: Columns of a benchmark's results, one row per analysis, measure and model. `share` is how far the
 #: model is on the way from chance to the lower noise ceiling; `source` says who scored it, or where
@@ -219,7 +219,7 @@ class ScoredBenchmark(Benchmark):
 
     def of_scores(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return of each model in a table of scores what `rows` takes: by sentence, its score."""
-        wide = rising_table(scores, self.sentences)
+        wide = score_table(scores, self.sentences)
         return {str(model): wide[model] for model in wide}
 
     @abstractmethod

@@ -19,7 +19,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel, Totals
 from contstim.models.cache import ScoreCache, describe_model, model_identity, versions
 from contstim.progress import track
-from contstim.tables import KIND, SCORES, SPEC
+from contstim.tables import SCORES, SPEC, UNIT
 
 #: Sentences that are scored and kept together.
 SCORED_TOGETHER = 256
@@ -152,9 +152,9 @@ class Scoring:
         row_of = ScoreCache(self._cache).read(self._identity)
         totals = Totals.of_rows(row_of[sentence] for sentence in sentences)
         counts = totals.n_tokens, totals.n_words, totals.stderr
-        kind, model = self.model.kind.columns, self.model
-        columns = (list(sentences), model.name, totals.score, *counts, *kind, model.spec)
-        return pd.DataFrame(dict(zip((*SCORES, *KIND, SPEC), columns, strict=True)))
+        unit, model = self.model.kind.unit, self.model
+        columns = (list(sentences), model.name, totals.score, *counts, unit, model.spec)
+        return pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True)))
 
 
 class WordScoring(Scoring):

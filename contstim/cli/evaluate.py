@@ -41,11 +41,9 @@ from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import (
     joined_scores,
     model_scores,
-    score_kinds,
     unscored_catch,
 )
 from contstim.models.registry import load_models
-from contstim.models.scored import rising
 from contstim.response_model import unit_sentence
 from contstim.tables import read_list, read_table
 
@@ -164,8 +162,7 @@ def run(args: argparse.Namespace) -> int:
 
         included, _ = exclude(human.choices, result.provenance.options.exclusions)
         wide = result.provenance.scores.set_index("sentence")
-        kinds = score_kinds(source, result.summary.models)
-        write_mixed_models(replace(human, choices=included), rising(wide, kinds), folder)
+        write_mixed_models(replace(human, choices=included), wide, folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":
         tell(unit_sentence(result.summary.n_groups, options.min_groups))

@@ -229,8 +229,8 @@ def _audit(args: argparse.Namespace) -> int:
     from contstim.evaluation.audit import audit
     from contstim.experiment.collected import read_collected
     from contstim.models.registry import load_models
-    from contstim.models.scored import rising
     from contstim.selection.scores import read_scores
+    from contstim.trial_kinds import EXPERIMENTAL, with_kinds
 
     if bool(args.scores) == bool(args.model):
         raise InputError("give --scores, or --model once or more")
@@ -243,12 +243,11 @@ def _audit(args: argparse.Namespace) -> int:
     if args.scores:
         scores = read_scores(args.scores)
     else:
-        rows = choices[choices["condition"] != "catch"]
+        rows = choices[with_kinds(choices)["kind"] == EXPERIMENTAL]
         sentences = pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])).tolist()
         models = load_models(args.model)
         columns = {model.name: model.score(sentences) for model in models}
-        kinds = {model.name: model.kind.columns for model in models}
-        scores = rising(pd.DataFrame(columns, index=sentences), kinds)
+        scores = pd.DataFrame(columns, index=sentences)
     report = audit(choices, scores, alpha=args.alpha, seed=args.seed)
     report.write(Path(args.out))
     flags = report.flags

@@ -81,12 +81,12 @@ def _review(args: argparse.Namespace) -> int:
         summarise,
     )
     from contstim.models.registry import load_model
-    from contstim.selection.scores import given_scores
+    from contstim.selection.scores import read_scores
     from contstim.tables import read_table
 
     table = read_table(args.table)
     if args.page is not None:
-        scores = None if args.scores is None else given_scores(args.scores)[0]
+        scores = None if args.scores is None else read_scores(args.scores)
         page = review_page(table, args.reviewer, _rule(args, REVIEW_RULE), scores)
         _write_page(args, page, [args.table, args.scores], len(sentences_of(table)))
         return 0

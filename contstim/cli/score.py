@@ -1,9 +1,10 @@
 """Score sentences under one or several models.
 
 Writes the table `scores` as CSV: sentence, model, log_prob (in nats, which are units of natural
-logarithms, unless unit says otherwise), n_tokens, n_words, stderr, unit, and which of two scores is
-better, the higher or the lower. What each model gives a probability, with or without full stop and
-end, is its event; it is stated on standard error.
+logarithms, unless unit says otherwise; higher is better), n_tokens, n_words, stderr, unit, and
+perplexity, exp(-log_prob / n_tokens), where log_prob is a log-probability (for a masked model the
+pseudo-perplexity). With --by word the table has the surprisal of each word. What each model gives a
+probability, with or without full stop and end, is its event; it is stated on standard error.
 
 Example:
   contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
@@ -23,7 +25,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_models
 from contstim.models.training_overlap import training_notes
-from contstim.tables import KIND, SCORES, SPEC
+from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text import read_sentences
 
 _CHUNK = 2048
@@ -33,7 +35,10 @@ _Result = TypeVar("_Result")
 
 def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    what = "sentences, one a line, or a CSV with a column 'sentence'; - reads standard input"
+    what = (
+        "sentences, one a line, or a CSV with a column 'sentence' or with pairs, sentence_1 and "
+        "sentence_2; - reads standard input"
+    )
     parser.add("file", what)
     parser.add(
         "--model [NAME=]SPEC",
@@ -48,7 +53,7 @@ def configure(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
-    sentences = read_sentences(args.file)
+    sentences = read_sentences(args.file, pairs=True)
     models = load_models(args.model)
     for model in models:
         tell_model(model)
@@ -70,7 +75,7 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
     writer = csv.writer(out, lineterminator="\n")
     # Where a model is called otherwise, the table says what it is.
     has_specs = any(model.name != model.spec for model in models)
-    writer.writerow((*SCORES, *KIND, *[SPEC] * has_specs))
+    writer.writerow((*SCORES, UNIT, "perplexity", *[SPEC] * has_specs))
     # In another batch a score may have other last digits, and a sentence has one score.
     repeated = {sentence for sentence, n in Counter(sentences).items() if n > 1}
     figures_before: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
@@ -84,14 +89,28 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
                 rows = zip(*(column.tolist() for column in columns), strict=True)
                 figures.update(zip(new, rows, strict=True))
                 before.update((s, figures[s]) for s in repeated.intersection(new))
-            stated = (*model.kind.columns, *[model.spec] * has_specs)
-            writer.writerows((s, model.name, *figures[s], *stated) for s in chunk)
+            unit, spec = model.kind.unit, [model.spec] * has_specs
+            plain = model.event.reduction == "sum" and unit == "nats"
+            perplexities = (
+                _perplexity(*figures[s][:2]) if plain and figures[s][1] else "" for s in chunk
+            )
+            writer.writerows(
+                (s, model.name, *figures[s], unit, perplexity, *spec)
+                for s, perplexity in zip(chunk, perplexities, strict=True)
+            )
         out.flush()
+
+
+def _perplexity(log_prob: float, n_tokens: float) -> float:
+    try:
+        return math.exp(-log_prob / n_tokens)
+    except OverflowError:
+        return math.inf
 
 
 def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("sentence", "model", "position", "word", "log_prob"))
+    writer.writerow(("sentence", "model", "position", "word", "log_prob", "surprisal"))
     for first, chunk in _chunks(sentences):
         for model in models:
             for sentence, values in zip(
@@ -99,7 +118,8 @@ def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceMo
             ):
                 words = model.language.split(sentence)
                 for position, (word, value) in enumerate(zip(words, values.tolist(), strict=True)):
-                    writer.writerow((sentence, model.name, position, word, value))
+                    # 0.0 - value: no negative zero.
+                    writer.writerow((sentence, model.name, position, word, value, 0.0 - value))
 
 
 def _numbered(

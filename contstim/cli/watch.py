@@ -29,7 +29,7 @@ from contstim.errors import InputError, NoDataError
 from contstim.evaluation import FORMATS, check_choices, read_choices
 from contstim.evaluation.choices import clean_choices
 from contstim.evaluation.options import read_adaptive_plan
-from contstim.evaluation.scores import rising_table
+from contstim.evaluation.scores import score_table
 from contstim.selection.scores import read_scores
 
 
@@ -98,7 +98,7 @@ def _read(
         choices = human.choices
         if scores is None and human.scores is not None:
             sentences = [*choices["sentence_1"], *choices["sentence_2"]]
-            scores = rising_table(human.scores, sentences)
+            scores = score_table(human.scores, sentences)
     if scores is None:
         raise InputError(f"{path} has no scores; give --scores")
     return choices, scores, plan

@@ -15,7 +15,6 @@ from contstim.design.simulate import exact_interval
 from contstim.display import displayed, html_of
 from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.items import canonical_trials
-from contstim.models.scored import risen
 from contstim.progress import track
 from contstim.response_model import People, log_bayes_factors, log_ratio_scale
 from contstim.trial_kinds import EXPERIMENTAL
@@ -177,7 +176,6 @@ def recovery(
     require_known("decision", decision, DECISIONS)
     _check_numbers(n_participants, trials_each, n_studies, target)
     _check_scores(log_probs)
-    log_probs = risen(log_probs)
     if not designs:
         raise InputError("no design is given; name one or more")
     models = [str(name) for name in log_probs.columns]

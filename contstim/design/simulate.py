@@ -18,7 +18,7 @@ from contstim.evaluation.scores import (
     ScoreSource,
     as_source,
     log_ratios,
-    rising_table,
+    score_table,
     unscored_catch,
 )
 from contstim.models.base import SentenceModel
@@ -177,7 +177,7 @@ def simulate_choices(
         pairs = rows[["sentence_1", "sentence_2"]]
         unscored = unscored_catch(rows, scores)
         distinct = pairs[~unscored].drop_duplicates().reset_index(drop=True)
-        wide = rising_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
+        wide = score_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
         where = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
         # The place of a trial without scores is -1, the last; it is answered below.
         ratios, models = log_ratios(wide, distinct)[where], [str(c) for c in wide.columns]

@@ -34,7 +34,7 @@ from contstim.evaluation.scores import (
     ScoreSource,
     as_source,
     log_ratios,
-    rising_table,
+    score_table,
     unscored_catch,
 )
 from contstim.evaluation.subset import Subset
@@ -293,7 +293,7 @@ class TrialStudies(Studies):
             raise InputError("the design has only catch trials or fillers; give other trials")
         keys = ["sentence_1", "sentence_2"]
         pairs = counted.drop_duplicates(keys).reset_index(drop=True)
-        wide = rising_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
+        wide = score_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
         names = [str(column) for column in wide.columns]
         for name in models:
             require_known("model", name, names)

@@ -13,7 +13,6 @@ from contstim.arrays import IntArray
 from contstim.display import displayed
 from contstim.evaluation.following import following_table, influence_table, read_votes
 from contstim.files import write_whole
-from contstim.models.scored import risen
 from contstim.tables import neutral_table, require_columns, table_text
 
 _LEAST_TRIALS = 10
@@ -270,7 +269,6 @@ def audit(
     InputError
         If a column or the score of a sentence is missing.
     """
-    scores = risen(scores)
     votes = read_votes(choices, scores)
     models = [str(model) for model in scores.columns]
     n = sum(len(group.participants) for group in votes)

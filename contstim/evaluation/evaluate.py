@@ -32,8 +32,9 @@ from contstim.evaluation.scores import (
     as_source,
     model_scores,
     model_specs,
-    score_kinds,
+    score_notes,
     score_table,
+    score_units,
     token_table,
     unscored_catch,
     whole_table,
@@ -53,7 +54,6 @@ from contstim.evaluation.values import analyse
 from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
 from contstim.models.registry import Models
-from contstim.models.scored import rising
 from contstim.progress import track
 from contstim.sampling import POPULATIONS
 from contstim.tables import read_table
@@ -141,8 +141,8 @@ def evaluate(
     source = human.scores if given is None else given
     study = _Scored.of(choices_kept, source)
     specs = model_specs(study.source)
-    choices, named = name_targets(study.choices, list(study.kinds), specs)
-    data = TrialData.of(choices, rising(study.scores, study.kinds), options.by)
+    choices, named = name_targets(study.choices, list(study.units), specs)
+    data = TrialData.of(choices, study.scores, options.by)
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
     notes = [*human.notes, *on_items, *study.notes, *named]
@@ -176,7 +176,7 @@ def evaluate(
             levels=levels,
             options=options,
             preset=preset,
-            kinds=study.kinds,
+            units=study.units,
             specs={model: specs[model] for model in data.models if model in specs},
             notes=tuple(notes),
             departures=departed,
@@ -219,14 +219,14 @@ def _standing(
     choices: pd.DataFrame, study: _Scored, options: EvaluationOptions, notes: list[str]
 ) -> InterimResult | None:
     """Return how an adaptive study stands; why it cannot be said is added to the notes."""
-    if options.adaptive is None or not study.kinds:
+    if options.adaptive is None or not study.units:
         return None
     from contstim.adaptive.interim import interim_analysis  # few studies are adaptive
 
     try:
         # Of the sentences of the choices and of all others.
         scores = whole_table(study.source, study.scores)
-        return interim_analysis(choices, rising(scores, study.kinds), options.adaptive)
+        return interim_analysis(choices, scores, options.adaptive)
     except InputError as error:
         notes.append(f"Posterior, fit and verdict of the adaptive study are missing: {error}.")
         return None
@@ -243,12 +243,12 @@ class _Scored:
     source
         Where scores come from.
     scores
-        As they were given, one column per model, of the sentences of the choices, (S, M); without a
+        One column per model, higher is better, of the sentences of the choices, (S, M); without a
         column if there are no scores.
     tokens
         Numbers of tokens, shape (S, M), if they are known.
-    kinds
-        Of each model the unit of its scores, and ``higher`` or ``lower`` for which is the better.
+    units
+        The unit of each model's scores.
     notes
         On what was decided.
     """
@@ -257,7 +257,7 @@ class _Scored:
     source: ScoreSource
     scores: pd.DataFrame
     tokens: pd.DataFrame | None
-    kinds: dict[str, tuple[str, str]]
+    units: dict[str, str]
     notes: list[str]
 
     @classmethod
@@ -274,20 +274,16 @@ class _Scored:
         choices = choices[~unscored]
         table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
         tokens = token_table(source, list(table.index))
-        kinds = score_kinds(source, list(table.columns))
+        units = score_units(source, list(table.columns))
+        notes += score_notes(source)
         notes += [
-            f"Of two sentences {model} is taken to prefer the lower score."
-            for model, (_, better) in kinds.items()
-            if better == "lower"
+            f"All scores of {model} are above 0, so that they are no log-probabilities; the higher "
+            "score is taken to be the better. If they are surprisals, say so in a column 'unit' of "
+            "the table: surprisal."
+            for model, unit in units.items()
+            if unit == "nats" and (table[model] > 0).all()
         ]
-        notes += [
-            f"All scores of {model} are above 0, so that they are no log-probabilities; of two "
-            "sentences it is taken to prefer the higher. If they are surprisals, say so: --model "
-            '"table:FILE?unit=surprisal", or a table with the columns unit and better (lower).'
-            for model, (unit, better) in kinds.items()
-            if (unit, better) == ("nats", "higher") and (table[model] > 0).all()
-        ]
-        return cls(choices, source, table, tokens, kinds, notes)
+        return cls(choices, source, table, tokens, units, notes)
 
 
 def evaluate_file(

@@ -35,7 +35,6 @@ from contstim.evaluation.wording import (
     stopping_table,
 )
 from contstim.files import write_whole
-from contstim.models.scored import rising
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.report.model_figure import feature_figure, normalisation_figure
@@ -455,7 +454,7 @@ def _pairs(evaluation: Evaluation, page: ReportPage) -> None:
     if not pairs and not matrices:
         return
     page.heading("Pairs of models")
-    scores = rising(evaluation.provenance.scores, evaluation.provenance.kinds)
+    scores = evaluation.provenance.scores
     for first, second in pairs[:_MOST_PAIRS]:
         figure = percentile_figure(evaluation.people.trials, scores, first, second, sheet()[0])
         caption = f"Percentiles of the sentences under {first} and {second}; lines join pairs."

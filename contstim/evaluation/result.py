@@ -16,7 +16,7 @@ from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_whole
 from contstim.models.registry import score_kind
-from contstim.tables import KIND, SPEC, neutral_table, table_text
+from contstim.tables import SPEC, UNIT, neutral_table, table_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -167,9 +167,9 @@ class Provenance:
     Attributes
     ----------
     scores
-        The models' scores of the sentences shown, as they were given.
-    kinds
-        The unit of each model's scores, and ``higher`` or ``lower`` for which is the better.
+        The models' scores of the sentences shown; the higher score is the better.
+    units
+        The unit of each model's scores.
     specs
         The specs of models that were given names.
     excluded
@@ -187,7 +187,7 @@ class Provenance:
     """
 
     scores: pd.DataFrame
-    kinds: dict[str, tuple[str, str]]
+    units: dict[str, str]
     specs: dict[str, str]
     excluded: pd.DataFrame
     levels: tuple[str, ...]
@@ -198,17 +198,12 @@ class Provenance:
     versions: dict[str, str]
 
     @property
-    def units(self) -> dict[str, str]:
-        """The unit of each model's scores."""
-        return {model: unit for model, (unit, _) in self.kinds.items()}
-
-    @property
     def stated_scores(self) -> pd.DataFrame:
-        """`scores` for a file: a row per model too, with `KIND`, where its name does not say it."""
-        if self.kinds == {model: score_kind(model).columns for model in self.kinds}:
+        """`scores` for a file: a row per model too, with units that its name does not tell."""
+        if self.units == {model: score_kind(model).unit for model in self.units}:
             return self.scores
         long = self.scores.melt("sentence", var_name="model", value_name="log_prob")
-        long[[*KIND]] = [self.kinds[str(model)] for model in long["model"]]
+        long[UNIT] = long["model"].map(self.units)
         if self.specs:
             long[SPEC] = long["model"].map(lambda model: self.specs.get(model, model))
         return long

@@ -11,18 +11,14 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
 from contstim.models.scored import (
-    NO_SCORES,
+    canonical_scores,
     one_score_each,
-    rising,
-    table_kinds,
-    table_specs,
 )
-from contstim.tables import KIND, SCORES, SPEC
+from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text.normalise import match_sentences, normalise_sentence
 from contstim.trial_kinds import CATCH
 
@@ -60,7 +56,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     """
     wanted = list(dict.fromkeys(sentences))
     if isinstance(scores, pd.DataFrame):
-        wide = _wide(scores)
+        wide = canonical_scores(scores).log_probs
     else:
         columns: dict[str, pd.Series] = {}
         for model, source in scores.items():
@@ -115,12 +111,6 @@ def as_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource
     return {**cast("Mapping[str, _Source]", scores), **loaded}
 
 
-def rising_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
-    """Return what `score_table` does, such that of two sentences the higher score is the better."""
-    wide = score_table(scores, sentences)
-    return rising(wide, score_kinds(scores, [str(column) for column in wide.columns]))
-
-
 def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     """Return which of R trials are catch trials that have no scores, shape (R,).
 
@@ -144,7 +134,7 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
                 scored &= [bool(source.knows(words_of_one).all()) for words_of_one in words]
         elif isinstance(source, pd.DataFrame | pd.Series | Mapping):
             table = (
-                _wide(source)
+                canonical_scores(source).log_probs
                 if isinstance(source, pd.DataFrame)
                 else _by_sentence(pd.Series(source), model).to_frame(model)
             )
@@ -173,8 +163,8 @@ def model_scores(
         # Of some models the tokens are not known.
         tokens = totals.n_tokens if totals.n_tokens.all() else np.nan
         counts = tokens, totals.n_words, totals.stderr
-        columns = (sentences, model.name, totals.score, *counts, *model.kind.columns, model.spec)
-        tables.append(pd.DataFrame(dict(zip((*SCORES, *KIND, SPEC), columns, strict=True))))
+        columns = (sentences, model.name, totals.score, *counts, model.kind.unit, model.spec)
+        tables.append(pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True))))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -195,7 +185,7 @@ def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
         If both have a model of one name.
     """
     names = score_table(given, []).columns
-    wide = _match(_wide(given), pd.unique(scored["sentence"]).tolist())
+    wide = _match(canonical_scores(given).log_probs, pd.unique(scored["sentence"]).tolist())
     both = [name for name in names if name in set(scored["model"])]
     if both:
         raise InputError(
@@ -204,9 +194,7 @@ def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
         )
     long = wide.rename_axis(index="sentence").reset_index()
     tidy = long.melt("sentence", var_name="model", value_name="log_prob").dropna()
-    kinds = score_kinds(given, [str(name) for name in names])
-    for place, column in enumerate(KIND):
-        tidy[column] = [kinds[str(model)][place] for model in tidy["model"]]
+    tidy[UNIT] = tidy["model"].map(score_units(given, [str(name) for name in names]))
     tidy[SPEC] = tidy["model"].map(model_specs(given))
     return pd.concat([tidy, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
 
@@ -214,7 +202,7 @@ def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
 def model_specs(scores: ScoreSource | None) -> dict[str, str]:
     """Return the specs of models that are called otherwise, as far as they are known."""
     if isinstance(scores, pd.DataFrame):
-        named = table_specs(scores)
+        named = canonical_scores(scores).specs
     else:
         named = {name: m.spec for name, m in (scores or {}).items() if isinstance(m, SentenceModel)}
     return {name: spec for name, spec in named.items() if name != spec}
@@ -228,27 +216,26 @@ def token_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame |
     needed = {"sentence", "model", "n_tokens"}
     if not isinstance(scores, pd.DataFrame) or not needed <= set(scores.columns):
         return None
-    counts = scores[["sentence", "model", "n_tokens"]].rename(columns={"n_tokens": "log_prob"})
-    if (counts["log_prob"].isna() | counts["log_prob"].eq(0)).any():
+    if (scores["n_tokens"].isna() | scores["n_tokens"].eq(0)).any():
         return None
+    counts = scores[["sentence", "model", "n_tokens"]].rename(columns={"n_tokens": "log_prob"})
     return score_table(counts, sentences)
 
 
-def score_kinds(scores: ScoreSource, models: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return unit and ``higher`` or ``lower`` of each model: of tables as `table_kinds`.
-
-    Raises
-    ------
-    InputError
-        As `table_kinds`.
-    """
+def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
+    """Return the unit of each model's scores."""
     if isinstance(scores, pd.DataFrame):
-        return table_kinds(scores, models)
-    specs = model_specs(scores)
-    kinds = {model: score_kind(specs.get(model, model)).columns for model in models}
-    # Of a model that no family is registered for, it says itself.
+        return canonical_scores(scores).units
     loaded = {name: m for name, m in scores.items() if isinstance(m, SentenceModel)}
-    return kinds | {name: loaded[name].kind.columns for name in models if name in loaded}
+    return {
+        model: loaded[model].kind.unit if model in loaded else score_kind(model).unit
+        for model in models
+    }
+
+
+def score_notes(scores: ScoreSource) -> list[str]:
+    """Return sentences on what was decided when the table of scores was read."""
+    return list(canonical_scores(scores).notes) if isinstance(scores, pd.DataFrame) else []
 
 
 def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
@@ -274,39 +261,9 @@ def whole_table(scores: ScoreSource, wide: pd.DataFrame) -> pd.DataFrame:
     """Return `wide`, what `score_table` made of a table, with its other sentences below."""
     if not isinstance(scores, pd.DataFrame):
         return wide
-    every = _wide(scores)
+    every = canonical_scores(scores).log_probs
     others = every.loc[~every.index.isin(wide.index), list(wide.columns)]
     return pd.concat([wide, others.astype(np.float64)])
-
-
-def _wide(table: pd.DataFrame) -> pd.DataFrame:
-    columns = set(table.columns)
-    if {"sentence", "model", "log_prob"} <= columns:
-        missing = table[["sentence", "model"]].isna().any(axis=1)
-        refuse_rows(missing, "a sentence or model is missing in the scores ({rows})")
-        numbers = pd.to_numeric(table["log_prob"], errors="coerce").astype(float)
-        bad = numbers.isna() & table["log_prob"].notna()
-        refuse_rows(bad, "log_prob {value!r} is not a number ({rows})", table["log_prob"])
-        blocks = numbers.set_axis(table["sentence"]).groupby(table["model"].to_numpy(), sort=False)
-        return pd.DataFrame({str(model): _by_sentence(block, model) for model, block in blocks})
-    if "sentence" in columns:
-        table = table.set_index("sentence")
-    elif not isinstance(table.index, pd.Index) or table.index.dtype.kind in "iuf":
-        raise InputError(
-            "the scores table needs a column 'sentence' (wide: one further column a model; "
-            "long: columns sentence, model, log_prob)"
-        )
-    columns_of_scores = {}
-    for column in table.columns:
-        if column in NO_SCORES:
-            continue
-        if not pd.api.types.is_numeric_dtype(table[column]):
-            raise InputError(
-                f"column {column!r} of the scores is not numeric; a wide table holds "
-                "'sentence' and one column of log-probabilities a model"
-            )
-        columns_of_scores[str(column)] = _by_sentence(table[column], column)
-    return pd.DataFrame(columns_of_scores)
 
 
 def _by_sentence(scores: pd.Series, model: object) -> pd.Series:

@@ -91,7 +91,7 @@ class Event:
 
 @dataclass(frozen=True)
 class ScoreKind:
-    """What a model's score is: by default a log-probability.
+    """What a model's score is: by default a log-probability. The higher score is the better.
 
     Attributes
     ----------
@@ -101,9 +101,6 @@ class ScoreKind:
         Its unit; ``score`` for a number without a unit in common with other models'.
     highest
         No score exceeds this.
-    rises_with_acceptability
-        Whether a higher score means a more acceptable sentence; not so for a perplexity. Only such
-        scores can be searched for sentences that a model accepts or rejects.
     splits_over_words
         Whether a score is the sum of the words' shares; where it is not, `parts` and
         `score_words` of the model raise `InputError`.
@@ -116,22 +113,15 @@ class ScoreKind:
     >>> from contstim import load_model
     >>> load_model("contstim:trigram").kind.unit
     'nats'
-    >>> perplexity = load_model("contstim:trigram?reduction=ppl").kind
-    >>> perplexity.name, perplexity.rises_with_acceptability
-    ('perplexity', False)
+    >>> load_model("contstim:trigram?reduction=mean").kind.unit
+    'nats a token'
     """
 
     name: str = "log-probability"
     unit: str = "nats"
     highest: float = 0.0
-    rises_with_acceptability: bool = True
     splits_over_words: bool = True
     differs_in_nats: bool = True
-
-    @property
-    def columns(self) -> tuple[str, str]:
-        """What tables of scores carry, see `contstim.tables.KIND`."""
-        return self.unit, "higher" if self.rises_with_acceptability else "lower"
 
 
 @displayed

@@ -3,7 +3,7 @@
 Most weight the log-probability LP of a sentence of T scored units by one factor (Lau, Clark &
 Lappin 2017; Vaswani et al. 2017 for the length penalty). SLOR first takes off what the words'
 frequencies explain (Pauls & Klein 2012; Lau et al. 2017, table 2). In all of these the words'
-shares still sum to the score. Perplexity has no such shares, and falls as sentences get better.
+shares still sum to the score.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from contstim.text.language import Language, is_closing
 
 @dataclass(frozen=True)
 class Reduction:
-    """How the scored units of a sentence become one number: ``curve(factor(T) LP)``.
+    """How the scored units of a sentence become one number: ``factor(T) LP``.
 
     Attributes
     ----------
@@ -47,9 +47,6 @@ class Reduction:
         From what the model's scores are to what the reduction makes of them.
     above_unigram
         Whether what the words' frequencies explain is taken off LP first.
-    curve
-        A function applied to the product, shape (S,), and its derivative; of a score on a curve
-        words have no share, and `kind` says so. None: the product is the score.
     of_parts
         What the score is of the units themselves and what the model scores, in place of all that;
         words have no share then. None: the score is as above.
@@ -59,15 +56,12 @@ class Reduction:
     factor: Callable[[FloatArray], FloatArray]
     kind: Callable[[ScoreKind], ScoreKind]
     above_unigram: bool = False
-    curve: tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]] | None = (
-        None
-    )
     of_parts: Callable[[SentenceParts, Event], float] | None = None
 
     @property
     def has_shares(self) -> bool:
         """Whether words have shares that sum to the score."""
-        return self.curve is None and self.of_parts is None
+        return self.of_parts is None
 
 
 def _reading(parts: SentenceParts, event: Event) -> float:
@@ -111,12 +105,6 @@ REDUCTIONS = Registry[Reduction](
             _a_token,
             lambda kind: replace(kind, name="SLOR", unit="nats a token", highest=math.inf),
             above_unigram=True,
-        ),
-        "ppl": Reduction(
-            "perplexity = exp(-LP / T)",
-            _a_token,
-            lambda kind: ScoreKind("perplexity", "perplexity", math.inf, False, False, False),
-            curve=(lambda mean: np.exp(-mean), lambda mean: -np.exp(-mean)),
         ),
         "reading": Reduction(
             "the mean log-probability of a word, plus that of the end",
@@ -189,9 +177,7 @@ class ReducedModel(SentenceModel):
 
     @property
     def resolution(self) -> float:
-        """The resolutions of the models: factors are at most 1. On a curve, infinite."""
-        if self.reduction.curve is not None:
-            return math.inf
+        """The resolutions of the models: factors are at most 1."""
         return self.model.resolution + (0.0 if self.unigram is None else self.unigram.resolution)
 
     @property
@@ -225,7 +211,7 @@ class ReducedModel(SentenceModel):
         Raises
         ------
         InputError
-            For a score on a curve, of which units have no share; else as the inner model does.
+            For a score of which units have no share; else as the inner model does.
         """
         if not self.reduction.has_shares:
             raise InputError(
@@ -265,9 +251,6 @@ class ReducedModel(SentenceModel):
         inner = _counted(self.model, sentences)
         factors = self.reduction.factor(inner.n_tokens.astype(np.float64))
         score, stderr = inner.score * factors, inner.stderr * factors
-        if self.reduction.curve is not None:
-            curve, slope = self.reduction.curve
-            score, stderr = curve(score), stderr * np.abs(slope(score))
         return replace(inner, score=score, stderr=stderr)
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:

@@ -21,7 +21,6 @@ from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind, SentenceModel, as_sentences
 from contstim.plugins import imported, package_name
 from contstim.progress import waiting
-from contstim.tables import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -369,8 +368,7 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
     -------
     DataFrame
         Shape (S, M), nats where a model scores log-probabilities: the index is the sentence, a
-        column a model, as `select_natural_pairs` and `evaluate` take it. Its attributes say in what
-        each model scores, and whether the higher or the lower is the better.
+        column a model, as `select_natural_pairs` and `evaluate` take it.
 
     Raises
     ------
@@ -392,9 +390,7 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
     loaded = load_models([models] if isinstance(models, SentenceModel | str) else models)
     texts = list(dict.fromkeys(as_sentences(sentences)))
     scores = {model.name: model.score(texts) for model in loaded}
-    table = pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
-    table.attrs[KINDS] = {model.name: model.kind.columns for model in loaded}
-    return table
+    return pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
 
 
 def _load(family: Family, spec: ModelSpec) -> SentenceModel:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ from contstim.models.base import (
     as_sentences,
 )
 from contstim.models.registry import score_kind
-from contstim.tables import KIND, KINDS, SPEC, read_table
+from contstim.tables import MISSING, SPEC, UNIT, read_table
 from contstim.text import read_sentences
-from contstim.text.normalise import normalise_sentence
+from contstim.text.normalise import normalise_label, normalise_sentence
 
 # The log-probability of a score of one, in nats; None for a score that is not a log-probability.
 _UNITS = {
@@ -45,9 +46,7 @@ _PLACES = ("position", "token_id", "word_id")
 _OF_WORDS = ("word", "token", *_PLACES)
 _SHOWN = 3
 #: Columns of a table of scores that hold no score.
-NO_SCORES = ("n_tokens", "n_words", "stderr", "kind")
-# Among the attributes of a table (`DataFrame.attrs`), the models whose scores `rising` negated.
-_NEGATED = "negated"
+NO_SCORES = ("n_tokens", "n_words", "stderr", "kind", "perplexity")
 
 
 class ScoredSentences(SentenceModel):
@@ -189,60 +188,156 @@ def one_score_each(scores: pd.Series, whose: str) -> pd.Series:
     return once
 
 
-def table_specs(table: pd.DataFrame) -> dict[str, str]:
-    """Return the specs that a long table states of its models, by their names in it."""
-    if not {"model", SPEC} <= set(table.columns):
-        return {}
-    stated = table[["model", SPEC]].dropna().drop_duplicates().astype(str)
-    return dict(stated.itertuples(index=False))
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores in canonical form.
+
+    Attributes
+    ----------
+    log_probs
+        Shape (S, M), float64: a row per normalised sentence, a column per model; nats where the
+        unit is known, and the higher score is the better.
+    units
+        The unit of each model's scores, see `ScoreKind`.
+    specs
+        The specs that the table states, by model.
+    notes
+        Sentences on scores that were negated or converted.
+    """
+
+    log_probs: pd.DataFrame
+    units: dict[str, str]
+    specs: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, wide: pd.DataFrame, stated: Mapping[str, tuple[str, str]] | None = None, **specs: str
+    ) -> ScoreTable:
+        """Return scores, a column per model, with what a table states: unit and ``better``."""
+        notes, units = [], {}
+        wide = wide.copy()
+        for model in map(str, wide.columns):
+            unit, better = (stated or {}).get(model, ("", ""))
+            factor = _UNITS.get(unit) or 1.0
+            if better == "lower":
+                factor = -abs(factor)
+            if factor != 1.0:
+                wide[model] *= factor
+                which = f"in {unit}" if unit in _UNITS else "better where they are lower"
+                how = "negated" if factor == -1.0 else f"multiplied by {factor:.4g}"
+                notes.append(f"The scores of {model} are {which} and were {how}.")
+            unit = "nats" if _UNITS.get(unit) else unit
+            units[model] = unit or score_kind(specs.get(model, model)).unit
+        return cls(wide, units, specs, tuple(notes))
 
 
-def table_kinds(table: pd.DataFrame, models: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return unit and ``higher`` or ``lower`` of each model, see `contstim.tables.KIND`.
+def canonical_scores(table: pd.DataFrame, what: str = "the scores table") -> ScoreTable:
+    """Return the scores of a table in canonical form.
 
-    As a long table says, or the attributes of one that `score_sentences` made, otherwise as the
-    spec that a model is named by does (see `score_kind`); of scores that `rising` has negated the
-    higher is the better.
+    Parameters
+    ----------
+    table
+        Long (columns `sentence`, `model`, `log_prob`, perhaps `unit`, `better` and `spec`) or wide
+        (`sentence` as column or index, every other column a model).
+    what
+        Name of the table, for messages.
 
     Raises
     ------
     InputError
-        If a table says two things of a model, or neither ``higher`` nor ``lower``.
+        If it is neither, a score is not a number, a sentence has two scores under one model, or a
+        model has two units or a `better` that is neither ``higher`` nor ``lower``.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"sentence": ["He  ran."], "model": ["m"], "log_prob": [7.5]})
+    >>> canonical_scores(table.assign(unit="surprisal")).log_probs
+               m
+    sentence
+    He ran.   -7.5
     """
-    specs, negated = table_specs(table), table.attrs.get(_NEGATED, ())
-    kinds = {model: score_kind(specs.get(model, model)).columns for model in models}
-    kinds |= {m: kind for m, kind in table.attrs.get(KINDS, {}).items() if m in kinds}
-    kinds |= {model: (kinds[model][0], "higher") for model in models if model in negated}
-    if not {"model", *KIND} <= set(table.columns):
-        return kinds
-    for model, unit, better in (
-        table[["model", *KIND]].dropna().drop_duplicates().itertuples(index=False)
-    ):
-        if better not in ("higher", "lower"):
+    columns = {str(column) for column in table.columns}
+    if {"sentence", "model", "log_prob"} <= columns:
+        return _long_scores(table, what)
+    if "sentence" in columns:
+        table = table.set_index("sentence")
+    elif table.index.dtype.kind in "iuf":
+        raise InputError(
+            f"{what} needs a column 'sentence' (wide: one further column a model; long: columns "
+            "sentence, model, log_prob)"
+        )
+    models = [column for column in table.columns if column not in NO_SCORES]
+    if not models:
+        raise InputError(f"{what} has no model column; give one column of scores for each model")
+    sentences = _sentence_index(table.index, what)
+    scores = {
+        str(model): one_score_each(
+            _numbers(table[model], what).set_axis(sentences), f"model {str(model)!r} of {what}"
+        )
+        for model in models
+    }
+    return ScoreTable.of(pd.DataFrame(scores).reindex(sentences.unique()).rename_axis("sentence"))
+
+
+def _long_scores(table: pd.DataFrame, what: str) -> ScoreTable:
+    missing = table[["sentence", "model"]].isna().any(axis=1).to_numpy()
+    if missing.any():
+        raise InputError(
+            f"a sentence or model is missing in row {int(missing.argmax()) + 1} of {what}"
+        )
+    sentences = _sentence_index(pd.Index(table["sentence"]), what)
+    models = table["model"].astype("str").map(normalise_label).to_numpy()
+    numbers = _numbers(table["log_prob"], what).set_axis(sentences)
+    scores = {
+        str(model): one_score_each(block, f"model {model!r} of {what}")
+        for model, block in numbers.groupby(models, sort=False)
+    }
+    texts = {column: table[column] for column in (UNIT, "better", SPEC) if column in table}
+    stated: dict[str, dict[str, str]] = {}
+    for column, cells in texts.items():
+        given = (cells.notna() & ~cells.isin(MISSING)).to_numpy()
+        for model, values in cells[given].astype("str").groupby(models[given]):
+            if (values != values.iloc[0]).any():
+                first, second, *_ = values.unique()
+                raise InputError(
+                    f"model {model!r} of {what} has {first!r} and {second!r} in the column "
+                    f"{column!r}; keep one"
+                )
+            stated.setdefault(str(model), {})[column] = values.iloc[0]
+    for model, of_model in stated.items():
+        better, unit = of_model.get("better", ""), of_model.get(UNIT, "")
+        if better not in ("", "higher", "lower"):
             raise InputError(
                 f"'better' is {better!r} for model {model!r}; it must be 'higher' or 'lower'"
             )
-        if (table.loc[table["model"] == model, "better"].dropna() != better).any():
-            raise InputError(f"model {model!r} has both 'higher' and 'lower' as 'better'; keep one")
-        kinds[str(model)] = str(unit), better
-    return kinds
+        if better == "higher" and unit.startswith("surprisal"):
+            raise InputError(
+                f"the scores of model {model!r} have the unit {unit!r} and 'better' is 'higher'; "
+                "lower surprisals are better: correct one of the two columns"
+            )
+    kinds = {m: (s.get(UNIT, ""), s.get("better", "")) for m, s in stated.items()}
+    specs = {model: of_model[SPEC] for model, of_model in stated.items() if SPEC in of_model}
+    wide = pd.DataFrame(scores).reindex(sentences.unique()).rename_axis("sentence")
+    return ScoreTable.of(wide, kinds, **specs)
 
 
-def rising(wide: pd.DataFrame, kinds: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
-    """Return scores of which the higher is the better: those of some `kinds` are negated.
-
-    The table's attributes name these, so that `table_kinds` does not have them negated again.
-    """
-    falling = [model for model, (_, better) in kinds.items() if better == "lower"]
-    turned = wide.assign(**{model: -wide[model] for model in falling})
-    if falling:
-        turned.attrs[_NEGATED] = [*wide.attrs.get(_NEGATED, ()), *falling]
-    return turned
+def _sentence_index(labels: pd.Index, what: str) -> pd.Index:
+    if labels.isna().any():
+        raise InputError(
+            f"a sentence is missing in row {int(labels.isna().argmax()) + 1} of {what}"
+        )
+    return pd.Index([normalise_sentence(str(text)) for text in labels], name="sentence")
 
 
-def risen(wide: pd.DataFrame) -> pd.DataFrame:
-    """Return scores, a column per model, of which the higher is the better, by `table_kinds`."""
-    return rising(wide, table_kinds(wide, [str(name) for name in wide.columns]))
+def _numbers(column: pd.Series, what: str) -> pd.Series:
+    """Return a column as float64, refusing text."""
+    numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    bad = (numbers.isna() & column.notna() & ~column.isin(MISSING)).to_numpy()
+    if bad.any() or column.dtype.kind == "b":
+        value, name = column[bad].iloc[0] if bad.any() else column.iloc[0], str(column.name)
+        raise InputError(f"column {name!r} of {what} holds {value!r}, not a number")
+    return numbers
 
 
 def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
@@ -273,6 +368,15 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     if name is None or name not in offered:
         hint = near_matches(name or "", numeric) if numeric else "it holds no number"
         raise InputError(f"which column of {where} is the scores? say column=: {hint}")
+    stated = table.get(UNIT, pd.Series(dtype=object)).dropna().unique().tolist()
+    if (table.get("better", pd.Series(dtype=object)) == "lower").any():
+        stated = ["surprisal"]
+    unit = options.get("unit", "nats")
+    if any(other in _UNITS and other != unit for other in stated):
+        raise InputError(
+            f"{where} says that its scores are in {stated[0]}, and the spec says {unit}; write "
+            f"unit={stated[0]}"
+        )
     scores = pd.to_numeric(table[name], errors="coerce").astype(float)
     if options.get("rows") == "words":
         return _added_up(table, scores, spec)

@@ -14,7 +14,6 @@ from pydantic import Field
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
-from contstim.models.scored import risen
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
@@ -174,7 +173,7 @@ def select_natural_pairs(
     >>> pairs.attrs["status"]
     'optimal'
     """
-    ranked, log_probs = rank_scores(log_probs), risen(log_probs)
+    ranked = rank_scores(log_probs)
     wanted = _wanted([str(name) for name in log_probs.columns], per_pair)
     for name, value in (("accept_from", accept_from), ("reject_below", reject_below)):
         if value is not None and not 0 < value <= 1:

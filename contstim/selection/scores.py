@@ -14,8 +14,8 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.scored import NO_SCORES, one_score_each, risen, rising, table_kinds
-from contstim.tables import MISSING, TRIPLETS, read_table
+from contstim.models.scored import ScoreTable, canonical_scores
+from contstim.tables import MISSING, TRIPLETS, read_table, say_once
 
 _LONG = ("sentence", "model", "log_prob")
 
@@ -23,9 +23,9 @@ _LONG = ("sentence", "model", "log_prob")
 def read_scores(path: str | Path) -> pd.DataFrame:
     r"""Read log-probabilities, shape (S, M): a row per sentence, a column per model.
 
-    Of two sentences the one that a model prefers has the higher score: perplexities, and all
-    else of which the lower is the better by the table's column ``better`` or by the spec that
-    names the model, are negated.
+    Scores are in nats, and of two sentences the one that a model prefers has the higher score:
+    units are converted, and scores are negated, by the columns ``unit`` and ``better`` of the
+    table. Sentences are normalised.
 
     Parameters
     ----------
@@ -51,20 +51,20 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     sentence
     The dog slept. -21.5 -18.2
     """
-    return rising(*given_scores(path))
+    scores = read_score_table(path)
+    for note in scores.notes:
+        say_once(f"{path}: {note}")
+    return scores.log_probs
 
 
-def given_scores(path: str | Path) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
-    """Read scores as a table gives them, and unit and direction of each model's (`table_kinds`).
-
-    Raises as `read_scores`.
-    """
+def read_score_table(path: str | Path) -> ScoreTable:
+    """Read scores with the units and specs of the models. Raises as `read_scores`."""
     if str(path).endswith(".npz"):
-        table = wide = _read_npz(Path(path))
-    else:
-        table = read_table(path)
-        wide = _wide(table, path)
-    return wide, table_kinds(table, [str(name) for name in wide.columns])
+        return ScoreTable.of(_read_npz(Path(path)))
+    table = read_table(path)
+    if not set(_LONG) <= set(table.columns):
+        table = table.rename(columns={table.columns[0]: "sentence"})
+    return canonical_scores(table, str(path))
 
 
 def read_token_counts(path: str | Path) -> pd.DataFrame | None:
@@ -77,8 +77,8 @@ def read_token_counts(path: str | Path) -> pd.DataFrame | None:
     table = read_table(path)
     if not {*_LONG, "n_tokens"} <= set(table.columns):
         return None
-    counts = table.assign(log_prob=table["n_tokens"])
-    return _widen(counts, path).replace(0.0, np.nan)
+    counts = table[["sentence", "model"]].assign(log_prob=table["n_tokens"])
+    return canonical_scores(counts, str(path)).log_probs.replace(0.0, np.nan)
 
 
 def read_features(path: str | Path) -> pd.DataFrame:
@@ -120,33 +120,6 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
 def _by_sentence(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     _refuse_repeats(pd.Index(table.iloc[:, 0]), path)
     return table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))
-
-
-def _wide(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
-    columns = [str(column) for column in table.columns]
-    if set(_LONG) <= set(columns):
-        return _widen(table, path)
-    columns = [columns[0], *(name for name in columns[1:] if name not in NO_SCORES)]
-    table = table[columns]
-    if len(columns) < 2:
-        raise InputError(
-            f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
-            "the columns sentence, model, log_prob"
-        )
-    _refuse_text(table.iloc[:, 1:], path)
-    return _by_sentence(table, path).astype(np.float64)
-
-
-def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
-    _refuse_text(table[["log_prob"]], path)
-    columns = {
-        str(model): one_score_each(
-            rows.set_index("sentence")["log_prob"], f"model {model!r} of {path}"
-        )
-        for model, rows in table.groupby("model", sort=False)
-    }
-    wide = pd.DataFrame(columns).reindex(table["sentence"].unique())
-    return wide.rename_axis(index="sentence", columns=None)
 
 
 def _read_npz(path: Path) -> pd.DataFrame:
@@ -343,4 +316,4 @@ def _scores(log_probs: pd.DataFrame) -> FloatArray:
     for name, dtype in zip(names, log_probs.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
             raise InputError(f"column {name!r} of log_probs holds {dtype}, not numbers")
-    return risen(log_probs).to_numpy(dtype=np.float64, na_value=np.nan)
+    return log_probs.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_whole
-from contstim.models.scored import risen
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.response_model import People, log_bayes_factors
@@ -189,7 +188,7 @@ def select_set(
     'I have had a headache ever since breakfast.'
     """
     _refuse(n, seed, uses, criterion, margin, people, time_limit)
-    ranked, log_probs = rank_scores(log_probs), risen(log_probs)
+    ranked = rank_scores(log_probs)
     keep, excluded = eligible_rows(ranked, eligible)
     given = _given(pairs, ranked)
     if pairs is not None:

@@ -171,9 +171,8 @@ def synthesize(
     InputError
         If an option is one of other strategies, if the two models are one, if both a problem and
         models are given or neither, if the sentence has one word only, if seed or attempt is below
-        0, if no vocabulary word may stand at a position, or if a model's score is not higher for
-        more acceptable sentences (``reduction=ppl``); if a certificate is asked for that there is
-        none of.
+        0, or if no vocabulary word may stand at a position; if a certificate is asked for that
+        there is none of.
 
     Examples
     --------

@@ -430,8 +430,7 @@ class Problem:
     Raises
     ------
     InputError
-        If a model is missing, given twice or without a part in the problem, or if its score is
-        not higher for more acceptable sentences (``reduction=ppl``).
+        If a model is missing, given twice or without a part in the problem.
 
     Examples
     --------
@@ -463,11 +462,6 @@ class Problem:
                 raise InputError(
                     f"neither objective nor constraints speak of the model {model.name!r}; leave "
                     "it out"
-                )
-            if not model.kind.rises_with_acceptability:
-                raise InputError(
-                    f"{model.name!r} does not score acceptable sentences higher; choose a "
-                    "reduction that does, such as sum or mean"
                 )
 
     @classmethod

@@ -291,7 +291,7 @@ def natural_prompt() -> str:
     return prompt_of(pool()[-PROMPT:])
 
 
-def read_sentences(path: str | PathLike[str]) -> list[str]:
+def read_sentences(path: str | PathLike[str], *, pairs: bool = False) -> list[str]:
     r"""Read a file of sentences: one a line, or a CSV with a column ``sentence``.
 
     The file is a CSV if its name says so or its first line names that column. Blank lines at the
@@ -301,6 +301,9 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
     ----------
     path
         A UTF-8 file, gzip-compressed if its name ends in ``.gz``; ``-`` is standard input.
+    pairs
+        Whether the CSV may have columns ``sentence_1`` and ``sentence_2`` instead; each sentence of
+        them is returned once.
 
     Raises
     ------
@@ -322,8 +325,14 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
         lines.pop()
     if not lines:
         raise InputError(f"{name} holds no sentence; give one sentence per line")
-    header = csv_header(path, lines, "sentence")
-    if header is not None:
+    both = ("sentence_1", "sentence_2") if pairs else ()
+    header = csv_header(path, lines, "sentence", *both)
+    if header is not None and "sentence" not in header:
+        columns = [_column(name, lines, header, column) for column in both]
+        rows = list(
+            {text: (text, number) for column in columns for text, number in column}.values()
+        )
+    elif header is not None:
         rows = _column(name, lines, header)
     else:
         rows = list(zip(lines, range(1, len(lines) + 1), strict=True))
@@ -344,11 +353,13 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
     return [normalise_sentence(text) for text, _ in rows]
 
 
-def _column(name: str, lines: list[str], header: list[str]) -> list[tuple[str, int]]:
-    """Return each cell of the column `sentence`, and the number of the line it ends on."""
-    if header.count("sentence") > 1:
-        raise InputError(f"{name} has two columns 'sentence'; leave one")
-    column = header.index("sentence")
+def _column(
+    name: str, lines: list[str], header: list[str], label: str = "sentence"
+) -> list[tuple[str, int]]:
+    """Return each cell of a column, and the number of the line it ends on."""
+    if header.count(label) > 1:
+        raise InputError(f"{name} has two columns {label!r}; leave one")
+    column = header.index(label)
     rows = [(row[column], number) for number, row in csv_rows(lines, name, fill=True)]
     if len(rows) < 2:
         raise InputError(f"{name} holds no sentence, only a header; add rows")

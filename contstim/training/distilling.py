@@ -112,7 +112,6 @@ def distill(
         "teacher": {
             **describe_model(teacher),
             "highest": teacher.kind.highest if math.isfinite(teacher.kind.highest) else None,
-            "rises_with_acceptability": teacher.kind.rises_with_acceptability,
             "differs_in_nats": teacher.kind.differs_in_nats,
             "reduction": teacher.event.reduction,
         },

@@ -17,7 +17,6 @@ from contstim.adaptive.policies import (
 )
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, Nodes
 from contstim.errors import InputError
-from contstim.models.scored import risen
 
 
 def make_view(n=40, models=3, thresholds=(), seed=0, weights=None):
@@ -202,17 +201,3 @@ def test_a_pool_with_two_pairs_of_a_family_is_refused():
         assert len(Pool.of(pairs.assign(item=items), scores, nodes.link).pairs) == 4
     with pytest.raises(InputError, match="several pairs of item 'x', and families are not"):
         Pool.of(pairs.assign(item=["x", "y", "x", "z"]), scores, nodes.link)
-
-
-def test_scores_of_which_the_lower_is_the_better_rise_in_a_pool():
-    values = np.random.default_rng(0).normal(size=(8, 2))
-    names = [f"sentence {k}" for k in range(8)]
-    pairs = pd.DataFrame({"sentence_1": names[:4], "sentence_2": names[4:]})
-    falling = "contstim:trigram?reduction=ppl"
-    scores = pd.DataFrame(values, names, ["contstim:bigram", falling])
-    pool, other = (
-        Pool.of(pairs, table, Link()) for table in (scores, scores.rename(columns={falling: "b"}))
-    )
-    assert pool.ratios.tolist() == (other.ratios * [1, -1]).tolist()
-    again = Pool.of(pairs, risen(scores), Link())
-    assert again.ratios.tolist() == pool.ratios.tolist()

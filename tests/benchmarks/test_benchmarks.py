@@ -72,8 +72,8 @@ def benchmark(**changes):
 
 def scored(bench, name="mine"):
     column = datasets.natural_scores()["contstim:gpt"]
-    rows = [(s, name, column[s], 9, 8, 0.0, "nats", "higher") for s in bench.sentences]
-    columns = ["sentence", "model", "log_prob", "n_tokens", "n_words", "stderr", "unit", "better"]
+    rows = [(s, name, column[s], 9, 8, 0.0, "nats") for s in bench.sentences]
+    columns = ["sentence", "model", "log_prob", "n_tokens", "n_words", "stderr", "unit"]
     return pd.DataFrame(rows, columns=columns)
 
 

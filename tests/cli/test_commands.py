@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -76,17 +77,22 @@ def test_score_writes_the_table_and_states_the_event(
         "n_words",
         "stderr",
         "unit",
-        "better",
+        "perplexity",
     ]
     rows = list(reader)
-    kinds = {(row["model"], row["unit"], row["better"]) for row in rows}
-    assert kinds == {(specs[0], "nats", "higher"), (specs[1], "nats a token", "higher")}
+    kinds = {(row["model"], row["unit"]) for row in rows}
+    assert kinds == {(specs[0], "nats"), (specs[1], "nats a token")}
     for spec in specs:
         mine = [row for row in rows if row["model"] == spec]
         expected = load_model(spec).totals([row["sentence"] for row in mine])
         # Numbers are written so that they read back as the same float64.
         assert [float(row["log_prob"]) for row in mine] == expected.score.tolist()
         assert [int(row["n_tokens"]) for row in mine] == expected.n_tokens.tolist()
+        if spec == specs[0]:
+            perplexities = np.exp(-expected.score / expected.n_tokens)
+            assert [float(row["perplexity"]) for row in mine] == pytest.approx(perplexities)
+        else:
+            assert {row["perplexity"] for row in mine} == {""}
     assert [row["n_words"] for row in rows] == ["8"] * 10
     assert "contstim:bigram: units words, start <s>, end </s>, punctuation split" in captured.err
     assert "reduction mean" in captured.err

@@ -70,10 +70,13 @@ def test_watch_says_three_things(files, capsys):
 
 def test_the_lower_score_is_the_better_where_the_table_says_so(files, capsys):
     scores = pd.read_csv("scores.csv")
-    scores["good"] = 2 - scores["good"]
     long = scores.melt("sentence", var_name="model", value_name="log_prob")
     good = long["model"] == "good"
-    long["unit"], long["better"] = np.where(good, "bits", "nats"), np.where(good, "lower", "higher")
+    long["log_prob"] = long["log_prob"].where(~good, -long["log_prob"])
+    long["unit"], long["better"] = (
+        np.where(good, "score", "nats"),
+        np.where(good, "lower", "higher"),
+    )
     long.to_csv("long.csv", index=False)
     assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
     plain = capsys.readouterr().out

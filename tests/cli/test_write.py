@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contstim.cli import main
-from contstim.tables import KIND, SCORES
+from contstim.tables import SCORES, UNIT
 from contstim.text import pool
 
 HOW = ["--writer", "contstim:gpt", "--prompt", "0", "--begun", "32", "--ends", "0.02"]
@@ -25,7 +25,7 @@ def test_a_pool_is_written_and_selected_from(
     assert main(["select", "natural", "pool.csv", "--per-pair", "2", "--out", "pairs.csv"]) == 0
     assert len(Path("pairs.csv").read_text("utf-8").splitlines()) == 3
     header = Path("pool.csv").read_text("utf-8").partition("\n")[0].split(",")
-    assert header[:9] == [*SCORES, *KIND, "source"]
+    assert header[:8] == [*SCORES, UNIT, "source"]
 
 
 @pytest.mark.parametrize(

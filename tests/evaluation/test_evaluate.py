@@ -246,9 +246,12 @@ def test_scores_in_every_shape_give_the_same(make_study):
     ("change", "message"),
     [
         (lambda w: w.iloc[1:], "model 'a' has no score for 1 of 40 sentences, for example"),
-        (lambda w: pd.concat([w, w.iloc[:1].assign(a=0.0)]), "model 'a' has two scores of"),
+        (
+            lambda w: pd.concat([w, w.iloc[:1].assign(a=0.0)]),
+            "model 'a' of the scores table has two scores of",
+        ),
         (lambda w: w.assign(a=np.inf), "an infinite score"),
-        (lambda w: w.assign(a="x"), "column 'a' of the scores is not numeric"),
+        (lambda w: w.assign(a="x"), "column 'a' of the scores table holds 'x', not a number"),
         (lambda w: w[["sentence"]], "has no model column"),
         (lambda w: w[["a"]], "needs a column 'sentence'"),
     ],
@@ -273,9 +276,9 @@ def test_surprisals_that_are_not_called_so_are_noticed(make_study):
     study, scores = make_study(n_people=3)
     notes = evaluate(study, scores.assign(a=-scores["a"])).provenance.notes
     assert [note for note in notes if "above 0" in note] == [
-        "All scores of a are above 0, so that they are no log-probabilities; of two sentences it "
-        "is taken to prefer the higher. If they are surprisals, say so: --model "
-        '"table:FILE?unit=surprisal", or a table with the columns unit and better (lower).'
+        "All scores of a are above 0, so that they are no log-probabilities; the higher score is "
+        "taken to be the better. If they are surprisals, say so in a column 'unit' of the table: "
+        "surprisal."
     ]
 
 
@@ -293,7 +296,10 @@ def test_two_scores_of_a_sentence_are_refused_whatever_its_spaces(make_study):
     long = pd.concat([wide, spaced]).melt("sentence", var_name="model", value_name="log_prob")
     of_a = pd.concat([wide, spaced]).set_index("sentence")["a"]
     for scores in (pd.concat([wide, spaced]), long, {"a": of_a}):
-        with pytest.raises(InputError, match=r"^model 'a' has two scores of 'First of 0 in 0'"):
+        with pytest.raises(
+            InputError,
+            match=r"^model 'a' (of the scores table )?has two scores of 'First of 0 in 0'",
+        ):
             evaluate(study, scores, n_bootstrap=0)
     # The models may have the sentences in different rows.
     rows = pd.concat([wide[["sentence", "a"]], spaced[["sentence"]].assign(b=wide["b"])])
@@ -621,30 +627,26 @@ def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study, tmp_
     fallen = long.assign(
         log_prob=np.where(long["model"] == "b", -long["log_prob"], long["log_prob"])
     )
-    fallen.loc[fallen["model"] == "b", ["unit", "better"]] = "perplexity", "lower"
+    fallen.loc[fallen["model"] == "b", ["unit", "better"]] = "energy", "lower"
     as_they_are, turned = evaluate(choices, long), evaluate(choices, fallen)
     pd.testing.assert_frame_equal(as_they_are.models, turned.models)
-    assert "Of two sentences b is taken to prefer the lower score." in turned.provenance.notes
+    note = "The scores of b are better where they are lower and were negated."
+    assert note in turned.provenance.notes
     assert as_they_are.provenance.notes == turned.provenance.notes[:-1]
-    assert turned.provenance.units == {"a": "nats", "b": "perplexity", "c": "nats"}
-    assert (turned.provenance.scores["b"] == -as_they_are.provenance.scores["b"]).all()
+    assert turned.provenance.units == {"a": "nats", "b": "energy", "c": "nats"}
+    assert turned.provenance.scores.equals(as_they_are.provenance.scores)
     # So the table that is written for others is read again.
     turned.write_tables(tmp_path)
     again = evaluate(choices, read_table(tmp_path / "scores.csv"))
     pd.testing.assert_frame_equal(again.models, turned.models)
     assert again.provenance.units == turned.provenance.units
-    named = {"contstim:trigram?reduction=ppl": scores.set_index("sentence")["a"]}
-    free = choices.drop(columns=["model_1", "model_2"])
-    assert evaluate(free, named).provenance.units == {
-        "contstim:trigram?reduction=ppl": "perplexity"
-    }
     with pytest.raises(InputError) as caught:
         evaluate(choices, long.assign(better="best"))
     assert str(caught.value) == ("'better' is 'best' for model 'a'; it must be 'higher' or 'lower'")
     long.loc[0, "better"] = "lower"
     with pytest.raises(InputError) as caught:
         evaluate(choices, long)
-    assert str(caught.value) == "model 'a' has both 'higher' and 'lower' as 'better'; keep one"
+    assert "has 'lower' and 'higher' in the column 'better'; keep one" in str(caught.value)
 
 
 def test_scores_of_a_table_come_without_numbers_of_tokens(make_study):

@@ -13,7 +13,6 @@ from contstim.models.check import check_model
 from contstim.models.reductions import REDUCTIONS, ReducedModel, corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model, register_family, score_kind
 from contstim.models.toy import TableModel
-from contstim.synthesis import synthesize
 from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
@@ -104,7 +103,6 @@ def test_a_specs_kind_is_that_of_its_model(name: str) -> None:
     other = {
         **dict.fromkeys(("sum", "end", "worst"), "nats"),
         "pen": "nats, length-penalised",
-        "ppl": "perplexity",
         "reading": "nats a word",
     }
     assert kind.unit == other.get(name, "nats a token")
@@ -115,24 +113,9 @@ def test_a_name_that_is_no_spec_counts_as_a_log_probability() -> None:
     assert score_kind("GPT-2") == score_kind("nowhere:x") == ScoreKind()
 
 
-def test_perplexity_is_no_score_to_search_with() -> None:
-    inner = TableModel(WORDS, 1)
-    model = ReducedModel(inner, "ppl", ModelSpec("table", "1", (("reduction", "ppl"),)))
-    totals = inner.totals(SENTENCES)
-    np.testing.assert_allclose(model.score(SENTENCES), np.exp(-totals.score / totals.n_tokens))
-    assert not model.kind.rises_with_acceptability
-    with pytest.raises(InputError) as error:
-        synthesize("the dog ran", reject=inner, accept=model)
-    assert str(error.value) == (
-        "'table:1?reduction=ppl' does not score acceptable sentences higher; choose a reduction "
-        "that does, such as sum or mean"
-    )
-    with pytest.raises(InputError) as error:
-        model.score_words(SENTENCES)
-    assert str(error.value) == (
-        "'table:1?reduction=ppl' is a perplexity, of which words have no share; ask for another "
-        "reduction or for sentence scores"
-    )
+def test_perplexity_is_no_reduction() -> None:
+    with pytest.raises(SpecError, match="reduction='ppl' in .*: choose one of"):
+        load_model("contstim:bigram?reduction=ppl").score(["The dog ran."])
 
 
 def test_specs_lead_to_slor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from contstim.pipeline.stages.set import SetOptions
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.work import RunContext, Task
-from contstim.selection import People, read_scores
+from contstim.selection import People
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.ngrams.beam import Beam
 from contstim.synthesis.results import Synthesis
@@ -97,27 +97,6 @@ def test_the_tables_say_what_the_functions_say(
     assert check_design(pd.read_csv(whole / "trials.csv"))["participants"] == 4
     pairs = pd.read_csv(whole / "natural_pairs.csv")
     assert pairs.groupby(["model_1", "model_2"]).size().tolist() == [2, 2, 2]
-
-
-def test_of_two_natural_sentences_the_one_of_lower_perplexity_is_preferred(
-    study: StudyPlan, tmp_path: Path
-) -> None:
-    one, two, _ = study.models
-    kept = [options for options in study.stages if isinstance(options, NaturalOptions)]
-    named = f"z={two}&reduction=ppl"
-    plan = replace(study, models=(one, named), stages=tuple(kept))
-    run_study(plan, InProcess(), out=tmp_path)
-    # Whoever reads the table learns it, too.
-    told = _read(tmp_path / "scores.csv").groupby("model")[["unit", "better", "spec"]].first()
-    assert told.loc["z"].tolist() == ["perplexity", "lower", named.removeprefix("z=")]
-    read = read_scores(tmp_path / "scores.csv")
-    assert (read["z"] < 0).all()
-    scores = _read(tmp_path / "scores.csv").pivot_table("log_prob", "sentence", "model")
-    for row in pd.read_csv(tmp_path / "natural_pairs.csv").to_dict("records"):
-        first, second = (scores.loc[row[f"sentence_{k}"]] for k in (1, 2))
-        log_prob, perplexity = row["model_1"], row["model_2"]
-        assert first[log_prob] > second[log_prob]
-        assert first[perplexity] > second[perplexity]
 
 
 def test_the_word_search_is_the_one_asked_for(

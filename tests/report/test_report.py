@@ -98,25 +98,6 @@ def rows_of(evaluation, analysis="all", measure="accuracy"):
     return [t[(t["analysis"] == analysis) & (t["measure"] == measure)] for t in tables]
 
 
-def test_a_percentile_is_of_what_a_model_prefers(study, tmp_path, monkeypatch):
-    """Of surprisals the lower is the better; the figure is that of the log-probabilities."""
-    choices, scores, _ = study
-    bad = scores["model"] == "bad"
-    scores = scores.assign(unit=np.where(bad, "bits", "nats"), better="higher")
-    fallen = scores.assign(log_prob=scores["log_prob"].where(~bad, -scores["log_prob"]))
-    fallen["better"] = np.where(bad, "lower", "higher")
-    drawn = []
-
-    def spy(trials, given, *others):
-        drawn.append(given[["sentence", "good", "bad"]].set_index("sentence").rank())
-        return percentile_figure(trials, given, *others)
-
-    monkeypatch.setattr("contstim.evaluation.report.percentile_figure", spy)
-    for number, table in enumerate((scores, fallen)):
-        write_report(evaluate(choices, table), tmp_path / str(number))
-    pd.testing.assert_frame_equal(*drawn)
-
-
 def test_the_columns_of_many_winners_fit_on_the_sheet():
     """Twenty models, each of which beats all that are worse."""
     names = [f"organisation/some-model-{i}" for i in range(20)]

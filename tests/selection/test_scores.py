@@ -2,6 +2,7 @@
 
 import io
 import sys
+import unicodedata
 
 import numpy as np
 import pandas as pd
@@ -9,17 +10,12 @@ import pytest
 
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation import evaluate
-from contstim.models.registry import score_sentences
 from contstim.selection import (
-    fractional_ranks,
     read_scores,
     read_triplets,
-    select_natural_pairs,
-    select_set,
 )
-from contstim.selection.scores import given_scores, read_token_counts
+from contstim.selection.scores import read_token_counts
 from contstim.tables import TRIPLETS
-from contstim.text import pool
 
 WIDE = 'sentence,m1,m2\n"Yes, null",-1.5,-inf\nnull,-2,\n12,-3.25,-4\n'
 
@@ -62,34 +58,37 @@ def test_rows_that_come_again_count_once(tmp_path):
     assert read_scores(path).to_numpy().tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
 
 
-FALLING = """\
+LONG = """\
 sentence,model,log_prob,n_tokens,unit,better
-a,m1,8,3,bits,lower
-b,m1,2,4,bits,lower
+a,m1,8,3,surprisal,lower
+b,m1,2,4,surprisal,
 a,m2,-8,3,nats,higher
 b,m2,-2,4,nats,higher
+c,m3,1,2,bits,
+c,m4,1,2,energy,lower
 """
 
 
-def test_of_two_sentences_the_one_preferred_has_the_higher_score(tmp_path):
-    """Where a table or the name of a model says that the lower is the better, and only there."""
+def test_scores_are_read_in_nats_and_higher_is_better(tmp_path, capsys):
     path = tmp_path / "scores.csv"
-    path.write_text(FALLING)
-    assert read_scores(path).to_numpy().tolist() == [[-8.0, -8.0], [-2.0, -2.0]]
-    assert read_token_counts(path).to_numpy().tolist() == [[3.0, 3.0], [4.0, 4.0]]
-    assert given_scores(path)[0].to_numpy().tolist() == [[8.0, -8.0], [2.0, -2.0]]
-    path.write_text("sentence,contstim:gpt?reduction=ppl,m2\na,80,-8\nb,20,-2\n")
-    assert read_scores(path).to_numpy().tolist() == [[-80.0, -8.0], [-20.0, -2.0]]
-    arrays = {"contstim:gpt?reduction=ppl": [80.0, 20.0], "m2": [-8.0, -2.0]}
-    np.savez(tmp_path / "scores.npz", **arrays)
-    turned = read_scores(tmp_path / "scores.npz")
-    assert turned.to_numpy().tolist() == [[-80.0, -8.0], [-20.0, -2.0]]
+    path.write_text(LONG)
+    read = read_scores(path)
+    assert read[["m1", "m2"]][:2].to_numpy().tolist() == [[-8.0, -8.0], [-2.0, -2.0]]
+    assert read.loc["c", ["m3", "m4"]].tolist() == [pytest.approx(np.log(2)), -1.0]
+    said = capsys.readouterr().err
+    assert "scores.csv: The scores of m1 are in surprisal and were negated." in said
+    assert "The scores of m3 are in bits and were multiplied by 0.6931." in said
+    assert "The scores of m4 are better where they are lower and were negated." in said
+    assert "m2" not in said
+    assert read_token_counts(path).loc["a", ["m1", "m2"]].tolist() == [3.0, 3.0]
+    path.write_text(LONG.replace("surprisal,lower", "surprisal,higher"))
+    with pytest.raises(InputError, match="lower surprisals are better: correct one"):
+        read_scores(path)
 
 
-@pytest.mark.parametrize("name", ["m1", "contstim:gpt?reduction=ppl"])
-def test_what_was_turned_is_not_turned_again(tmp_path, name):
+def test_a_table_that_was_read_is_not_negated_again(tmp_path):
     path = tmp_path / "scores.csv"
-    path.write_text(FALLING.replace("m1", name))
+    path.write_text("\n".join(LONG.splitlines()[:5]))
     choices = pd.DataFrame({"participant": ["p", "q"], "trial": 1, "rating": 2.5})
     choices = choices.assign(sentence_1="a", sentence_2="b")
     for scores in (pd.read_csv(path), read_scores(path), read_scores(path).reset_index()):
@@ -97,27 +96,14 @@ def test_what_was_turned_is_not_turned_again(tmp_path, name):
         assert models.loc[models["measure"] == "accuracy", "value"].eq(1).all()
 
 
-def test_what_models_scored_is_selected_from_by_what_they_prefer():
-    """As Python has it from `score_sentences`, by specs and by names."""
-    unigram = "contstim:unigram?unknown=unk"
-    ways = [f"contstim:trigram?unknown=unk&reduction={name}" for name in ("mean", "ppl")]
-    sentences, chosen = pool()[:60], []
-    for way in ways:
-        for models in ([unigram, way], {"a": unigram, "b": way}):
-            scores = score_sentences(sentences, models)
-            pairs = select_natural_pairs(scores, per_pair=3)
-            chosen.append(sorted(pairs[["sentence_1", "sentence_2"]].itertuples(index=False)))
-            assert (select_set(scores, n=4, time_limit=5)["separated"] == 1).all()
-            ranks = fractional_ranks(scores)
-            for row in pairs.itertuples():
-                first, second = ranks.loc[row.sentence_1], ranks.loc[row.sentence_2]
-                assert first[row.model_1] > second[row.model_1]
-                assert first[row.model_2] < second[row.model_2]
-            choices = pd.DataFrame({"participant": ["p", "q"], "trial": 1, "rating": 2.5})
-            choices = choices.assign(sentence_1=sentences[0], sentence_2=sentences[1])
-            table = evaluate(choices, scores).models.set_index(["measure", "model"])
-            chosen[-1].append(table["value"].tolist())
-    assert chosen[0] == chosen[1] == chosen[2] == chosen[3]
+def test_two_forms_of_a_sentence_are_one(tmp_path):
+    path = tmp_path / "scores.csv"
+    decomposed = unicodedata.normalize("NFD", "Der Bär")
+    path.write_text(f"sentence,m1,m2\nDer Bär,-1,-2\n {decomposed} ,-1,-2\nb  c,-3,-4\n", "utf-8")
+    assert read_scores(path).index.tolist() == ["Der Bär", "b c"]
+    path.write_text(f"sentence,m1,m2\nDer Bär,-1,-2\n{decomposed},-5,-2\n", "utf-8")
+    with pytest.raises(InputError, match="two scores of 'Der Bär'"):
+        read_scores(path)
 
 
 def test_columns_of_counts_are_no_models(tmp_path):
@@ -141,11 +127,14 @@ def test_arrays(tmp_path):
     ("text", "message"),
     [
         ("sentence,m1,m2\na,1,x\n", "column 'm2' of {} holds 'x', not a number"),
-        ("sentence,m1,m2\na,1,2\na,3,4\n", "{} has the sentence 'a' twice"),
+        (
+            "sentence,m1,m2\na,1,2\na,3,4\n",
+            "model 'm1' of {} has two scores of 'a'; keep one, or, if a row is a word, have them "
+            "added up: as a model, 'table:FILE?rows=words'",
+        ),
         (
             "sentence\na\n",
-            "{} has 1 column(s); give the sentence and one or more models, or the columns "
-            "sentence, model, log_prob",
+            "{} has no model column; give one column of scores for each model",
         ),
         (
             "sentence,model,log_prob\na,m,1\na,m,2\n",

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError, require_whole
-from contstim.evaluation.scores import as_source, log_ratios, rising_table
+from contstim.evaluation.scores import as_source, log_ratios, score_table
 from contstim.models.base import SentenceModel
 from contstim.models.registry import Models
 from contstim.tables import require_columns
@@ -64,7 +64,7 @@ def controversial_sample(
             f"{num_samples} pairs are wanted of {len(conditions)}; give more, or ask for fewer"
         )
     pairs = conditions[["sentence_1", "sentence_2"]].astype("str")
-    wide = rising_table(as_source(compared), pairs.to_numpy().ravel().tolist())
+    wide = score_table(as_source(compared), pairs.to_numpy().ravel().tolist())
     if wide.shape[1] < 2:
         raise InputError(f"only {wide.columns[0]} is compared; name another model as well")
     ratios = log_ratios(wide, pairs)

@@ -36,17 +36,12 @@ class HarnessModel(LM):
     Raises
     ------
     InputError
-        If a lower score is the better, a task gives a context, or it asks for text to be written.
+        If a task gives a context, or it asks for text to be written.
     """
 
     def __init__(self, spec: SentenceModel | str, **settings: object) -> None:
         super().__init__()
         self.model = load_model(spec) if isinstance(spec, str) else spec
-        if not self.model.kind.rises_with_acceptability:
-            raise InputError(
-                f"of {self.model.spec} the lower score is the better, and the harness takes the "
-                "higher; leave the reduction out"
-            )
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
         """Score sentences: of each its score, and that it is not known to be the likeliest one."""

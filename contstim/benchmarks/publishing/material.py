@@ -19,8 +19,8 @@ from contstim.experiment.adaptive import scores_path
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
 from contstim.experiment.exporting import DESCRIBED, Column, data_dictionary
 from contstim.experiment.study import Study, read_study
-from contstim.selection.scores import given_scores
-from contstim.tables import KIND, read_table
+from contstim.selection.scores import read_score_table
+from contstim.tables import UNIT, read_table
 
 # Where an answer is of fewer people, counts are not given.
 _FEW = 5
@@ -126,10 +126,10 @@ def study_material(folder: str | Path, data: Path | None = None) -> Material:
     human = read_choices(whole, "tidy")
     scores, pool = None, ()
     if study.adaptive is not None:
-        wide, kinds = given_scores(scores_path(study))
-        wide = wide.rename_axis("sentence").reset_index()
+        given = read_score_table(scores_path(study))
+        wide = given.log_probs.rename_axis("sentence").reset_index()
         scores = wide.melt("sentence", var_name="model", value_name="log_prob")
-        scores[[*KIND]] = [kinds[str(model)] for model in scores["model"]]
+        scores[UNIT] = scores["model"].map(given.units)
         pairs = read_table(study.folder / "pool.csv", cells="text")
         pool = tuple(pd.unique(pairs[["sentence_1", "sentence_2"]].to_numpy().ravel()))
     privacy = _known(study, collected, data)

@@ -35,15 +35,15 @@ from contstim.evaluation.choices import HumanData
 from contstim.evaluation.options import read_plan
 from contstim.evaluation.scores import (
     model_specs,
-    score_kinds,
     score_table,
+    score_units,
     token_table,
     unscored_catch,
 )
 from contstim.experiment.exporting import DESCRIBED, Column
 from contstim.experiment.review import Decision
 from contstim.files import check_new_folder, digest, replacing, replacing_folder, write_whole
-from contstim.tables import KIND, SPEC, neutral_table, read_table, table_text
+from contstim.tables import SPEC, UNIT, neutral_table, read_table, table_text
 
 _SENTENCES = ("sentence_1", "sentence_2")
 _PSEUDONYM = Column("what stands for a participant: p1, p2 and so on, as they come in the table")
@@ -61,7 +61,6 @@ _OF_SCORES = {
     "log_prob": Column("the model's score of the sentence, in its unit", "number"),
     "n_tokens": Column("tokens that were scored", "integer", "1", least=0),
     "unit": Column("unit of the score"),
-    "better": Column("which of two scores is the better", levels=("higher", "lower")),
     SPEC: Column("how contstim names the model"),
 }
 
@@ -252,9 +251,8 @@ def _long(scores: pd.DataFrame, human: HumanData, pool: Iterable[str]) -> pd.Dat
     if (tokens := token_table(scores, sentences)) is not None:
         counts = tokens.rename_axis(index="sentence").reset_index()
         long["n_tokens"] = counts.melt("sentence")["value"].astype("int64")
-    kinds, specs = score_kinds(scores, names), model_specs(scores)
-    for place, column in enumerate(KIND):
-        long[column] = [kinds[str(model)][place] for model in long["model"]]
+    units, specs = score_units(scores, names), model_specs(scores)
+    long[UNIT] = long["model"].map(units)
     long[SPEC] = long["model"].map(lambda model: specs.get(model, model))
     return long
 

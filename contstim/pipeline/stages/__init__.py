@@ -24,7 +24,7 @@ from contstim.models.registry import score_kind
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Seed, Several, build, matching, settings
-from contstim.tables import KIND, SCORES, SPEC, csv_text
+from contstim.tables import SCORES, SPEC, UNIT, csv_text
 from contstim.text import length_range, pool, read_sentences
 from contstim.text.language import Language
 from contstim.text.languages import language_called
@@ -297,12 +297,9 @@ class Run:
     def log_probs(self, further: Sequence[str] = ()) -> pd.DataFrame:
         """Return log-probabilities, nats, NaN where not there: a column per model.
 
-        The rows are the natural sentences, and then `further` ones. Scores of which the lower is
-        the better are negated.
+        The rows are the natural sentences, and then `further` ones.
         """
         import pandas as pd  # which syntheses alone do without
-
-        from contstim.models.scored import rising
 
         columns = {
             model.name: pd.Series(
@@ -310,17 +307,16 @@ class Run:
             ).reindex([*self.sentences, *further])
             for given, model in self.models.items()
         }
-        kinds = {model.name: score_kind(model.spec).columns for model in self.models.values()}
-        return rising(pd.DataFrame(columns), kinds)
+        return pd.DataFrame(columns)
 
     @property
     def score_columns(self) -> tuple[str, ...]:
         """The columns of tables of scores, as `contstim score` has them."""
-        return (*SCORES, *KIND, *[SPEC] * self._has_names)
+        return (*SCORES, UNIT, *[SPEC] * self._has_names)
 
     def stated(self, model: ModelRecord) -> tuple[str, ...]:
-        """Return what the rows of a model end in: its kind, and its spec where one has a name."""
-        return (*score_kind(model.spec).columns, *[model.spec] * self._has_names)
+        """Return what the rows of a model end in: its unit, and its spec where one has a name."""
+        return (score_kind(model.spec).unit, *[model.spec] * self._has_names)
 
     @property
     def _has_names(self) -> bool:

@@ -62,7 +62,6 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
         "estimate of a score",
         "score",
         math.inf if highest is None else float(highest),
-        rises_with_acceptability=bool(teacher.get("rises_with_acceptability", True)),
         splits_over_words=False,
         # Older records do not say it.
         differs_in_nats=bool(teacher.get("differs_in_nats", True)),

@@ -242,10 +242,11 @@ def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
     study = make_adaptive(tmp_path)
     path = study.folder / "scores.csv"
     given = pd.read_csv(path).melt("sentence", var_name="model", value_name="log_prob")
-    falling = given["model"] == "c"
-    given["unit"] = np.where(falling, "bits", "nats")
-    given["better"] = np.where(falling, "lower", "higher")
-    given.to_csv(path, index=False)
+    surprisals = given["model"] == "c"
+    stated = given.assign(unit=np.where(surprisals, "surprisal", "nats"))
+    stated["log_prob"] = given["log_prob"].where(~surprisals, -given["log_prob"])
+    stated.to_csv(path, index=False)
+    given["unit"] = "nats"
     with Store(study) as store:
         for number in range(3):
             take_part(store, f"{PLANTED}{number}")
@@ -260,7 +261,7 @@ def test_an_adaptive_study_is_published_with_its_pool(tmp_path: Path) -> None:
     human = read_published(out)
     assert human.scores is not None
     assert human.scores["sentence"].nunique() >= 120  # the whole pool's
-    columns = ["sentence", "model", "unit", "better", "log_prob"]
+    columns = ["sentence", "model", "unit", "log_prob"]
     published = human.scores[columns].merge(given, on=columns)
     assert len(published) == len(human.scores)
     assert human.choices["propensity"].notna().any()

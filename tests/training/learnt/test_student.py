@@ -79,7 +79,6 @@ def test_the_event_says_whose_score_it_is_and_how_well(bert: Path, student: Path
     assert event["heldout"].startswith("r 0.9")
     assert event["metric"] == "student"
     assert model.kind.highest == 0
-    assert model.kind.rises_with_acceptability
     assert score_kind(f"student:{student}") == model.kind
 
 
