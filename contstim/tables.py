@@ -344,12 +344,12 @@ def csv_header(
         header = [cell.strip() for cell in next(first, [])]
     except csv.Error:  # a line that is no line of a CSV
         header = list(lines[:1])
-    found = column in header or (instead and {*instead} <= {*header})
-    if not found and {*TABLES} & {*Path(path).suffixes}:
+    is_table = column in header or (instead and {*instead} <= {*header})
+    if not is_table and {*TABLES} & {*Path(path).suffixes}:
         raise InputError(
             f"{source_name(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
         )
-    return header if found else None
+    return header if is_table else None
 
 
 def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
