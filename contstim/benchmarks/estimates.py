@@ -1,64 +1,81 @@
-"""Numbers of benchmarks: estimates with 95 % intervals, and shares of the noise ceiling."""
+"""Estimates of benchmarks with 95 % intervals, and the share of the noise ceiling."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.benchmarks.suites import z_scores
+from contstim.errors import InputError
 from contstim.sampling import FEWEST, SampledMean
 
-#: An estimate and the ends of its 95 % interval, which may be missing.
+#: An estimate and the ends of its 95 % interval (NaN if it has none).
 Estimate = tuple[float, float, float]
 
 
-def mean_over_items(values: FloatArray, chance: float, top: float = 1.0) -> Estimate:
-    """Return the mean over items that are a sample, and the ends of its 95 % interval.
+def z_scores(values: ArrayLike) -> FloatArray:
+    """Return values minus their mean, divided by their (population) standard deviation.
+
+    Missing values stay missing and are ignored.
+
+    Raises
+    ------
+    InputError
+        If all values are equal.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    finite = given[~np.isnan(given)]
+    if len(finite) < 2 or np.ptp(finite) == 0:
+        raise InputError("z-scores need at least two different values")
+    return np.asarray((given - finite.mean()) / finite.std())
+
+
+def mean_over_items(values: FloatArray, chance: float) -> Estimate:
+    """Return the mean over randomly sampled items, with Student's interval on Fisher's scale.
 
     Parameters
     ----------
     values
-        Of n items; missing ones do not count. Fewer than three give no interval.
-    chance, top
-        What guessing gives, and the highest value: the interval is Student's on Fisher's scale.
+        One value per item, at most 1. Missing values are ignored. Fewer than three values give no
+        interval.
+    chance
+        Value of a model that guesses.
     """
-    there = values[~np.isnan(values)]
-    n = len(there)
+    given = values[~np.isnan(values)]
+    n = len(given)
     if not n:
         return np.nan, np.nan, np.nan
-    low = high = np.nan
-    if n >= FEWEST:
-        mean = SampledMean(float(there.mean()), float(there.std(ddof=1) / np.sqrt(n)), n - 1)
-        low, high = mean.bounded_interval(chance, top=top)
-    return float(there.mean()), low, high
+    if n < FEWEST:
+        return float(given.mean()), np.nan, np.nan
+    mean = SampledMean(float(given.mean()), float(given.std(ddof=1) / np.sqrt(n)), n - 1)
+    return float(given.mean()), *mean.bounded_interval(chance, top=1.0)
 
 
 def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
-    """Return which share of the way from chance to the noise ceiling a model goes.
+    """Return a model's position between chance (0) and the noise ceiling (1).
 
     Parameters
     ----------
     gap
-        The model's value minus the ceiling, with the ends of its 95 % interval, which may be
-        missing.
+        The model's value minus the ceiling, with the ends of its 95 % interval.
     ceiling
-        The ceiling, likewise.
+        The noise ceiling, with the ends of its 95 % interval.
     chance
-        What guessing gives.
+        Value of a model that guesses.
 
     Returns
     -------
     tuple
-        The share and the ends of its interval, missing where that has no end: where the ceiling's
-        interval reaches chance. Both intervals are combined as of independent estimates.
+        The share and the ends of its interval. There is no interval if the ceiling's interval
+        includes chance. The two intervals are combined as those of independent estimates.
 
     Source
     ------
-    Donner and Zou (2012), doi 10.1177/0962280210383082 (MOVER, for a ratio): the ends are the
-    shares at which the interval of gap - (share - 1) (ceiling - chance) just reaches 0. With normal
-    intervals it is Fieller's interval.
+    Donner and Zou (2012), doi 10.1177/0962280210383082 (MOVER for a ratio): the ends are the
+    shares at which the interval of gap - (share - 1) (ceiling - chance) reaches 0. With normal
+    intervals this is Fieller's interval.
     """
     (g, g_low, g_high), (c, c_low, c_high) = gap, (end - chance for end in ceiling)
     if not c > 0:
@@ -81,13 +98,13 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
 
 
 def with_shares(results: pd.DataFrame) -> pd.DataFrame:
-    """Return results with the shares of the ceiling.
+    """Return results with the columns `share`, `share_low` and `share_high`.
 
     Parameters
     ----------
     results
-        With `value` and `ceiling_lower`, `gap_ci_low` and `gap_ci_high`, `ceiling_lower_ci_low` and
-        `ceiling_lower_ci_high`, and `chance`, what guessing gives.
+        Table with `value`, `chance`, `gap_ci_low`, `gap_ci_high`, `ceiling_lower`,
+        `ceiling_lower_ci_low` and `ceiling_lower_ci_high`.
     """
     columns = ["value", "gap_ci_low", "gap_ci_high", "chance"]
     columns += ["ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"]
@@ -100,35 +117,34 @@ def with_shares(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def clustered_share(right: BoolArray, cluster: IntArray) -> Estimate:
-    """Return the share of what is right, its sample being clusters; see `clustered_correlation`."""
+    """Return the share of true values, for randomly sampled clusters of values."""
     value = float(right.mean())
-    stderr, df = _clustered(right.astype(np.float64) - value, cluster)
+    stderr, df = _clustered_error(right.astype(np.float64) - value, cluster)
     return value, *SampledMean(value, stderr, df).bounded_interval(0.5)
 
 
 def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Estimate:
-    """Return Pearson's correlation of n pairs of values that are in clusters, which are a sample.
+    """Return Pearson's correlation of n pairs of values, for randomly sampled clusters of pairs.
+
+    The interval is Student's on Fisher's scale. The variance is that of the influence of each pair
+    on the correlation (Hampel et al. 1986), summed by cluster. Fewer than three clusters give no
+    interval.
 
     Parameters
     ----------
     x, y
-        Shape (n,).
+        Values, shape (n,).
     cluster
-        A code for each pair, from 0, shape (n,). Fewer than three clusters give no interval.
-
-    Notes
-    -----
-    The interval is Student's on Fisher's scale, linearised: with the influence of a pair of values
-    on a correlation (Hampel et al. 1986), and the variance of its sums by cluster.
+        Codes of the clusters from 0, shape (n,).
     """
     first, second = z_scores(x), z_scores(y)
     value = float((first * second).mean())
-    stderr, df = _clustered(first * second - value / 2 * (first**2 + second**2), cluster)
+    stderr, df = _clustered_error(first * second - value / 2 * (first**2 + second**2), cluster)
     return value, *SampledMean(value, stderr, df).bounded_interval(0.0)
 
 
-def _clustered(influence: FloatArray, cluster: IntArray) -> tuple[float, int]:
-    """Return the standard error of a mean from each value's deviation, and degrees of freedom."""
+def _clustered_error(influence: FloatArray, cluster: IntArray) -> tuple[float, int]:
+    """Return the standard error of the mean influence, and its degrees of freedom."""
     sums = np.bincount(cluster, influence)
     n = len(sums)
     if n < FEWEST:
@@ -142,7 +158,7 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     Parameters
     ----------
     labels, scores
-        Of S sentences; fewer than three of a label give no interval.
+        Labels and scores of S sentences. Fewer than three sentences with a label give no interval.
 
     Source
     ------
@@ -154,7 +170,7 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     sizes = [len(group) for group in groups]
     if not all(sizes):
         return np.nan, np.nan, np.nan
-    # Of each sentence the share of those of the other label that score below it.
+    # For each sentence, the share of the sentences with the other label that it is ranked above.
     above = (ranks[labels] - rankdata(groups[0])) / sizes[1]
     below = (ranks[~labels] - rankdata(groups[1])) / sizes[0]
     value = float(above.mean())

@@ -1,32 +1,107 @@
-"""Benchmarks of paradigms, each with a share of right items; minimal pairs are such."""
+"""Benchmarks of sentence pairs: people's choices, and minimal pairs with a preferred sentence."""
 
 from __future__ import annotations
 
+import zipfile
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from contstim.benchmarks import ScoredBenchmark
-from contstim.benchmarks.estimates import mean_over_items
+from contstim.benchmarks.benchmark import HERE, Benchmark, Judgement
+from contstim.benchmarks.estimates import mean_over_items, with_shares
+from contstim.errors import InputError
+from contstim.evaluation.choices import HumanData
+from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
+from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.scores import joined_scores, score_table
+from contstim.files import json_value
+from contstim.tables import read_table
+from contstim.text.normalise import normalise_sentence
 
-_CHANCE = 0.5
+# Names of the columns of the good and the bad sentence in published suites.
+_PAIR_COLUMNS = (
+    ("sentence_good", "sentence_bad"),
+    ("good_sentence", "bad_sentence"),
+    ("sen", "wrong_sen"),
+)
+_PARADIGM_COLUMNS = ("paradigm", "UID", "phenomenon")
+_TERM_COLUMNS = ("linguistics_term", "linguistic_phenomenon", "phenomenon")
+# Bound on the unpacked size of an archive of pairs; BLiMP has 21 MiB.
+_MAX_UNPACKED = 1 << 27
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ParadigmBenchmark(ScoredBenchmark):
-    """Items of which a model is right or wrong, several of each paradigm.
+class ChoiceBenchmark(Benchmark):
+    """People's choices between two sentences, judged by `contstim.evaluate`.
 
-    A model's value is the mean over paradigms of its share of right items, and paradigms are the
-    sample.
+    Attributes
+    ----------
+    human
+        The choices, and the scores of published models.
+
+    Examples
+    --------
+    >>> from contstim import datasets, read_choices
+    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+    >>> benchmark = ChoiceBenchmark(
+    ...     name="mine/pairs",
+    ...     title="Natural pairs",
+    ...     source="Nobody (2026)",
+    ...     human=read_choices(choices),
+    ... )
+    >>> len(benchmark.sentences)
+    72
+    """
+
+    human: HumanData
+    headline: tuple[str, str] = ("all", "accuracy")
+
+    @property
+    def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
+        choices = self.human.choices
+        both = pd.concat([choices["sentence_1"], choices["sentence_2"]])
+        return [str(sentence) for sentence in pd.unique(both)]
+
+    @property
+    def published_models(self) -> list[str]:  # noqa: D102
+        source = self.human.scores
+        scored = [] if source is None else [str(model) for model in score_table(source, [])]
+        return list(dict.fromkeys([*scored, *super().published_models]))
+
+    def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
+        source = self.human.scores
+        if scores is not None:
+            self.refuse_names(map(str, scores["model"].unique()))
+            source = scores if source is None else joined_scores(source, scores)
+        elif source is None:
+            raise InputError(f"{self.name} has no published models; name one, --model SPEC")
+        result = evaluate(self.human, source)
+        table = result.models.rename(columns={"n_trials": "n_items"})
+        table = table.reindex(columns=[*table, *(c for c in CEILING_INTERVALS if c not in table)])
+        chance = {name: MEASURES[name].chance for name in table["measure"].unique()}
+        table = with_shares(table.assign(chance=table["measure"].map(chance)))
+        published = dict.fromkeys(self.published_models, self.source)
+        table["source"] = table["model"].map(published).fillna(HERE)
+        return Judgement(self.complete(table), evaluation=result)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParadigmBenchmark(Benchmark):
+    """Items that a model gets right or wrong, grouped in paradigms.
+
+    A model's value is the mean over paradigms of its accuracy; paradigms are random.
 
     Attributes
     ----------
     accuracies
-        Of published models, shape (paradigms, M): index the paradigm.
+        Accuracies of published models, shape (paradigms, M), index: the paradigm.
     people
-        Share of people's choices that are right, by paradigm: the noise ceiling.
+        Accuracy of people's choices by paradigm, which is the noise ceiling.
     """
 
     accuracies: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -36,35 +111,32 @@ class ParadigmBenchmark(ScoredBenchmark):
     @property
     @abstractmethod
     def kinds(self) -> pd.Series:
-        """What each paradigm is of, an analysis of its own: index the paradigm."""
+        """The group of each paradigm, which has its own analysis; index: the paradigm."""
 
     @property
-    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as ScoredBenchmark
+    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as Benchmark
         return {str(model): self.accuracies[model] for model in self.accuracies}
 
-    def rows(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
-        kinds = self.kinds
+    def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
+        kinds, chance = self.kinds, 0.5
         right = values.reindex(kinds.index).to_numpy(dtype=float)
         ceiling = self.people.reindex(kinds.index).to_numpy(dtype=float)
         for analysis in ("all", *kinds.unique()):
-            within = (kinds == analysis).to_numpy() | (analysis == "all")
-            estimates = {
-                "value": mean_over_items(right[within], _CHANCE),
-                "ceiling_lower": mean_over_items(ceiling[within], _CHANCE),
-                "gap": mean_over_items((right - ceiling)[within], 0.0),
+            part = (kinds == analysis).to_numpy() | (analysis == "all")
+            value, low, high = mean_over_items(right[part], chance)
+            top, top_low, top_high = mean_over_items(ceiling[part], chance)
+            _, gap_low, gap_high = mean_over_items((right - ceiling)[part], 0.0)
+            yield {
+                **{"analysis": analysis, "measure": "accuracy", "n_items": int(part.sum())},
+                **{"value": value, "ci_low": low, "ci_high": high, "chance": chance},
+                **{"ceiling_lower": top, "ceiling_lower_ci_low": top_low},
+                **{"ceiling_lower_ci_high": top_high},
+                **{"gap_ci_low": gap_low, "gap_ci_high": gap_high},
             }
-            numbers: dict[str, object] = {}
-            for name, estimate in estimates.items():
-                prefix = "" if name == "value" else f"{name}_"
-                columns = (name, f"{prefix}ci_low", f"{prefix}ci_high")
-                numbers |= dict(zip(columns, estimate, strict=True))
-            n_items = int(within.sum())
-            numbers |= {"analysis": analysis, "measure": "accuracy", "n_items": n_items}
-            yield numbers | {"chance": _CHANCE}
 
-    def details(self, by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
+    def details(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
         kinds = self.kinds
-        table = pd.DataFrame({m: values.reindex(kinds.index) for m, values in by_model.items()})
+        table = pd.DataFrame({m: v.reindex(kinds.index) for m, v in values_by_model.items()})
         if len(self.people):
             table["people"] = self.people.reindex(kinds.index)
         table["kind"] = kinds
@@ -73,14 +145,12 @@ class ParadigmBenchmark(ScoredBenchmark):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PairBenchmark(ParadigmBenchmark):
-    """Pairs of an acceptable and an unacceptable sentence, several of each paradigm.
-
-    A pair is right if the acceptable sentence has the strictly higher score.
+    """Minimal pairs: a pair is right if the good sentence has the strictly higher score.
 
     Attributes
     ----------
     pairs
-        A row per pair: `paradigm`, `kind`, `sentence_good`, `sentence_bad`.
+        Table with one row per pair: `paradigm`, `kind`, `sentence_good`, `sentence_bad`.
 
     Examples
     --------
@@ -114,13 +184,193 @@ class PairBenchmark(ParadigmBenchmark):
         both = pd.concat([self.pairs["sentence_good"], self.pairs["sentence_bad"]])
         return [str(sentence) for sentence in pd.unique(both)]
 
-    def of_scores(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
-        """Return each model's share of right pairs by paradigm."""
+    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+        """Return each model's accuracy by paradigm."""
         right = {}
-        for model, of_sentence in super().of_scores(scores).items():
+        for model, score in super().extract(scores).items():
             good, bad = (
-                of_sentence.loc[self.pairs[column].tolist()].to_numpy()
+                score.loc[self.pairs[column].tolist()].to_numpy()
                 for column in ("sentence_good", "sentence_bad")
             )
             right[model] = pd.Series(good > bad, self.pairs["paradigm"]).groupby(level=0).mean()
         return right
+
+
+def read_minimal_pairs(
+    source: str | Path,
+    paradigms: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """Read minimal pairs from the files of BLiMP, ZhoBLiMP, TurBLiMP, BLiMP-NL or MultiBLiMP.
+
+    Parameters
+    ----------
+    source
+        A zip file or folder of ``PARADIGM.jsonl`` files, a table (``.csv``, ``.tsv``), or a folder
+        of tables. Tables called ``data``, ``train`` or ``test`` are named after their folder.
+    paradigms
+        Paradigms to read, all by default.
+    limit
+        Maximum number of pairs of each paradigm.
+    seed
+        Seed for a random sample of `limit` pairs; None takes the first ones. The sample of a
+        paradigm does not depend on the other paradigms.
+
+    Returns
+    -------
+    DataFrame
+        One row per pair: `paradigm`, `field`, `term`, `sentence_good`, `sentence_bad`.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or a row is not a pair of sentences.
+
+    Source
+    ------
+    Warstadt et al. (2020), doi 10.1162/tacl_a_00321; Jumelet et al. (2025), arXiv 2504.02768;
+    Suijkerbuijk et al. (2025), doi 10.1162/coli_a_00559; Basar et al. (2025), arXiv 2506.13487.
+
+    Examples
+    --------
+    >>> import json
+    >>> pair = {"sentence_good": "The dogs run.", "sentence_bad": "The dogs runs."}
+    >>> _ = Path("agreement.jsonl").write_text(json.dumps(pair | {"field": "syntax"}))
+    >>> read_minimal_pairs(".")["sentence_bad"].tolist()
+    ['The dogs runs.']
+    """
+    path = Path(source)
+    if path.is_dir():
+        table_paths = sorted(p for p in path.rglob("*") if p.suffix in (".csv", ".tsv"))
+        tables = [table for p in table_paths if (table := _read_pair_table(p)) is not None]
+        files = sorted(path.glob("*.jsonl"))
+        tables += [_read_json_pairs(file.stem, file.read_text("utf-8")) for file in files]
+    elif path.suffix in (".csv", ".tsv"):
+        only = _read_pair_table(path)
+        if only is None:
+            wanted = " or ".join(", ".join(columns) for columns in _PAIR_COLUMNS)
+            raise InputError(f"{path} has no columns of pairs; it needs {wanted}")
+        tables = [only]
+    else:
+        tables = [_read_json_pairs(stem, text) for stem, text in _unzip(path).items()]
+    rows = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"paradigm": []})
+    parts = []
+    for name, group in rows.groupby("paradigm", sort=False):
+        if paradigms and name not in paradigms:
+            continue
+        if limit is not None and limit < len(group):
+            order = np.arange(len(group))
+            if seed is not None:
+                order = np.random.default_rng([seed, *str(name).encode()]).permutation(len(group))
+            group = group.iloc[np.sort(order[:limit])]
+        parts.append(group)
+    if not parts:
+        raise InputError(f"{str(source)!r} has none of the requested paradigms")
+    return pd.concat(parts, ignore_index=True)
+
+
+def _unzip(path: Path) -> dict[str, str]:
+    """Return the texts of the ``.jsonl`` files in an archive by their stems."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            # The published archive has a hidden macOS file beside each file.
+            names = [
+                name
+                for name in sorted(archive.namelist())
+                if name.endswith(".jsonl") and not Path(name).name.startswith(".")
+            ]
+            if sum(archive.getinfo(name).file_size for name in names) > _MAX_UNPACKED:
+                raise InputError(
+                    f"{str(path)!r} would take more than {_MAX_UNPACKED >> 20} MiB when unpacked; "
+                    "give an archive of minimal pairs"
+                )
+            return {Path(name).stem: archive.read(name).decode("utf-8") for name in names}
+    except (FileNotFoundError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        raise InputError(f"{str(path)!r} is neither a folder nor a zip file of pairs") from error
+    except (RuntimeError, NotImplementedError) as error:
+        raise InputError(f"{str(path)!r} cannot be unpacked ({error}); unpack it first") from None
+
+
+def _read_json_pairs(stem: str, text: str) -> pd.DataFrame:
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            entry = json_value(line)
+            pair = [entry["sentence_good"], entry["sentence_bad"]]
+        except (ValueError, KeyError, TypeError):
+            pair, entry = [None], {}
+        if not all(isinstance(sentence, str) for sentence in pair):
+            raise InputError(f"line {number} of {stem}.jsonl is not a minimal pair")
+        term = next((str(entry[key]) for key in _TERM_COLUMNS if entry.get(key)), "")
+        rows.append((stem, str(entry.get("field") or ""), term, *map(normalise_sentence, pair)))
+    return pd.DataFrame(rows, columns=["paradigm", "field", "term", *_PAIR_COLUMNS[0]])
+
+
+def _read_pair_table(path: Path) -> pd.DataFrame | None:
+    """Read a table of pairs; None if it has no columns of pairs."""
+    table = read_table(path, cells="text")
+    columns = next((pair for pair in _PAIR_COLUMNS if {*pair} <= {*table.columns}), None)
+    if columns is None:
+        return None
+    if (empty := table[list(columns)].isna().any(axis=1)).any():
+        raise InputError(f"row {int(empty.argmax()) + 1} of {path} has no sentence; fill it")
+    table = table.fillna("")
+    # The files of MultiBLiMP have the same name, in a folder for each language.
+    is_generic = path.stem in ("data", "train", "test")
+    field_name = path.parent.name if is_generic else ""
+    names = [c for c in _PARADIGM_COLUMNS if c in table and (is_generic or c != "phenomenon")]
+    term = next((c for c in _TERM_COLUMNS if c in table), None)
+    paradigm = table[names[0]] if names else pd.Series(path.stem, table.index)
+    return pd.DataFrame(
+        {
+            "paradigm": f"{field_name} " + paradigm if field_name else paradigm,
+            "field": field_name,
+            "term": table[term] if term else "",
+            "sentence_good": table[columns[0]].map(normalise_sentence),
+            "sentence_bad": table[columns[1]].map(normalise_sentence),
+        }
+    )
+
+
+def pair_accuracy(
+    pairs: pd.DataFrame, score: Callable[[list[str]], Sequence[float]]
+) -> pd.DataFrame:
+    """Return a model's accuracy on each paradigm of `read_minimal_pairs`.
+
+    Parameters
+    ----------
+    pairs
+        Table of pairs.
+    score
+        Function from S sentences to S scores, such as the method `score` of a model.
+
+    Returns
+    -------
+    DataFrame
+        `paradigm`, `field`, `term`, `accuracy`, `n_tied`, `n_pairs`.
+
+    Examples
+    --------
+    >>> import contstim
+    >>> pairs = pd.DataFrame(
+    ...     {
+    ...         "paradigm": "agreement",
+    ...         "field": "syntax",
+    ...         "term": "subject-verb agreement",
+    ...         "sentence_good": ["The dogs run.", "The child sleeps."],
+    ...         "sentence_bad": ["The dogs runs.", "The child sleep."],
+    ...     }
+    ... )
+    >>> model = contstim.load_model("contstim:trigram?unknown=unk")
+    >>> pair_accuracy(pairs, model.score)[["paradigm", "accuracy"]]
+        paradigm  accuracy
+    0  agreement       0.5
+    """
+    sentences = list(dict.fromkeys([*pairs["sentence_good"], *pairs["sentence_bad"]]))
+    wide = score_table({"model": score}, sentences)["model"]
+    good = wide.loc[pairs["sentence_good"]].to_numpy()
+    bad = wide.loc[pairs["sentence_bad"]].to_numpy()
+    scored = pairs.assign(accuracy=good > bad, n_tied=good == bad, n_pairs=1)
+    figures = {"accuracy": "mean", "n_tied": "sum", "n_pairs": "sum"}
+    return scored.groupby(["paradigm", "field", "term"], sort=False).agg(figures).reset_index()

@@ -1,4 +1,4 @@
-"""Benchmarks of ratings: how a model's scores go with what people make of single sentences."""
+"""Benchmarks of single sentences: ratings, mean judgements of pairs, and expert labels."""
 
 from __future__ import annotations
 
@@ -8,41 +8,40 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.benchmarks import ScoredBenchmark
+from contstim.benchmarks.benchmark import Benchmark
+from contstim.benchmarks.estimates import (
+    Estimate,
+    area_under_curve,
+    clustered_correlation,
+    clustered_share,
+    z_scores,
+)
 from contstim.errors import InputError
 from contstim.sampling import FEWEST, SampledMean
 
-# What `_Answers.numbers` gives, in its order.
-_NUMBERS = (
-    *("value", "ci_low", "ci_high", "ceiling_lower", "ceiling_lower_ci_low"),
-    *("ceiling_lower_ci_high", "gap_ci_low", "gap_ci_high"),
-)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RatingBenchmark(ScoredBenchmark):
-    """Single ratings of sentences, with the scores of the models that were published with them.
+class RatingBenchmark(Benchmark):
+    """Ratings of sentences: the correlation of scores with mean ratings.
 
-    The value is Pearson's correlation over sentences of a model's score with the mean rating. The
-    noise ceiling is what the score would have if it were what people in the mean of ever so many
-    ratings say: the square root of the mean ratings' reliability (Spearman 1904), whose error
-    variance is that with other people.
+    The noise ceiling is the expected correlation of the true mean ratings with the observed ones:
+    the square root of the reliability of the mean ratings (Spearman 1904).
 
     Attributes
     ----------
     ratings
-        A row per answer: `sentence`, `rating`; `participant` where it is known who answered, and
-        `item` where sentences are of one item.
+        Table with one row per rating: `sentence`, `rating`, and optionally `participant` and
+        `item` (several sentences may be versions of one item).
     scores
-        Of published models, shape (S, M): index the sentence.
+        Scores of published models, shape (S, M), index: the sentence.
 
     Notes
     -----
-    Intervals are Student's on Fisher's scale. The variance is the jackknife's over items, which is
-    all there is where answers are not known by who gave them, plus the jackknife's over
-    participants.
+    Intervals are Student's on Fisher's scale. The variance is the sum of the jackknife variances
+    over items and, if participants are known, over participants.
 
     Examples
     --------
@@ -69,135 +68,339 @@ class RatingBenchmark(ScoredBenchmark):
         wide = self.scores.reindex(self.sentences)
         return {str(model): wide[model] for model in wide}
 
-    def label(self, measure: str) -> str:  # noqa: D102
-        return "correlation with people's mean ratings"
-
     @cached_property
     def _answers(self) -> _Answers:
-        return _Answers.of(self.ratings, self.sentences)
+        return _Answers.from_table(self.ratings, self.sentences)
 
-    def rows(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
-        score = values.to_numpy(dtype=float)
+    def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
+        answers, score = self._answers, values.to_numpy(dtype=float)
+        n_participants = np.nan if answers.person is None else float(answers.person.max() + 1)
         yield {
             "analysis": "all",
             "measure": "correlation",
             "chance": 0.0,
-            **dict(zip(_NUMBERS, self._answers.numbers(score), strict=True)),
-            "n_participants": self._answers.n_participants,
+            **answers.estimate(score),
+            "n_participants": n_participants,
             "n_items": int(np.isfinite(score).sum()),
         }
 
-    def details(self, by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
-        answers = self._answers
-        means = {"sentence": self.sentences, "mean_rating": answers.mean, "n_ratings": answers.n}
+    def details(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
+        n, mean, _ = self._answers.moments(np.ones(len(self.ratings), dtype=np.bool_))
+        means = {"sentence": self.sentences, "mean_rating": mean, "n_ratings": n}
         return {"sentences": pd.DataFrame(means)}
 
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Ratings as arrays: sentence, person (-1 if unknown) and rating of each; item of sentences."""
+    """Sentence, person (None if unknown) and rating of each answer; item of each sentence."""
 
     sentence: IntArray
-    person: IntArray
+    person: IntArray | None
     rating: FloatArray
     item: IntArray
 
     @classmethod
-    def of(cls, ratings: pd.DataFrame, sentences: list[str]) -> _Answers:
-        sentence = pd.Index(sentences).get_indexer(pd.Index(ratings["sentence"]))
-        person = np.full(len(ratings), -1)
-        if "participant" in ratings:
-            person = pd.factorize(ratings["participant"])[0]
-        item = np.arange(len(sentences))
-        if "item" in ratings:
-            first = ratings.drop_duplicates("sentence")["item"]
-            item = pd.factorize(first)[0]
+    def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _Answers:
         rating = ratings["rating"].to_numpy(dtype=float)
         if np.isnan(rating).any():
             raise InputError(f"{int(np.isnan(rating).sum())} ratings are missing; leave them out")
-        return cls(np.asarray(sentence), np.asarray(person), rating, np.asarray(item))
+        person = item = None
+        if "participant" in ratings:
+            person = np.asarray(pd.factorize(ratings["participant"])[0])
+        if "item" in ratings:
+            item = pd.factorize(ratings.drop_duplicates("sentence")["item"])[0]
+        sentence = pd.Index(sentences).get_indexer(pd.Index(ratings["sentence"]))
+        items = np.arange(len(sentences)) if item is None else item
+        return cls(np.asarray(sentence), person, rating, np.asarray(items))
 
-    @property
-    def n_participants(self) -> float:
-        """How many people answered; NaN if that is not known."""
-        return float(self.person.max() + 1) if self.person.max(initial=-1) >= 0 else np.nan
+    def moments(self, chosen: BoolArray) -> FloatArray:
+        """Return number, mean and error variance of the chosen answers by sentence, (3, S).
 
-    def _sums(self, values: FloatArray, weight: FloatArray) -> FloatArray:
-        sums = np.bincount(self.sentence, values * weight, len(self.item))
-        return sums.astype(np.float64)
-
-    @property
-    def n(self) -> FloatArray:
-        """How many answers each sentence has, (S,)."""
-        return self._sums(np.ones_like(self.rating), np.ones_like(self.rating))
-
-    @property
-    def mean(self) -> FloatArray:
-        """The mean rating of each sentence, (S,)."""
-        return self._sums(self.rating, np.ones_like(self.rating)) / self.n
-
-    def moments(self, answers: BoolArray) -> FloatArray:
-        """Return of the chosen answers to each sentence number, mean and its error, (3, S).
-
-        The error is the variance with other people, as the jackknife has it: what a mean changes by
-        without a person, beside the change of all sentences' mean, which no correlation sees.
+        The error variance is the jackknife's: the change of the mean without a person, relative to
+        the change of the mean over all sentences, which does not affect a correlation.
         """
-        weight = answers.astype(float)
-        n = self._sums(np.ones_like(self.rating), weight)
+        weight, n_sentences = chosen.astype(float), len(self.item)
+        n = np.bincount(self.sentence, weight, n_sentences)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = self._sums(self.rating, weight) / n
+            mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n
             change = weight * (self.rating - mean[self.sentence]) / (n[self.sentence] - 1)
             change = np.where(n[self.sentence] > 1, change, 0.0)
-            if self.person.max(initial=-1) >= 0:
-                lean = np.bincount(self.person, change) / np.count_nonzero(n)
-                change = change - weight * lean[self.person]
-            error = (n - 1) / n * self._sums(change**2, weight)
+            if self.person is not None:
+                common = np.bincount(self.person, change) / np.count_nonzero(n)
+                change = change - weight * common[self.person]
+            error = (n - 1) / n * np.bincount(self.sentence, change**2 * weight, n_sentences)
         return np.array([n, mean, np.where(n > 1, error, np.nan)])
 
     @cached_property
-    def _moments(self) -> list[FloatArray]:
-        """Those of all answers, then those without each person."""
-        people = np.unique(self.person[self.person >= 0])
-        chosen = [np.ones(len(self.rating), dtype=np.bool_), *(self.person != p for p in people)]
-        return [self.moments(answers) for answers in chosen]
+    def _all_moments(self) -> list[FloatArray]:
+        """Moments of all answers, then those without each person."""
+        people = () if self.person is None else np.unique(self.person)
+        everybody = np.ones(len(self.rating), dtype=np.bool_)
+        return [self.moments(chosen) for chosen in (everybody, *(self.person != p for p in people))]
 
-    def numbers(self, score: FloatArray) -> tuple[float, ...]:
-        """Return the value, the ceiling and the gap, each with the ends of its interval."""
+    def estimate(self, score: FloatArray) -> dict[str, float]:
+        """Return the value, the ceiling and the gap with their intervals, as `RESULTS` has them."""
         scored = np.isfinite(score)
-        moments, *without_person = self._moments
-        value, ceiling = _estimate(score, moments, scored)
-        without = [
-            [_estimate(score, moments, scored & (self.item != i)) for i in np.unique(self.item)],
-            [_estimate(score, others, scored) for others in without_person],
+        moments, *without_person = self._all_moments
+        value, ceiling = _correlation(score, moments, scored)
+        left_out = [
+            [_correlation(score, moments, scored & (self.item != i)) for i in np.unique(self.item)],
+            [_correlation(score, others, scored) for others in without_person],
         ]
-        parts = []
-        for left_out in without:
-            if (n := len(left_out)) >= FEWEST:
-                pairs = np.array(left_out)
+        variances, dfs = [], []
+        for pairs in map(np.array, left_out):
+            if (n := len(pairs)) >= FEWEST:
                 three = np.column_stack([np.arctanh(pairs), pairs[:, 0] - pairs[:, 1]])
-                parts.append(((n - 1) ** 2 / n * np.var(three, axis=0, ddof=1), n - 1))
-        if not parts:
-            missing = (np.nan, np.nan)
-            return (value, *missing, ceiling, *missing, *missing)
-        variance = np.sum([part for part, _ in parts], axis=0)
-        df = min(n for _, n in parts)
-        ends: list[float] = []
-        centres = np.arctanh(value), np.arctanh(ceiling), value - ceiling
-        for place, (centre, spread) in enumerate(zip(centres, variance, strict=True)):
-            both = np.array(SampledMean(float(centre), float(np.sqrt(spread)), df).interval())
-            ends += (both if place == 2 else np.tanh(both)).tolist()  # the gap is as it is
-        return value, *ends[:2], ceiling, *ends[2:4], *ends[4:]
+                variances.append((n - 1) ** 2 / n * np.var(three, axis=0, ddof=1))
+                dfs.append(n - 1)
+        ends = [np.nan] * 6
+        if variances:
+            stderrs = np.sqrt(np.sum(variances, axis=0))
+            centres = np.arctanh(value), np.arctanh(ceiling), value - ceiling
+            intervals = [
+                SampledMean(float(centre), float(stderr), min(dfs)).interval()
+                for centre, stderr in zip(centres, stderrs, strict=True)
+            ]
+            ends = [*np.tanh(intervals[:2]).ravel().tolist(), *intervals[2]]
+        names = (
+            *("ci_low", "ci_high", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
+            *("gap_ci_low", "gap_ci_high"),
+        )
+        return {"value": value, "ceiling_lower": ceiling, **dict(zip(names, ends, strict=True))}
 
 
-def _estimate(score: FloatArray, moments: FloatArray, items: BoolArray) -> tuple[float, float]:
-    """Return the correlation and the ceiling over some of the sentences; both may be NaN."""
+def _correlation(score: FloatArray, moments: FloatArray, items: BoolArray) -> tuple[float, float]:
+    """Return the correlation and the ceiling over some sentences; NaN if undefined."""
     n, mean, errors = moments
-    there = items & (n > 0)
-    x, y = score[there], mean[there]
+    rated = items & (n > 0)
+    x, y = score[rated], mean[rated]
     if len(x) < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan, np.nan
-    of_each = errors[there]
-    error = np.nan if np.isnan(of_each).all() else float(np.nanmean(of_each))
+    finite_errors = errors[rated]
+    error = np.nan if np.isnan(finite_errors).all() else float(np.nanmean(finite_errors))
     reliability = 1 - error / y.var(ddof=1)
     ceiling = np.sqrt(reliability) if reliability > 0 else np.nan
     return float(np.corrcoef(x, y)[0, 1]), float(ceiling)
+
+
+def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: float) -> BoolArray:
+    """Return for which pairs the model's delta has the sign of people's and is nearer than `delta`.
+
+    Parameters
+    ----------
+    human, model
+        Deltas in standard deviations, shape (P,).
+    delta
+        Exclusive bound on the deviation; infinity compares the signs alone.
+
+    Raises
+    ------
+    InputError
+        If `delta` is not positive.
+
+    Source
+    ------
+    Vazquez Martinez (2021), Eq. 1.1 and 1.2.
+    """
+    if not delta > 0:
+        raise InputError(f"delta must be positive, not {delta}")
+    people, scores = (np.asarray(v, dtype=np.float64) for v in (human, model))
+    return np.asarray((np.sign(people) == np.sign(scores)) & (np.abs(people - scores) < delta))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeltaBenchmark(Benchmark):
+    """Mean judgements of sentences, and pairs of an acceptable and an unacceptable sentence.
+
+    The measures are Pearson's correlations with judgements of sentences and with their differences
+    within pairs, and the shares of pairs that meet the BLiMP criterion and the Acceptability Delta
+    Criterion (Vazquez Martinez 2021) with delta 0.5, 1 and 5. Phenomena are random: ids that differ
+    only in their last number belong to one phenomenon.
+
+    Attributes
+    ----------
+    judgements
+        Table with one row per sentence: `id`, `sentence`, `judgement` (mean z-score).
+    pairs
+        Table with one row per pair: `gramm_id`, `ungramm_id`.
+    scores
+        Scores of published models, each by sentence id.
+
+    Examples
+    --------
+    >>> judgements = pd.DataFrame({"id": ["a", "b"], "sentence": ["He ran.", "Ran he."]})
+    >>> benchmark = DeltaBenchmark(
+    ...     name="mine/deltas",
+    ...     title="One pair",
+    ...     source="Nobody (2026)",
+    ...     judgements=judgements.assign(judgement=[1.2, -0.8]),
+    ...     pairs=pd.DataFrame({"gramm_id": ["a"], "ungramm_id": ["b"]}),
+    ... )
+    >>> benchmark.human_deltas()
+    array([2.])
+    """
+
+    judgements: pd.DataFrame
+    pairs: pd.DataFrame
+    scores: Mapping[str, pd.Series] = field(default_factory=dict)
+    headline: tuple[str, str] = ("all", "adc_1")
+
+    @property
+    def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
+        return [str(sentence) for sentence in pd.unique(self.judgements["sentence"])]
+
+    @property
+    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102
+        return self.scores
+
+    def human_deltas(self) -> FloatArray:
+        """Return the judgement of the acceptable minus that of the unacceptable sentence, (P,)."""
+        return self._deltas(self.judgements.set_index("id")["judgement"])
+
+    def model_deltas(self, scores: pd.Series) -> FloatArray:
+        """Return the deltas of z-scored scores by sentence id, (P,); NaN if one is missing."""
+        return self._deltas(pd.Series(z_scores(scores), index=scores.index))
+
+    def _deltas(self, by_id: pd.Series) -> FloatArray:
+        sides = [by_id.reindex(self.pairs[c]).to_numpy(float) for c in ("gramm_id", "ungramm_id")]
+        return np.asarray(sides[0] - sides[1])
+
+    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+        """Return the scores by sentence id."""
+        ids, sentences = self.judgements["id"], self.judgements["sentence"]
+        return {
+            model: pd.Series(score.loc[sentences].to_numpy(), ids)
+            for model, score in super().extract(scores).items()
+        }
+
+    def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
+        judgements = self.judgements.set_index("id")["judgement"]
+        both = pd.concat([judgements, values.rename("score")], axis=1, join="inner").dropna()
+        people, model = self.human_deltas(), self.model_deltas(values)
+        has_both = ~np.isnan(people) & ~np.isnan(model)
+        people, model = people[has_both], model[has_both]
+        phenomena = _phenomena(self.pairs.loc[has_both, "gramm_id"])
+        judged, scored = both.to_numpy(dtype=float).T
+        criteria = {"blimp": model > 0} | {
+            f"adc_{delta:g}": acceptability_delta_criterion(people, model, delta)
+            for delta in (0.5, 1.0, 5.0)
+        }
+        estimates = {
+            "sentence_correlation": clustered_correlation(judged, scored, _phenomena(both.index)),
+            "pair_correlation": clustered_correlation(people, model, phenomena),
+            **{name: clustered_share(met, phenomena) for name, met in criteria.items()},
+        }
+        for measure, estimate in estimates.items():
+            n = len(both) if measure == "sentence_correlation" else len(model)
+            yield _row("all", measure, estimate, n)
+
+
+def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
+    stems = pd.Index(ids).astype(str).str.replace(r"\.\d+$", "", regex=True)
+    return np.asarray(pd.factorize(stems)[0])
+
+
+def _row(analysis: str, measure: str, estimate: Estimate, n_items: int) -> dict[str, object]:
+    names = ("analysis", "measure", "value", "ci_low", "ci_high", "n_items")
+    return dict(zip(names, (analysis, measure, *estimate, n_items), strict=True))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelBenchmark(Benchmark):
+    """Sentences that experts labelled as acceptable (1) or not (0), in several parts.
+
+    `mcc` is Matthews' correlation with the labels if scores above a threshold count as acceptable.
+    The threshold is the best one on `train`. `auc` is the share of (acceptable, unacceptable)
+    sentences in the right order and needs no threshold. Intervals treat sentences as random and
+    the threshold as fixed; predictions that are all equal give a correlation of 0 without an
+    interval.
+
+    Attributes
+    ----------
+    train
+        Table of `sentence` and `label` that the threshold is set on.
+    parts
+        Tables of `sentence` and `label` that models are judged on, by name.
+
+    Source
+    ------
+    Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290, who set the threshold by
+    cross-validation.
+
+    Examples
+    --------
+    >>> texts = ["The dog slept.", "A cat ran.", "Dog the slept.", "Cat ran a."]
+    >>> data = pd.DataFrame({"sentence": texts, "label": [1, 1, 0, 0]})
+    >>> benchmark = LabelBenchmark(
+    ...     name="mine/labels", title="Orders", source="Nobody", train=data, parts={"a": data}
+    ... )
+    >>> table = pd.DataFrame({"sentence": texts, "m": [-9.0, -12.0, -11.0, -15.0]})
+    >>> benchmark.judge(table).results[["analysis", "measure", "value"]].round(2)
+      analysis measure  value
+    0      all     mcc   0.58
+    1      all     auc   0.75
+    2        a     mcc   0.58
+    3        a     auc   0.75
+    """
+
+    train: pd.DataFrame
+    parts: Mapping[str, pd.DataFrame]
+    headline: tuple[str, str] = ("all", "mcc")
+
+    @property
+    def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
+        tables = [self.train, *self.parts.values()]
+        return [str(s) for s in pd.unique(pd.concat([table["sentence"] for table in tables]))]
+
+    def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
+        train_scores = values.loc[self.train["sentence"]].to_numpy(dtype=float)
+        threshold = best_threshold(self.train["label"], train_scores)
+        together = pd.concat(list(self.parts.values()), ignore_index=True)
+        for analysis, table in {"all": together, **self.parts}.items():
+            scores = values.loc[table["sentence"]].to_numpy(dtype=float)
+            labels = table["label"].to_numpy() > 0
+            above = scores > threshold
+            mcc = (0.0, np.nan, np.nan)
+            if np.ptp(labels.astype(int)) and np.ptp(above.astype(int)):
+                clusters = np.arange(len(labels))
+                mcc = clustered_correlation(labels.astype(float), above.astype(float), clusters)
+            yield _row(analysis, "mcc", mcc, len(table))
+            yield _row(analysis, "auc", area_under_curve(labels, scores), len(table))
+
+
+def best_threshold(labels: ArrayLike, scores: FloatArray) -> float:
+    """Return the threshold with the best Matthews' correlation, the lowest one if several are.
+
+    Parameters
+    ----------
+    labels, scores
+        Labels and scores of S sentences; scores above the threshold count as acceptable.
+
+    Raises
+    ------
+    InputError
+        If all labels are equal.
+
+    Examples
+    --------
+    >>> best_threshold([0, 1, 0, 1], np.array([-9.0, -7.0, -8.0, -5.0]))
+    -7.5
+    """
+    truth = np.asarray(labels) > 0
+    if truth.all() or not truth.any():
+        raise InputError("a threshold needs acceptable and unacceptable sentences")
+    order = np.argsort(scores, kind="stable")
+    ranked, ordered = truth[order], scores[order]
+    n, n_true = len(truth), int(truth.sum())
+    above = n - np.arange(1, n + 1)  # the cut is after each score
+    true_above = n_true - np.cumsum(ranked)
+    spread = np.sqrt(above * (n - above) * float(n_true) * float(n - n_true))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mcc = (n * true_above - above * n_true) / spread
+    # No cut separates equal scores, and the last cut rejects every sentence.
+    mcc[np.append(ordered[1:] == ordered[:-1], True)] = -np.inf
+    mcc[np.isnan(mcc)] = -np.inf
+    best = int(np.argmax(mcc))
+    if best + 1 == n:
+        return float(ordered[-1])
+    return float((ordered[best] + ordered[best + 1]) / 2)

@@ -1,251 +1,123 @@
-"""Running benchmarks: what it costs, scores that are kept as they come, judgements, one folder.
-
-Sentences are scored in batches that depend on the sentences alone, shortest first, and each batch
-is on the disk before the next is begun: a run that was killed goes on, and gives the same numbers.
-"""
+"""Running benchmarks: score the sentences, judge the models, and write a folder of results."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from contstim.arrays import FloatArray
-from contstim.benchmarks import RESULTS, Benchmark, Judgement
+from contstim.benchmarks.benchmark import RESULTS, Benchmark, Judgement
 from contstim.errors import InputError
+from contstim.files import check_replaceable, replacing_folder, write_whole
 from contstim.models.base import SentenceModel, Totals
 from contstim.models.cache import ScoreCache, describe_model, model_identity, versions
 from contstim.progress import track
-from contstim.tables import SCORES, SPEC, UNIT
+from contstim.tables import SCORES, SPEC, UNIT, neutral_table, table_text
 
-#: Sentences that are scored and kept together.
-SCORED_TOGETHER = 256
-# Batches that are scored, and kept, to see how long the others take: of short, middling and long
-# sentences.
-_TRIED = (1 / 6, 1 / 2, 5 / 6)
-
-
-@dataclass(frozen=True)
-class ScoringCost:
-    """What it takes to score the sentences of benchmarks under a model.
-
-    Attributes
-    ----------
-    model
-        Its name.
-    n_sentences, n_left
-        How many different sentences there are, and how many of them have no score yet.
-    n_tokens
-        About how many scored units, `units`, the latter have; None if all have scores.
-    seconds
-        About how long that takes on this machine; None likewise.
-    """
-
-    model: str
-    n_sentences: int
-    n_left: int
-    n_tokens: float | None = None
-    seconds: float | None = None
-    units: str = "tokens"
-
-    def __str__(self) -> str:
-        if self.n_tokens is None or self.seconds is None:
-            return f"{self.model}: all {self.n_sentences:,} sentences have scores"
-        left = "" if self.n_left == self.n_sentences else f"{self.n_left:,} of "
-        minutes = self.seconds / 60
-        length = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.1f} minutes"
-        return (
-            f"{self.model}: {left}{self.n_sentences:,} sentences to score, about "
-            f"{self.n_tokens:,.0f} {self.units}, about {length}"
-        )
+#: Number of sentences that are scored and saved together.
+BATCH_SIZE = 256
+#: The file that marks a folder as results of benchmarks.
+PROVENANCE = "provenance.json"
 
 
-class Scoring:
-    """The scores of the sentences of several benchmarks under one model.
+def score_whole_sentences(
+    model: SentenceModel, sentences: Iterable[str], cache: ScoreCache
+) -> pd.DataFrame:
+    """Return the scores of sentences, with the columns of `contstim score`.
 
-    Parameters
-    ----------
-    model
-        The model.
-    benchmarks
-        What is to be run; those that ask for scores of sentences.
-    cache
-        Where scores are kept.
-    """
-
-    by, units = "sentence", "tokens"
-
-    def __init__(
-        self, model: SentenceModel, benchmarks: Sequence[Benchmark], cache: str | Path
-    ) -> None:
-        self.model = model
-        asking = [benchmark for benchmark in benchmarks if benchmark.by == self.by]
-        distinct = dict.fromkeys(s for benchmark in asking for s in benchmark.sentences)
-        ordered = sorted(distinct, key=lambda sentence: (len(sentence), sentence))
-        self._batches = [
-            ordered[i : i + SCORED_TOGETHER] for i in range(0, len(ordered), SCORED_TOGETHER)
-        ]
-        self._n_sentences = len(ordered)
-        self._cache = Path(cache)
-        self._identity = model_identity(model)
-
-    def _kept(self) -> Mapping[str, object]:
-        """Return what is kept, by sentence."""
-        return ScoreCache(self._cache).read(self._identity)
-
-    def _left(self) -> list[list[str]]:
-        """Return of each batch the sentences that have no score, those batches that have some."""
-        scores = self._kept()
-        left = ([s for s in batch if s not in scores] for batch in self._batches)
-        return [batch for batch in left if batch]
-
-    def _score(self, batch: Sequence[str]) -> int:
-        """Score and keep a batch, and return how many units that were."""
-        totals = self.model.totals(batch)
-        ScoreCache(self._cache).add(self._identity, batch, totals)
-        return int(totals.n_tokens.sum())
-
-    def cost(self) -> ScoringCost:
-        """Return what the scores take; a few batches are scored, and kept, to see that.
-
-        Raises
-        ------
-        InputError
-            If the model cannot score a sentence.
-        OutputError
-            If scores cannot be kept.
-        """
-        left = self._left()
-        n_left = sum(map(len, left))
-        if not left:
-            return ScoringCost(self.model.name, self._n_sentences, 0)
-        self.model.totals(left[0][:1])  # what is only done once
-        tried = [left[i] for i in sorted({int(share * len(left)) for share in _TRIED})]
-        started = time.monotonic()
-        n_tokens = sum(self._score(batch) for batch in tried)
-        per_batch = (time.monotonic() - started) / len(tried)
-        tokens = n_left * n_tokens / sum(map(len, tried))
-        return ScoringCost(
-            self.model.name, self._n_sentences, n_left, tokens, per_batch * len(left), self.units
-        )
-
-    def run(self) -> None:
-        """Score what has no score yet.
-
-        Raises
-        ------
-        InputError
-            If the model cannot score a sentence.
-        OutputError
-            If scores cannot be kept.
-        """
-        left = self._left()
-        done = len(self._batches) - len(left)
-        for batch in track(left, len(self._batches), f"scoring, {self.model.name}", done):
-            self._score(batch)
-
-    def table(self, sentences: Sequence[str]) -> pd.DataFrame:
-        """Return the scores of sentences, which `run` made, in the columns of `contstim score`."""
-        row_of = ScoreCache(self._cache).read(self._identity)
-        totals = Totals.of_rows(row_of[sentence] for sentence in sentences)
-        counts = totals.n_tokens, totals.n_words, totals.stderr
-        unit, model = self.model.kind.unit, self.model
-        columns = (list(sentences), model.name, totals.score, *counts, unit, model.spec)
-        return pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True)))
-
-
-class WordScoring(Scoring):
-    """The scores of the words of the sentences, for benchmarks that ask for these.
+    Sentences are scored in batches, shortest first. Each batch is saved before the next one, so an
+    interrupted run continues with the same results.
 
     Raises
     ------
     InputError
-        If the model does not say how probable a word is after the words before it.
+        If the model cannot score a sentence.
+    OutputError
+        If scores cannot be saved.
     """
-
-    by, units = "word", "words"
-
-    def __init__(
-        self, model: SentenceModel, benchmarks: Sequence[Benchmark], cache: str | Path
-    ) -> None:
-        super().__init__(model, benchmarks, cache)
-        event = model.event
-        additive = model.kind.splits_over_words and event.reduction == "sum"
-        if self._batches and not (additive and event.metric == "chain"):
-            name = next(benchmark.name for benchmark in benchmarks if benchmark.by == self.by)
-            raise InputError(
-                f"{name} asks how probable each word is after those before it, which "
-                f"{model.name!r} does not say; name a causal model, such as contstim:gpt"
-            )
-
-    def _kept(self) -> Mapping[str, FloatArray]:
-        return ScoreCache(self._cache).read_words(self._identity)
-
-    def _score(self, batch: Sequence[str]) -> int:
-        parts = self.model.score_words(batch)
-        ScoreCache(self._cache).add_words(self._identity, batch, parts)
-        return sum(map(len, parts))
-
-    def table(self, sentences: Sequence[str]) -> pd.DataFrame:  # noqa: D102 - as Scoring, by word
-        words, split = self._kept(), self.model.language.split
-        rows = [
-            (sentence, self.model.name, position, word, value)
-            for sentence in sentences
-            for position, (word, value) in enumerate(
-                zip(split(sentence), words[sentence].tolist(), strict=True)
-            )
-        ]
-        return pd.DataFrame(rows, columns=["sentence", "model", "position", "word", "log_prob"])
+    wanted = list(sentences)
+    for batch in _batches(wanted, f"scoring, {model.name}"):
+        cache.totals(model, batch)
+    scores = cache.read(model_identity(model))
+    totals = Totals.of_rows(scores[sentence] for sentence in wanted)
+    counts = totals.n_tokens, totals.n_words, totals.stderr
+    columns = (wanted, model.name, totals.score, *counts, model.kind.unit, model.spec)
+    return pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True)))
 
 
-def scorings(
-    models: Sequence[SentenceModel], benchmarks: Sequence[Benchmark], cache: str | Path
-) -> list[Scoring]:
-    """Return what has to be scored under models, as far as benchmarks ask for it.
+def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCache) -> pd.DataFrame:
+    """Return the log-probability of each word after the words before it; else as above.
 
     Raises
     ------
     InputError
-        As `WordScoring`.
+        If the model does not predict each word from the words before it.
+    OutputError
+        If scores cannot be saved.
     """
-    asked = {benchmark.by for benchmark in benchmarks}
-    kinds = [kind for kind in (Scoring, WordScoring) if kind.by in asked]
-    return [kind(model, benchmarks, cache) for model in models for kind in kinds]
+    event = model.event
+    is_sum = model.kind.splits_over_words and event.reduction == "sum"
+    if not (is_sum and event.metric == "chain"):
+        raise InputError(
+            f"{model.name!r} does not predict each word from the words before it; name a causal "
+            "model, such as contstim:gpt"
+        )
+    wanted, identity = list(sentences), model_identity(model)
+    for batch in _batches(wanted, f"scoring words, {model.name}"):
+        saved = cache.read_words(identity)
+        if missing := [sentence for sentence in batch if sentence not in saved]:
+            cache.add_words(identity, missing, model.score_words(missing))
+    saved = cache.read_words(identity)
+    rows = [
+        (sentence, model.name, position, word, value)
+        for sentence in wanted
+        for position, (word, value) in enumerate(
+            zip(model.language.split(sentence), saved[sentence].tolist(), strict=True)
+        )
+    ]
+    return pd.DataFrame(rows, columns=["sentence", "model", "position", "word", "log_prob"])
+
+
+def _batches(sentences: Iterable[str], label: str) -> Iterable[list[str]]:
+    ordered = sorted(set(sentences), key=lambda sentence: (len(sentence), sentence))
+    batches = [ordered[i : i + BATCH_SIZE] for i in range(0, len(ordered), BATCH_SIZE)]
+    return track(batches, len(batches), label)
 
 
 @dataclass(frozen=True, eq=False)
 class BenchmarkRun:
-    """Benchmarks that were run.
+    """Results of benchmarks.
 
     Attributes
     ----------
     benchmarks, judgements, scores
-        By their names, the benchmarks, how models do, and the scores of the models that were scored
-        now (None without any).
+        Benchmarks, results, and scores of the models scored in this run (None without models),
+        by the name of the benchmark.
     models
-        What each of these models is, see `describe_model`.
-    versions
-        Of contstim, Python and the libraries.
+        Descriptions of these models, see `describe_model`.
+    notes
+        Notes on the files that were read.
     """
 
     benchmarks: Mapping[str, Benchmark]
     judgements: Mapping[str, Judgement]
     scores: Mapping[str, pd.DataFrame | None]
     models: Sequence[Mapping[str, object]]
-    versions: Mapping[str, str]
+    notes: Sequence[str] = ()
 
     @property
     def results(self) -> pd.DataFrame:
-        """All results, in the columns of `RESULTS`."""
+        """All results, with the columns `RESULTS`."""
         tables = [judgement.results for judgement in self.judgements.values()]
         return pd.concat(tables, ignore_index=True)[list(RESULTS)]
 
     @property
     def headlines(self) -> pd.DataFrame:
-        """The results by which models are compared across benchmarks, the best first in each."""
+        """The headline result of each benchmark and model, the best model first."""
         rows = []
         for name, judgement in self.judgements.items():
             analysis, measure = self.benchmarks[name].headline
@@ -254,34 +126,96 @@ class BenchmarkRun:
             rows.append(chosen.sort_values("value", ascending=False, kind="stable"))
         return pd.concat(rows, ignore_index=True)
 
+    def write(self, folder: str | Path) -> None:
+        """Write the results; results of benchmarks in the folder are replaced.
 
-def run_benchmarks(
-    benchmarks: Sequence[Benchmark], models: Sequence[SentenceModel], cache: str | Path
-) -> BenchmarkRun:
-    """Score the sentences of benchmarks under models, and judge them beside the published ones.
+        ``results.csv`` contains all results and ``provenance.json`` the models and versions. A
+        folder for each benchmark contains its tables and scores, and the report of the evaluation
+        for benchmarks of choices.
 
-    Parameters
-    ----------
-    benchmarks
-        Of different names.
-    models
-        Any number, none too.
-    cache
-        Where scores are kept: what is there is not scored again, and a run that was interrupted
-        goes on from it.
+        Raises
+        ------
+        InputError
+            If the folder contains something else.
+        OutputError
+            If it cannot be written.
+        """
+        check_results_folder(Path(folder))
+        with replacing_folder(Path(folder)) as place:
+            for name, judgement in self.judgements.items():
+                part = place / name.replace("/", "-")
+                part.mkdir(parents=True)
+                if judgement.evaluation is not None:
+                    judgement.evaluation.report(part)
+                tables = {"results": judgement.results, **judgement.details}
+                if len(self.benchmarks[name].figures):
+                    compared = self.benchmarks[name].compare_figures(judgement.results)
+                    tables["published"] = compared
+                for stem, table in tables.items():
+                    write_whole(part / f"{stem}.csv", table_text(neutral_table(table)))
+                scores = self.scores[name]
+                if judgement.evaluation is None and scores is not None:
+                    text = table_text(neutral_table(scores))
+                    write_whole(part / "scores.csv.gz", gzip.compress(text.encode(), mtime=0))
+            write_whole(place / "results.csv", table_text(neutral_table(self.results)))
+            provenance = {
+                "benchmarks": {name: one.title for name, one in self.benchmarks.items()},
+                "models": list(self.models),
+                "notes": list(self.notes),
+                "versions": versions("pandas"),
+            }
+            text = json.dumps(provenance, indent=1, ensure_ascii=False) + "\n"
+            write_whole(place / PROVENANCE, text)
+
+
+def check_results_folder(folder: Path) -> None:
+    """Refuse a folder with anything other than results of benchmarks.
 
     Raises
     ------
     InputError
-        If a model cannot score a sentence, or is called as a published one; or two benchmarks have
-        one name.
+        If it has other contents.
     OutputError
-        If scores cannot be kept.
+        If it is the working folder or contains it.
+    """
+    check_replaceable(folder)
+    if folder.exists() and any(folder.iterdir()) and not (folder / PROVENANCE).exists():
+        raise InputError(
+            f"{folder} has other contents than results of benchmarks; choose another folder"
+        )
+
+
+def run_benchmarks(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[SentenceModel],
+    cache: str | Path,
+    notes: Sequence[str] = (),
+) -> BenchmarkRun:
+    """Score the sentences of benchmarks under models, and compare with the published models.
+
+    Parameters
+    ----------
+    benchmarks
+        Benchmarks with distinct names.
+    models
+        Any number of models.
+    cache
+        Folder of scores. Scores in it are used, and new ones are saved there.
+    notes
+        Notes on the files that were read, for the provenance.
+
+    Raises
+    ------
+    InputError
+        If a model cannot score a sentence or has the name of a published one, or two benchmarks
+        have one name.
+    OutputError
+        If scores cannot be saved.
 
     Examples
     --------
     >>> import contstim
-    >>> from contstim.benchmarks.datasets import fetch
+    >>> from contstim.benchmarks.data_sets import fetch
     >>> model = contstim.load_model("contstim:gpt")
     >>> benchmark = fetch("golan2023").benchmark()  # doctest: +SKIP
     >>> run = run_benchmarks([benchmark], [model], "scores")  # doctest: +SKIP
@@ -291,16 +225,14 @@ def run_benchmarks(
     if len(by_name) < len(benchmarks):
         raise InputError("a benchmark is named twice; name each once")
     for benchmark in benchmarks:
-        benchmark.refuse_names(model.name for model in models)  # before anything is scored
-    every = scorings(models, benchmarks, cache)
-    for scoring in every:
-        scoring.run()
+        benchmark.refuse_names(model.name for model in models)
     scores: dict[str, pd.DataFrame | None] = {}
     judgements = {}
+    store = ScoreCache(cache)
     for name, benchmark in by_name.items():
-        sentences = benchmark.sentences
-        tables = [scoring.table(sentences) for scoring in every if scoring.by == benchmark.by]
+        score = score_words if benchmark.unit == "word" else score_whole_sentences
+        tables = [score(model, benchmark.sentences, store) for model in models]
         scores[name] = pd.concat(tables, ignore_index=True) if tables else None
         judgements[name] = benchmark.judge(scores[name])
     described = [describe_model(model) for model in models]
-    return BenchmarkRun(by_name, judgements, scores, described, versions("pandas"))
+    return BenchmarkRun(by_name, judgements, scores, described, notes)

@@ -1,4 +1,4 @@
-"""Benchmarks of words: what a model says of each word, given the words before it."""
+"""Benchmarks of words: the log-probability of each word after the words before it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import FloatArray
-from contstim.benchmarks import ScoredBenchmark
+from contstim.benchmarks.benchmark import Benchmark
 from contstim.benchmarks.estimates import clustered_correlation
 from contstim.benchmarks.pairs import ParadigmBenchmark
 from contstim.benchmarks.syntaxgym import Suite
 from contstim.errors import InputError
 
 
-def words_by_sentence(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
-    """Return by model and sentence the log-probabilities of its W words, each (W,), in nats.
+def _words_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
+    """Return the word log-probabilities, each (W,), by model and sentence.
 
-    Parameters
-    ----------
-    scores
-        `sentence`, `model`, `position`, `log_prob`, as ``contstim score --by word`` writes it.
+    `scores` has the columns of ``contstim score --by word``.
     """
     ordered = scores.sort_values("position", kind="stable")
     return {
@@ -36,16 +33,23 @@ def words_by_sentence(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
     }
 
 
+def _look_up(sentences: list[str], words: Mapping[str, FloatArray]) -> list[FloatArray]:
+    for sentence in sentences:
+        if sentence not in words:
+            raise InputError(f"the words of {sentence!r} have no scores; score all sentences")
+    return [words[sentence] for sentence in sentences]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SuiteBenchmark(ParadigmBenchmark):
-    """Suites of predictions about the surprisal of regions; an item is right if all of them hold.
+    """SyntaxGym suites: an item is right if all predictions of its suite hold.
 
     Attributes
     ----------
     suites
-        From `read_suites`.
+        The suites.
     circuits
-        From suites' names to what they are of, an analysis of its own.
+        Group of each suite, by its name.
 
     Source
     ------
@@ -66,7 +70,7 @@ class SuiteBenchmark(ParadigmBenchmark):
     ['He ran.', 'He running.']
     """
 
-    by: ClassVar[str] = "word"
+    unit: ClassVar[str] = "word"
     suites: tuple[Suite, ...]
     circuits: Mapping[str, str]
 
@@ -78,36 +82,30 @@ class SuiteBenchmark(ParadigmBenchmark):
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         return list(dict.fromkeys(text for suite in self.suites for text in suite.sentences))
 
-    def of_scores(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
-        """Return each model's share of right items by suite."""
+    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+        """Return each model's accuracy by suite."""
         accuracies = {}
-        for model, words in words_by_sentence(scores).items():
-            tables = [suite.correct(partial(_scores_of, words=words)) for suite in self.suites]
+        for model, words in _words_by_model(scores).items():
+            tables = [suite.evaluate(partial(_look_up, words=words)) for suite in self.suites]
             by_item = pd.concat(tables).groupby(["suite", "item"], sort=False)["correct"].all()
             accuracies[model] = by_item.groupby("suite", sort=False).mean()
         return accuracies
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WordBenchmark(ScoredBenchmark):
-    """Words within sentences, and how well people foresee them from the words before.
+class WordBenchmark(Benchmark):
+    """Predictability of words: the correlation of log-probabilities with human measures.
 
-    The value is the correlation over words of a model's log-probability with what people say.
+    Intervals treat sentences as random.
 
     Attributes
     ----------
     words
-        A row per word: `sentence`, `position` (from 0), and a column for each of `measures`.
+        Table with one row per word: `sentence`, `position` (from 0), and the columns `measures`.
     measures
-        From the name of each measure to its column of `words`, which rises with predictability.
-    labels
-        What figures and sentences call the measures.
-    surprisals
-        Of published models, a column for each, index as of `words`.
-
-    Notes
-    -----
-    Intervals sample sentences, see `clustered_correlation`.
+        Columns of `words` that increase with predictability.
+    log_probs
+        Log-probabilities of published models, one column per model, indexed as `words`.
 
     Examples
     --------
@@ -117,8 +115,7 @@ class WordBenchmark(ScoredBenchmark):
     ...     title="Two words",
     ...     source="Nobody (2026)",
     ...     words=words,
-    ...     measures={"rating": "rating"},
-    ...     labels={"rating": "correlation with ratings"},
+    ...     measures=("rating",),
     ...     headline=("all", "rating"),
     ... )
     >>> table = words.assign(model="m", log_prob=[-7.0, -2.0])
@@ -127,47 +124,41 @@ class WordBenchmark(ScoredBenchmark):
     [1.0]
     """
 
-    by: ClassVar[str] = "word"
+    unit: ClassVar[str] = "word"
     words: pd.DataFrame
-    measures: Mapping[str, str]
-    labels: Mapping[str, str]
-    surprisals: pd.DataFrame = field(default_factory=pd.DataFrame)
+    measures: tuple[str, ...]
+    log_probs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         return [str(sentence) for sentence in pd.unique(self.words["sentence"])]
 
     @property
-    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as ScoredBenchmark
-        return {str(model): -self.surprisals[model] for model in self.surprisals}
+    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102
+        return {str(model): self.log_probs[model] for model in self.log_probs}
 
-    def label(self, measure: str) -> str:  # noqa: D102
-        return self.labels[measure]
-
-    def of_scores(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's log-probabilities of the words."""
-        texts = self.words["sentence"].astype(str).tolist()
-        places = self.words["position"].tolist()
+        sentences = self.words["sentence"].astype(str).tolist()
+        positions = self.words["position"].tolist()
         values = {}
-        for model, words in words_by_sentence(scores).items():
-            of_rows = zip(_scores_of(texts, words), places, strict=True)
-            values[model] = pd.Series([row[place] for row, place in of_rows], self.words.index)
+        for model, words in _words_by_model(scores).items():
+            rows = zip(_look_up(sentences, words), positions, strict=True)
+            values[model] = pd.Series([row[place] for row, place in rows], self.words.index)
         return values
 
-    def rows(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
+    def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         sentence = pd.factorize(self.words["sentence"])[0]
         score = values.to_numpy(dtype=float)
-        for measure, column in self.measures.items():
-            people = self.words[column].to_numpy(dtype=float)
-            there = np.isfinite(score) & ~np.isnan(people)
-            clusters = np.unique(sentence[there], return_inverse=True)[1]
-            value, low, high = clustered_correlation(people[there], score[there], clusters)
-            numbers = {"value": value, "ci_low": low, "ci_high": high, "n_items": int(there.sum())}
+        for measure in self.measures:
+            people = self.words[measure].to_numpy(dtype=float)
+            has_both = np.isfinite(score) & ~np.isnan(people)
+            clusters = np.unique(sentence[has_both], return_inverse=True)[1]
+            value, low, high = clustered_correlation(people[has_both], score[has_both], clusters)
+            numbers = {
+                "value": value,
+                "ci_low": low,
+                "ci_high": high,
+                "n_items": int(has_both.sum()),
+            }
             yield {"analysis": "all", "measure": measure, **numbers}
-
-
-def _scores_of(texts: list[str], words: Mapping[str, FloatArray]) -> list[FloatArray]:
-    for text in texts:
-        if text not in words:
-            raise InputError(f"the words of {text!r} have no scores; score all of the benchmark's")
-    return [words[text] for text in texts]

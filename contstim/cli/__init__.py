@@ -75,7 +75,6 @@ __all__ = ["main"]
 _PURPOSES = {
     "demo": "see what contstim does, on the bundled models",
     "models": "list, describe, check and train models",
-    "datasets": "list and fetch published human data",
     "score": "score sentences under models",
     "sentences": "sample natural sentences from a text",
     "vocabulary": "make the list of words to write with, in any language",
@@ -88,9 +87,9 @@ _PURPOSES = {
     "preregister": "write a study's plan, with when it stops, in whole sentences",
     "watch": "say which model is best by now, and whether a study may stop",
     "run": "run a study plan, from models to trials",
-    "benchmark": "judge models by published human data, beside published models",
+    "benchmark": "list published human data, and judge models by them",
     "evaluate": "find out from people's choices which model was right",
-    "publish": "make of a finished study a folder for others, or add a model to one",
+    "publish": "write a finished study as a folder that others can use",
     "report": "draw an evaluation's figure for a paper",
 }
 

@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    sentences = list(dict.fromkeys(read_li_adger(args.li_adger).sentences["sentence"]))
+    sentences = list(dict.fromkeys(read_li_adger(args.li_adger).judgements["sentence"]))
     options = FitOptions(epochs=args.epochs, layers=args.layers)
     with torch_threads(args.threads):
         margins, mcc = trained_in_orders(

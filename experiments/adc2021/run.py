@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from tables import criteria_table, overlap_table, read_li_adger
 
-from contstim.benchmarks.suites import LIAdger
+from contstim.benchmarks.ratings import DeltaBenchmark
 from contstim.models import ModelSpec
 from contstim.models.registry import bundled_models
 
@@ -82,7 +82,9 @@ def kind_of(spec: str, metric: str) -> str:
     return {"ngram": "n-gram", "rnn": "network", "lstm": "network"}.get(family, family)
 
 
-def criteria(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str]) -> pd.DataFrame:
+def criteria(
+    data: DeltaBenchmark, scores: dict[str, pd.Series], kinds: dict[str, str]
+) -> pd.DataFrame:
     """Return Tables 2.4 and 3.1: every model's criteria, ours beside the thesis's."""
     own = criteria_table(data, scores)
     own.insert(0, "kind", [kinds[model] for model in own["model"]])
@@ -91,7 +93,9 @@ def criteria(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str])
     return both.iloc[order.argsort(kind="stable")].reset_index(drop=True)
 
 
-def overlaps(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str]) -> pd.DataFrame:
+def overlaps(
+    data: DeltaBenchmark, scores: dict[str, pd.Series], kinds: dict[str, str]
+) -> pd.DataFrame:
     """Return Tables 2.6 and 3.6: overlap with the trigram's SLOR, and the reduced shares."""
     own = _overlap(data, scores, "trigram-slor")
     both = own.merge(
@@ -103,12 +107,14 @@ def overlaps(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str])
     return both.iloc[order.argsort(kind="stable")].reset_index(drop=True)
 
 
-def _overlap(data: LIAdger, scores: dict[str, pd.Series], baseline: str) -> pd.DataFrame:
+def _overlap(data: DeltaBenchmark, scores: dict[str, pd.Series], baseline: str) -> pd.DataFrame:
     deltas = {name: data.model_deltas(series) for name, series in scores.items()}
     return overlap_table(data.human_deltas(), deltas, baseline)
 
 
-def both_met(data: LIAdger, scores: dict[str, pd.Series], kinds: dict[str, str]) -> pd.DataFrame:
+def both_met(
+    data: DeltaBenchmark, scores: dict[str, pd.Series], kinds: dict[str, str]
+) -> pd.DataFrame:
     """Return Table 3.7: the pairs that a PLL and a classifier both meet, for each two of them."""
     rows = []
     for classifier in (model for model in scores if kinds[model] == "classifier"):
@@ -143,9 +149,9 @@ def main() -> None:
 
         model = load_model(spec)
         kinds[model.spec] = kind_of(model.spec, model.event.metric)
-        distinct = list(dict.fromkeys(data.sentences["sentence"]))
+        distinct = list(dict.fromkeys(data.judgements["sentence"]))
         by_text = pd.Series(model.score(distinct), index=distinct)
-        scores[model.spec] = data.sentences.set_index("id")["sentence"].map(by_text)
+        scores[model.spec] = data.judgements.set_index("id")["sentence"].map(by_text)
     tables = {
         "criteria": criteria(data, scores, kinds),
         "overlap": overlaps(data, scores, kinds),

@@ -9,22 +9,28 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import FloatArray
-from contstim.benchmarks.suites import LIAdger, acceptability_delta_criterion, blimp_criterion
+from contstim.benchmarks.ratings import DeltaBenchmark, acceptability_delta_criterion
 from contstim.errors import InputError
 from contstim.tables import read_table
 
 
-def read_li_adger(folder: Path) -> LIAdger:
+def read_li_adger(folder: Path) -> DeltaBenchmark:
     """Read ``sentences_human_me.csv`` and ``min_pairs.csv``, without discarded pairs."""
     columns = ("id", "sentence", "judgement")
     sentences = read_table(folder / "sentences_human_me.csv", columns, cells="guessed")
     columns = ("gramm_id", "ungramm_id", "discard")
     pairs = read_table(folder / "min_pairs.csv", columns, cells="guessed")
-    return LIAdger(sentences, pairs[pairs["discard"].isna()].reset_index(drop=True))
+    return DeltaBenchmark(
+        name="li_adger",
+        title="LI-Adger",
+        source="Vazquez Martinez (2021)",
+        judgements=sentences,
+        pairs=pairs[pairs["discard"].isna()].reset_index(drop=True),
+    )
 
 
 def criteria_table(
-    data: LIAdger, scores: Mapping[str, pd.Series], deltas: Sequence[float] = (0.5, 1.0, 5.0)
+    data: DeltaBenchmark, scores: Mapping[str, pd.Series], deltas: Sequence[float] = (0.5, 1.0, 5.0)
 ) -> pd.DataFrame:
     """Return correlations with people on sentences and pairs, and the shares that meet criteria.
 
@@ -40,7 +46,7 @@ def criteria_table(
     deltas
         Largest deviations, in standard deviations.
     """
-    people, judged = data.human_deltas(), data.sentences.set_index("id")["judgement"]
+    people, judged = data.human_deltas(), data.judgements.set_index("id")["judgement"]
     rows = []
     for model, by_id in scores.items():
         both = pd.concat([judged, by_id.rename("score")], axis=1, join="inner").dropna()
@@ -51,7 +57,7 @@ def criteria_table(
             "model": model,
             "sentence_correlation": np.corrcoef(*both.to_numpy(float).T)[0, 1],
             "pair_correlation": np.corrcoef(human, own)[0, 1],
-            "blimp": blimp_criterion(own).mean(),
+            "blimp": (own > 0).mean(),
         }
         for delta in deltas:
             row[f"adc_{delta:g}"] = acceptability_delta_criterion(human, own, delta).mean()

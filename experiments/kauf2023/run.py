@@ -25,7 +25,7 @@ from study import (
 )
 
 from contstim import load_model
-from contstim.benchmarks.suites import read_blimp
+from contstim.benchmarks.pairs import read_minimal_pairs
 from contstim.errors import ContstimError
 from contstim.models.hf.metrics import METRICS
 from contstim.report.style import save_figure
@@ -93,8 +93,8 @@ def run(arguments: argparse.Namespace) -> None:
     _draw(out, sentences, words, reference, table)
 
     if arguments.pairs:
-        pairs = read_blimp(
-            arguments.data / "blimp" / "blimp.zip", most=arguments.pairs, seed=arguments.seed
+        pairs = read_minimal_pairs(
+            arguments.data / "blimp" / "blimp.zip", limit=arguments.pairs, seed=arguments.seed
         )
         models = [*masked, causal]
         blimp = pd.concat([blimp_table(m, pairs, arguments.metrics) for m in models])

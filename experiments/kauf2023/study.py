@@ -11,7 +11,7 @@ from scipy.stats import pearsonr
 from wordfreq import word_frequency
 
 from contstim import load_model
-from contstim.benchmarks.suites import blimp_accuracy
+from contstim.benchmarks.pairs import pair_accuracy
 from contstim.errors import InputError
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel, SentenceParts
@@ -216,7 +216,7 @@ def blimp_table(model: SentenceModel, pairs: pd.DataFrame, metrics: Sequence[str
     tables = []
     for metric, by_text in parts.items():
         scores = {text: p.log_prob for text, p in by_text.items()}
-        table = blimp_accuracy(pairs, lambda asked, s=scores: [s[text] for text in asked])
+        table = pair_accuracy(pairs, lambda asked, s=scores: [s[text] for text in asked])
         tables.append(table.assign(**_key(model, metric)))
     return pd.concat(tables, ignore_index=True)
 
@@ -226,7 +226,7 @@ def by_term(blimp: pd.DataFrame) -> pd.DataFrame:
     keys = ["model", "metric", "term"]
     sums: Mapping[str, tuple[str, str]] = {
         "accuracy": ("accuracy", "mean"),
-        "n_paradigms": ("uid", "size"),
+        "n_paradigms": ("paradigm", "size"),
         "n_pairs": ("n_pairs", "sum"),
         "n_tied": ("n_tied", "sum"),
     }

@@ -176,8 +176,7 @@ def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
 def test_scores_are_not_kept_where_results_are_replaced(fail) -> None:
     for cache in ("r", "r/scores"):
         assert fail("benchmark", "golan2023/exp2", "--out", "r", "--cache", cache) == (
-            f"the scores are kept in {cache}, and r is replaced as a whole; choose another folder "
-            "for one of them"
+            f"--cache {cache} is in --out r, which is replaced; move one of them"
         )
 
 

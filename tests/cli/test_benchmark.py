@@ -1,16 +1,16 @@
-"""`contstim benchmark`: cost, results, the published models beside ours, errors in one line."""
+"""`contstim benchmark`: the list, results beside published models, errors in one line."""
 
 import pandas as pd
 import pytest
 
 from contstim import datasets
-from contstim.benchmarks.choices import ChoiceBenchmark
-from contstim.benchmarks.datasets import DATA_SETS, DataSet
+from contstim.benchmarks.data_sets import DATA_SETS, DataFile, DataSet
+from contstim.benchmarks.pairs import ChoiceBenchmark
 from contstim.cli import main
 from contstim.evaluation import HumanData, read_choices
 
 
-def _choices(_folder):
+def _choices(_files):
     choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
     scores = datasets.natural_scores()[["contstim:rnn"]].rename(columns={"contstim:rnn": "old"})
     human = read_choices(choices)
@@ -26,32 +26,46 @@ def made(tmp_path, monkeypatch):
     words = dict.fromkeys(("title", "citation", "licence", "terms", "source"), "made")
     whole = DataSet(name="made", files=(), benchmarks={"choices": _choices}, **words)
     monkeypatch.setitem(DATA_SETS._things, "made", whole)
-    empty = DataSet(name="tables-only", files=(), **words)
-    monkeypatch.setitem(DATA_SETS._things, "tables-only", empty)
 
 
-def test_cost_then_results(capsys):
+def test_the_list_has_titles_licences_and_benchmarks(capsys):
+    assert main(["benchmark"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in DATA_SETS)
+    assert "licence: MIT" in shown
+    assert "blimp/pairs, blimp/choices" in shown
+
+
+def test_results_beside_published_models(capsys):
     words = ["benchmark", "made", "--model", "contstim:bigram?unknown=unk"]
-    assert main([*words, "--cost"]) == 0
-    told = capsys.readouterr().err
-    assert "contstim:bigram?unknown=unk: 72 sentences to score, about " in told
     assert main([*words, "--out", "out"]) == 0
-    shown = capsys.readouterr()
-    assert "all 72 sentences have scores" in shown.err
-    assert "On made/choices old does best" in shown.out
+    assert "made/choices accuracy" in capsys.readouterr().out
     results = pd.read_csv("out/results.csv").query("analysis == 'all' and measure == 'accuracy'")
     sources = dict(zip(results["model"], results["source"], strict=True))
     assert sources == {"old": "Nobody (2026)", "contstim:bigram?unknown=unk": "scored here"}
     assert (results["share_low"] < results["share"]).all()
 
 
+def test_benchmarks_whose_files_are_missing_are_named(capsys, monkeypatch, tmp_path):
+    (tmp_path / "downloads").mkdir()
+    words = dict.fromkeys(("title", "citation", "licence", "terms", "source"), "made")
+    parts = {"lost": lambda files: files["lost.csv"], "choices": _choices}
+    file = DataFile("lost.csv", 1, "0" * 64, "http://example.org/lost.csv")
+    part = DataSet(name="part", files=(file,), benchmarks=parts, **words)
+    monkeypatch.setitem(DATA_SETS._things, "part", part)
+    assert main(["benchmark", "part", "--from", "downloads", "--out", "out"]) == 0
+    lost = "part/lost is left out: downloads has no file lost.csv; download it from http://example"
+    assert lost in capsys.readouterr().err
+    assert main(["benchmark", "part/lost", "--from", "downloads", "--out", "out"]) == 2
+    assert "downloads has no file lost.csv" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["made"], "there is no place for the results; name one, --out FOLDER, or say --cost"),
-        (["mad", "--cost"], "unknown data set 'mad'; did you mean 'made'?"),
-        (["made/x", "--cost"], "unknown benchmark of made 'x'; choose one of 'choices'"),
-        (["tables-only", "--cost"], "the data set tables-only has no benchmark; see contstim"),
+        (["made"], "there is no folder for the results; name one, --out FOLDER"),
+        (["mad", "--out", "out"], "unknown data set 'mad'; did you mean 'made'?"),
+        (["made/x", "--out", "out"], "unknown benchmark of made 'x'; choose one of 'choices'"),
     ],
 )
 def test_errors_are_one_line(words, message, capsys):

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from tiny_transformers import save_checkpoint
 
-from contstim.benchmarks.suites import run_blimp
+from contstim.benchmarks.pairs import pair_accuracy, read_minimal_pairs
 from contstim.models.registry import load_model
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kauf2023"
@@ -121,12 +121,12 @@ def test_accuracy_on_blimp_is_that_of_its_runner(study: ModuleType, place: Path)
 
     masked = f"hf:{place / 'roberta'}"
     source = place / "blimp" / "blimp.zip"
-    pairs = study.read_blimp(source, most=2, seed=3)
+    pairs = read_minimal_pairs(source, limit=2, seed=3)
     assert len(pairs) == 6
-    again = study.read_blimp(source, paradigms=["third"], most=2, seed=3)
+    again = read_minimal_pairs(source, paradigms=["third"], limit=2, seed=3)
     assert again["sentence_good"].tolist() == pairs["sentence_good"].tolist()[4:]
     draws = {
-        tuple(study.read_blimp(source, ["first"], most=2, seed=seed)["sentence_good"])
+        tuple(read_minimal_pairs(source, ["first"], limit=2, seed=seed)["sentence_good"])
         for seed in range(20)
     }
     assert len(draws) == 3
@@ -134,7 +134,7 @@ def test_accuracy_on_blimp_is_that_of_its_runner(study: ModuleType, place: Path)
     table = blimp_table(masked_model(masked, 4), pairs, study.METRICS)
     for metric in study.METRICS:
         scorer = load_model(f"{masked}?metric={metric}").score
-        own = run_blimp(source, scorer, most=2, seed=3)
+        own = pair_accuracy(pairs, scorer)
         mine = table[table["metric"] == metric]
         assert mine["accuracy"].tolist() == own["accuracy"].tolist()
     terms = by_term(table)

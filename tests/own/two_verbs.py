@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from contstim.benchmarks.datasets import DataFile, DataSet
+from contstim.benchmarks.data_sets import DataFile, DataSet
 from contstim.benchmarks.pairs import PairBenchmark
 from contstim.tables import read_table
 
 __all__ = ["TWO_VERBS"]
 
 
-def _pairs(folder: Path) -> PairBenchmark:
-    table = read_table(folder / "pairs.csv", ["verb", "good", "bad", "people"])
+def _pairs(files: Mapping[str, Path]) -> PairBenchmark:
+    table = read_table(files["pairs.csv"], ["verb", "good", "bad", "people"])
     names = {"verb": "paradigm", "good": "sentence_good", "bad": "sentence_bad"}
     return PairBenchmark(
         name="two-verbs/pairs",
@@ -30,6 +31,6 @@ TWO_VERBS = DataSet(
     licence="CC0",
     terms="Anything goes.",
     source="http://example.org/two-verbs",
-    files=(DataFile("pairs.csv", "sha256:DIGEST", None, ("http://example.org/pairs.csv",)),),
+    files=(DataFile("pairs.csv", 175, "DIGEST", "http://example.org/pairs.csv"),),
     benchmarks={"pairs": _pairs},
 )

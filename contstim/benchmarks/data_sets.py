@@ -1,0 +1,316 @@
+"""Published data sets: their licences, their files, and where to get them."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.resources import files as package_files
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from contstim.display import displayed
+from contstim.errors import ContstimError, InputError, require_known
+from contstim.files import cache_folder, file_digest
+from contstim.plugins import Registry
+
+if TYPE_CHECKING:
+    from contstim.benchmarks.benchmark import Benchmark
+
+#: A function that reads a benchmark from the files of a data set, which have their published names.
+Reader = Callable[[Mapping[str, Path]], "Benchmark"]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A published file.
+
+    Attributes
+    ----------
+    name
+        Name of the file, without folders.
+    size
+        Size in bytes.
+    sha256
+        SHA-256 of the content, 64 hexadecimal digits.
+    address
+        URL.
+    """
+
+    name: str
+    size: int
+    sha256: str
+    address: str
+
+
+@displayed
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DataSet:
+    """Published human data on sentences.
+
+    Attributes
+    ----------
+    name
+        Name in commands and in `fetch`.
+    title
+        One line of description.
+    citation
+        Authors, title, place of publication and DOI.
+    licence
+        Short name such as ``MIT``, or ``none stated``.
+    terms
+        What the licence permits, in one or two sentences.
+    source
+        Address of the published data.
+    files
+        The files.
+    benchmarks
+        Readers of the benchmarks by name.
+
+    Examples
+    --------
+    >>> DATA_SETS["blimp"].licence, sorted(DATA_SETS["blimp"].benchmarks)
+    ('CC BY 4.0', ['choices', 'pairs'])
+    """
+
+    name: str
+    title: str
+    citation: str
+    licence: str
+    terms: str
+    source: str
+    files: tuple[DataFile, ...]
+    benchmarks: Mapping[str, Reader]
+
+    @property
+    def card(self) -> str:
+        """Title, source, citation and licence, one per line."""
+        return (
+            f"{self.name}: {self.title}\nSource: {self.source}\nCite: {self.citation}\n"
+            f"Licence: {self.licence}. {self.terms}"
+        )
+
+
+class MissingFileError(InputError):
+    """A folder lacks a file of a data set."""
+
+
+class _Files(dict[str, Path]):
+    """Paths of a data set's files by name; a missing one is a `MissingFileError`."""
+
+    def __init__(self, data_set: DataSet, source: Path | None) -> None:
+        super().__init__()
+        self.data_set, self.source = data_set, source
+
+    def __missing__(self, name: str) -> Path:
+        file = next(file for file in self.data_set.files if file.name == name)
+        raise MissingFileError(f"{self.source} has no file {name}; download it from {file.address}")
+
+
+@displayed
+@dataclass(frozen=True, eq=False)
+class FetchedData:
+    """A data set with its files on this machine.
+
+    Attributes
+    ----------
+    data_set
+        The data set.
+    files
+        Paths of the files by name.
+    notes
+        Notes on files that differ from the published ones.
+
+    Examples
+    --------
+    >>> fetch("golan2023").benchmark("exp2").title  # doctest: +SKIP
+    'Pairs on which two scores of one model disagree, 30 participants'
+    """
+
+    data_set: DataSet
+    files: Mapping[str, Path]
+    notes: tuple[str, ...] = field(default=())
+
+    def benchmark(self, name: str = "") -> Benchmark:
+        """Return a benchmark by name, by default the first one.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is none of that name.
+        InputError
+            If its files are missing or cannot be read.
+        """
+        readers = self.data_set.benchmarks
+        chosen = name or next(iter(readers), "")
+        require_known(f"benchmark of {self.data_set.name}", chosen, readers)
+        try:
+            return readers[chosen](self.files)
+        except ContstimError:
+            raise
+        except (ValueError, LookupError) as error:
+            raise InputError(
+                f"the files of {self.data_set.name} are not as they were published ({error}); "
+                f"download them from {self.data_set.source}"
+            ) from error
+
+
+def _bundled_data_sets() -> dict[str, DataSet]:
+    """Return the data sets of ``data_sets.toml``."""
+    text = (package_files("contstim.benchmarks") / "data_sets.toml").read_text("utf-8")
+    data_sets = {}
+    for name, declared in tomllib.loads(text).items():
+        repository, commit = declared["repository"], declared["commit"]
+        raw = f"https://raw.githubusercontent.com/{repository}/{commit}/"
+        data_sets[name] = DataSet(
+            name=name,
+            **{key: declared[key] for key in ("title", "citation", "licence", "terms")},
+            source=f"https://github.com/{repository}/tree/{commit}",
+            files=tuple(
+                DataFile(Path(path).name, size, sha256, raw + quote(path))
+                for path, size, sha256 in declared["files"]
+            ),
+            benchmarks={
+                part: partial(_read, name=f"{name}/{part}", reference=declared["reference"], **more)
+                for part, more in declared["benchmarks"].items()
+            },
+        )
+    return data_sets
+
+
+def _read(
+    files: Mapping[str, Path],
+    *,
+    name: str,
+    reference: str,
+    title: str,
+    reader: str,
+    figures: list[list[object]] | None = None,
+    place: str = "",
+    **options: Any,
+) -> Benchmark:
+    from contstim.benchmarks import readers  # loads the evaluation, which listing does without
+    from contstim.benchmarks.benchmark import figure_table
+
+    shared = {"name": name, "title": title, "source": reference}
+    table = figure_table((*row, place) for row in figures or ())
+    return readers.READERS[reader](files, {**shared, "figures": table}, **options)
+
+
+#: Published data sets by name. Installed packages add more by entry points of the group
+#: ``contstim.datasets``.
+DATA_SETS: Registry[DataSet] = Registry(
+    "data set", "contstim.datasets", _bundled_data_sets(), DataSet
+)
+
+
+def data_folder(data_set: DataSet) -> Path:
+    """Return the folder of a data set in the cache (``$CONTSTIM_CACHE`` or the user's cache)."""
+    return cache_folder() / "datasets" / data_set.name
+
+
+def fetch(name: str, source: str | Path | None = None) -> FetchedData:
+    """Return a published data set, downloaded or from a folder.
+
+    Downloaded files are checked by their SHA-256 and stay in the cache. Source, citation and
+    licence are printed on standard error before the first download.
+
+    Parameters
+    ----------
+    name
+        Name in `DATA_SETS`, such as ``golan2023``.
+    source
+        Folder to take the files from instead of downloading them. A file is recognised by its
+        content under any name, or else by its name in any case; a note says if the content
+        differs from what was published.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such data set.
+    InputError
+        If a file cannot be downloaded, or has other content than was published.
+
+    Examples
+    --------
+    >>> fetch("golan2023").benchmark("exp2").title  # doctest: +SKIP
+    'Pairs on which two scores of one model disagree, 30 participants'
+    """
+    data_set = DATA_SETS[name]
+    if source is not None:
+        return _find_files(data_set, Path(source))
+    return FetchedData(data_set, _download_files(data_set))
+
+
+def _find_files(data_set: DataSet, source: Path) -> FetchedData:
+    if not source.is_dir():
+        raise InputError(f"there is no folder {source}; give one with files of {data_set.name}")
+    paths = sorted(path for path in source.rglob("*") if path.is_file())
+    files, notes = _Files(data_set, source), list[str]()
+    for file in data_set.files:
+        same = (p for p in paths if p.stat().st_size == file.size and file_digest(p) == file.sha256)
+        path = next(same, None)
+        if path is None:
+            named = (p for p in paths if p.name.casefold() == file.name.casefold())
+            path = next(named, None)
+            if path is not None:
+                notes.append(
+                    f"{path} differs from the published file (SHA-256 {file_digest(path)[:12]}... "
+                    f"instead of {file.sha256[:12]}...)"
+                )
+        if path is not None:
+            files[file.name] = path
+    return FetchedData(data_set, files, tuple(notes))
+
+
+def _download_files(data_set: DataSet) -> dict[str, Path]:
+    import pooch  # loads requests, which reading from a folder does without
+
+    folder = data_folder(data_set)
+    if not folder.exists():
+        print(data_set.card, f"Kept in {folder}", sep="\n", file=sys.stderr)
+    pooch.get_logger().setLevel("ERROR")
+    store = pooch.create(
+        folder,
+        base_url="",
+        registry={file.name: f"sha256:{file.sha256}" for file in data_set.files},
+        urls={file.name: file.address for file in data_set.files},
+    )
+    files = {}
+    for file in data_set.files:
+        try:
+            path = store.fetch(file.name, downloader=partial(_download_bounded, size=file.size))
+        except (ValueError, OSError) as error:  # requests' errors are OSErrors
+            raise InputError(
+                f"{file.name} of {data_set.name} cannot be downloaded ({error}); try again later, "
+                f"or download {file.address} and name its folder, --from FOLDER"
+            ) from error
+        files[file.name] = Path(path)
+    return files
+
+
+class _BoundedFile(FileIO):
+    """A new file that takes at most `size` bytes."""
+
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(path, "wb")
+        self._left = size
+
+    def write(self, content: Any, /) -> int:
+        """Write bytes; refuse more than there should be."""
+        self._left -= len(content)
+        if self._left < 0:
+            raise ValueError("the server sends more than the size of the published file")
+        return super().write(content)
+
+
+def _download_bounded(url: str, output_file: str, store: Any, *, size: int) -> None:
+    """Download a file of a known size, as a downloader of pooch."""
+    from pooch import HTTPDownloader
+
+    with _BoundedFile(output_file, size) as file:
+        HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)(url, file, store)

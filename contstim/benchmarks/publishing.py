@@ -1,0 +1,269 @@
+"""Publishing a study: a Psych-DS folder with data, scores, results, README and checksums."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.errors import InputError, NoDataError
+from contstim.evaluation.choices import HumanData, RawChoices, finish
+from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.importers import read_choices
+from contstim.evaluation.scores import ScoreSource, score_table, unscored_catch
+from contstim.experiment.collected import read_collected
+from contstim.experiment.exporting import DESCRIBED, Column, check_psychds, described_text
+from contstim.experiment.study import read_study
+from contstim.files import check_new_folder, file_digest, replacing, write_whole
+from contstim.tables import CHOICES, neutral_table, table_text
+from contstim.text.normalise import letters_of
+
+#: Columns of a table of choices that are published; others only on request.
+PUBLISHED_COLUMNS = (*CHOICES, "kind", "item", "expected", "kind_1", "kind_2", "side_1", "stimulus")
+CHECKSUMS = "SHA256SUMS"
+
+_COLUMNS = {
+    **DESCRIBED,
+    "participant": Column("pseudonym of the participant"),
+    "trial": Column("number of the trial in the participant's order"),
+    "item": Column("item that the sentences belong to"),
+    "expected": Column("number of the correct sentence, for trials that have one", "integer"),
+    "model": Column("model that scored the sentence"),
+    "log_prob": Column("score of the sentence under the model; higher is better", "number"),
+}
+# Shorter participant ids and sentences are not searched for: they occur in other text by chance.
+_SHORTEST_ID, _SHORTEST_SENTENCE = 6, 12
+
+_README = """\
+# {title}
+
+{description}
+
+Authors: {authors}. Licence: {licence}.
+
+{n_participants} participants made {n_choices} choices between the two sentences of {n_pairs} pairs.
+{n_excluded} participants were excluded before. Participants have pseudonyms.
+{withheld}
+## Files
+
+- `{choices}`: one row per choice
+{scores}{results}- `dataset_description.json`: description of the data set and its columns
+  ([Psych-DS](https://psych-ds.github.io))
+- `{checksums}`: SHA-256 of each file
+
+To compare a model of your own with these choices:
+
+    contstim evaluate {choices} {option}--model hf:NAME --out my-results
+
+## Columns
+
+{columns}
+"""
+
+_WITHHELD = "\n{} sentences may not be published; numbers replace them.\n"
+_RESULTS = "- `results/`: evaluation of the choices; `results/report.html` is the report\n"
+
+
+@dataclass(frozen=True)
+class About:
+    """Description of a data set.
+
+    Attributes
+    ----------
+    title, description
+        One line, and some sentences.
+    authors
+        Full names.
+    licence
+        Licence of the data, such as ``CC-BY-4.0``.
+    language
+        Language of the sentences, such as ``en``.
+    """
+
+    title: str
+    authors: tuple[str, ...]
+    licence: str
+    description: str = ""
+    language: str = "en"
+
+
+def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanData:
+    """Return the choices in a study folder by participants who answered every trial.
+
+    Parameters
+    ----------
+    folder
+        The study folder.
+    data
+        The data file, by default the one in the folder.
+
+    Raises
+    ------
+    NoDataError
+        If nobody has answered every trial.
+    InputError
+        If the study or its data cannot be read, or it does not ask about pairs of sentences.
+    """
+    study = read_study(folder)
+    if not study.presentation.pair:
+        raise InputError(
+            f"{folder} asks about single sentences, and `publish` needs choices between two; "
+            "`contstim experiment export` writes its data as Psych-DS"
+        )
+    collected = read_collected(study, data)
+    complete = collected.choices[collected.choices["participant"].isin(collected.whole)]
+    if complete.empty:
+        raise NoDataError(f"nobody has answered every trial of {folder} yet; publish it then")
+    return read_choices(complete, "tidy")
+
+
+def publish(
+    human: HumanData,
+    about: About,
+    folder: str | Path,
+    *,
+    scores: ScoreSource | None = None,
+    withheld: Iterable[str] = (),
+    keep: Sequence[str] = (),
+    preset: str = "default",
+) -> None:
+    """Write a folder that others can use without contstim.
+
+    Participants are replaced by pseudonyms in the order of the table, and only
+    `PUBLISHED_COLUMNS` are published. Withheld sentences are replaced by numbers, so the published
+    scores can still be evaluated. They are recognised without regard to case, punctuation, spaces
+    and Unicode form.
+
+    Parameters
+    ----------
+    human
+        The choices.
+    about
+        Description of the data set.
+    folder
+        Folder to write; it must not exist.
+    scores
+        Scores of the sentences, by default those read with the choices.
+    withheld
+        Sentences that must not be published.
+    keep
+        Further columns of the choices to publish.
+    preset
+        Preset of the evaluation in ``results``.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, or a file would contain a participant's id or a withheld sentence.
+    OutputError
+        If the folder exists or cannot be written.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> human = read_choices(datasets.simulated_choices())
+    >>> about = About("Simulated choices", ("Ada Example",), "CC0-1.0")
+    >>> scores = datasets.natural_scores()
+    >>> publish(human, about, "published", scores=scores)  # doctest: +SKIP
+    """
+    folder = Path(folder)
+    check_new_folder(folder)
+    choices, source = human.choices, human.scores if scores is None else scores
+    if unknown := [column for column in keep if column not in choices]:
+        raise InputError(f"the choices have no column {unknown[0]!r}; leave it out of --keep")
+    columns = [c for c in choices if c in PUBLISHED_COLUMNS or c in keep]
+    people = choices["participant"].astype(str)
+    ids = list(pd.unique(people))
+    pseudonyms = {one: f"p{n:0{len(str(len(ids)))}}" for n, one in enumerate(ids, start=1)}
+    secret = {letters_of(sentence) for sentence in withheld}
+    sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
+    hidden = [sentence for sentence in map(str, sentences) if letters_of(sentence) in secret]
+    labels = {sentence: f"withheld sentence {n}" for n, sentence in enumerate(hidden, start=1)}
+    published = choices[columns].map(
+        lambda cell: (
+            labels.get(cell, "withheld text")
+            if isinstance(cell, str) and letters_of(cell) in secret
+            else cell
+        )
+    )
+    published = published.assign(participant=people.map(pseudonyms)).reset_index(drop=True)
+    tables, has_scores = {"choices": published}, source is not None
+    if source is not None:
+        scored = choices[~unscored_catch(choices, source)]
+        shown = scored[["sentence_1", "sentence_2"]].to_numpy().ravel().tolist()
+        wide = score_table(source, shown)
+        long = wide.rename_axis("sentence").reset_index().melt("sentence", var_name="model")
+        long = long.rename(columns={"value": "log_prob"})
+        tables["scores"] = long.assign(sentence=long["sentence"].replace(labels))
+    name = re.sub(r"[^A-Za-z0-9]", "", about.title)[:40] or "study"
+    prefix = f"study-{name}_task"
+    described = {
+        str(column): _COLUMNS.get(str(column), Column("column of the study"))
+        for table in tables.values()
+        for column in table
+    }
+    with replacing(folder) as place:
+        for task, table in tables.items():
+            path = place / "data" / f"{prefix}-{task}_data.csv"
+            write_whole(path, table_text(neutral_table(table)))
+        text = described_text(
+            about.title,
+            about.description or about.title,
+            about.language,
+            described,
+            author=list(about.authors),
+            license=about.licence,
+        )
+        write_whole(place / "dataset_description.json", text)
+        if has_scores:
+            data = finish(RawChoices(published, scale="slider"))
+            evaluate(data, tables["scores"], preset=preset).report(place / "results")
+        scores_file = f"data/{prefix}-scores_data.csv"
+        readme = _README.format(
+            title=about.title,
+            description=about.description,
+            licence=about.licence,
+            authors=", ".join(about.authors),
+            choices=f"data/{prefix}-choices_data.csv",
+            n_participants=len(ids),
+            n_choices=len(choices),
+            n_pairs=len(choices[["sentence_1", "sentence_2"]].drop_duplicates()),
+            n_excluded=len({*human.excluded["participant"]} - {*choices["participant"]}),
+            withheld=_WITHHELD.format(len(labels)) * bool(labels),
+            scores=f"- `{scores_file}`: score of each sentence under each model\n" * has_scores,
+            results=_RESULTS * has_scores,
+            option=f"--scores {scores_file} " * has_scores,
+            checksums=CHECKSUMS,
+            columns="\n".join(f"- `{name}`: {one.description}" for name, one in described.items()),
+        )
+        write_whole(place / "README.md", readme)
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        _check_files(place, files, ids, secret)
+        check_psychds(place)
+        sums = [f"{file_digest(path)}  {path.relative_to(place).as_posix()}" for path in files]
+        write_whole(place / CHECKSUMS, "\n".join(sums) + "\n")
+
+
+def _check_files(
+    folder: Path, files: Iterable[Path], ids: Iterable[str], secret: Iterable[str]
+) -> None:
+    """Refuse files that contain a participant's id or a withheld sentence."""
+    ids = [one for one in ids if len(one) >= _SHORTEST_ID and not (one.isalpha() and len(one) < 12)]
+    secret = [letters for letters in secret if len(letters) >= _SHORTEST_SENTENCE]
+    for path in files:
+        text = unescape(path.read_bytes().decode("utf-8", "replace"))
+        name = path.relative_to(folder).as_posix()
+        if any(one in text for one in ids):
+            raise InputError(
+                f"{name} would contain the id of a participant; remove it from the columns that "
+                "are published"
+            )
+        letters = letters_of(text) if secret else ""
+        if any(one in letters for one in secret):
+            raise InputError(
+                f"{name} would contain a withheld sentence; remove it from what is published"
+            )

@@ -1,0 +1,304 @@
+"""Readers of the published data sets: from the files as published to benchmarks."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from contstim.benchmarks.benchmark import Benchmark, figure_table
+from contstim.benchmarks.pairs import ChoiceBenchmark, PairBenchmark, read_minimal_pairs
+from contstim.benchmarks.ratings import DeltaBenchmark, LabelBenchmark, RatingBenchmark
+from contstim.benchmarks.syntaxgym import Suite, read_suite
+from contstim.benchmarks.words import SuiteBenchmark, WordBenchmark
+from contstim.evaluation.choices import Cleaning, HumanData, RawChoices, finish, rescale
+from contstim.evaluation.importers import read_choices
+from contstim.files import json_value
+from contstim.tables import read_table, require_columns
+from contstim.text.cola import read_cola
+
+_Files = Mapping[str, Path]
+#: Name, title, source and figures of a benchmark.
+_Shared = Mapping[str, Any]
+
+# Names of the models in BLiMP's results, and in the paper.
+_BLIMP_MODELS = {"ngram": "5-gram", "lstm": "LSTM", "txl": "Transformer-XL", "gpt2": "GPT-2"}
+_SPROUSE_COLUMNS = ["Bad ID", "Bad sentence", "Good ID", "Good sentence"]
+
+
+def _finish_choices(table: pd.DataFrame, low: int, high: int) -> HumanData:
+    """Return choices whose codes `low` and `high` mean sentence 1 and 2.
+
+    Choices without a sentence or an answer, and repeated ones, are excluded.
+    """
+    table = table.assign(rating=rescale(table["rating"], low, high))
+    return finish(RawChoices(table, Cleaning("exclude", "exclude", "keep_first"), "slider"))
+
+
+def golan2023(files: _Files, shared: _Shared) -> Benchmark:
+    """Read the choices of the second experiment of Golan et al. (2023)."""
+    path = files["contstim_Nov2022_30_participants_anon.csv"]
+    return ChoiceBenchmark(**shared, human=read_choices(path, format="golan2023"))
+
+
+def _blimp_summary(files: _Files) -> pd.DataFrame:
+    lines = files["models_summary.jsonl"].read_text("utf-8").splitlines()
+    table = pd.DataFrame([json_value(line) for line in lines])
+    return table[["UID", "linguistics_term", *_BLIMP_MODELS]].rename(columns=_BLIMP_MODELS)
+
+
+def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
+    """Read the minimal pairs of BLiMP, with published accuracies and people's agreement."""
+    models = list(_BLIMP_MODELS.values())
+    summary = _blimp_summary(files)
+    is_overall = summary["UID"] == "overall"
+    overall = summary[is_overall].melt("linguistics_term", models, "model", "value")
+    place = "Warstadt et al. (2020), Table 3, as corrected in models_summary.jsonl"
+    figures = figure_table(
+        (row.linguistics_term, "accuracy", row.model, "value", row.value, place)
+        for row in overall.replace({"linguistics_term": {"overall": "all"}}).itertuples()
+    )
+    by_paradigm = summary[~is_overall].set_index("UID")
+    pairs = read_minimal_pairs(files["BLiMP.zip"])
+    # In two paradigms the term differs from the published classification.
+    kinds = pairs["paradigm"].map(by_paradigm["linguistics_term"]).fillna(pairs["term"])
+    people = read_table(
+        files["human_validation_summary.csv"], ["Condition", "total_mean"], cells="guessed"
+    )
+    return PairBenchmark(
+        **{**shared, "figures": figures},
+        pairs=pairs.assign(kind=kinds),
+        accuracies=by_paradigm[models],
+        people=people.set_index("Condition")["total_mean"],
+    )
+
+
+def blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
+    """Read the choices that validated BLiMP: five pairs per task, one an attention check."""
+    numbers = range(1, 6)
+    columns = [f"Input.item_{k}_condition" for k in numbers] + [
+        f"Answer.Choice{k}" for k in numbers
+    ]
+    raw = read_table(files["human_responses.csv"], ["anonCode", *columns], cells="text")
+    parts = []
+    for k in numbers:
+        condition = raw[f"Input.item_{k}_condition"].str.extract(r"^(.*)ans([12])$")
+        answers = {
+            "participant": raw["anonCode"],
+            "paradigm": condition[0],
+            "expected": condition[1],
+            **{f"sentence_{side}": raw[f"Input.field_{k}_{side}"] for side in (1, 2)},
+            "rating": raw[f"Answer.Choice{k}"].str.extract(r"^([12])\.")[0],
+        }
+        parts.append(pd.DataFrame(answers))
+    table = pd.concat(parts, ignore_index=True).dropna(subset=["paradigm", "rating"])
+    terms = _blimp_summary(files).set_index("UID")["linguistics_term"].drop("overall")
+    table = table[table["paradigm"].isin(terms.index)].reset_index(drop=True)
+    table = table.astype({"expected": int, "rating": int}).assign(
+        condition=table["paradigm"].map(terms), item=pd.factorize(table["paradigm"])[0] + 1
+    )
+    return ChoiceBenchmark(**shared, human=_finish_choices(table, 1, 2))
+
+
+def li_adger(files: _Files, shared: _Shared) -> Benchmark:
+    """Read the LI-Adger sentences and pairs, with published scores."""
+    judgements = read_table(
+        files["human_ME_results_li-adger_sentences.csv"],
+        ("id", "sentence", "judgement"),
+        cells="guessed",
+    )
+    pairs = read_table(
+        files["li-adger_min_pairs.csv"], ("gramm_id", "ungramm_id", "discard"), cells="guessed"
+    )
+    masked = read_table(
+        files["bert_mlm_results_li-adger_sentences.csv"], ["id"], cells="guessed"
+    ).set_index("id")
+    names = [str(column) for column in masked if str(column).endswith("_mlm")]
+    scores = {f"{name.removesuffix('_mlm')}, PLL": masked[name] for name in names}
+    by_pair = read_table(
+        files["li-adger_min_pairs_all_models.csv"], ["gramm_id", "ungramm_id"], cells="guessed"
+    )
+    for name, column in (("SLOR", "slor"), ("log-probability", "logProb")):
+        sides = [
+            by_pair.set_index(f"{side}_id")[f"{column}_{side}"] for side in ("gramm", "ungramm")
+        ]
+        both = pd.concat(sides).dropna()
+        scores[f"trigram, {name}"] = both[~both.index.duplicated()]
+    pairs = pairs[pairs["discard"].isna()].reset_index(drop=True)
+    return DeltaBenchmark(**shared, judgements=judgements, pairs=pairs, scores=scores)
+
+
+def lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
+    """Read the ratings after one kind of context; models score the sentences without context."""
+    path = files[f"context-{context}-ratings.csv"]
+    table = read_table(path, ["sentence", "full-ratings"], cells="text")
+    answers = table["full-ratings"].str.split(",").set_axis(table["sentence"]).explode()
+    ratings = answers.astype(float).rename("rating").rename_axis("sentence").reset_index()
+    return RatingBenchmark(**shared, ratings=ratings)
+
+
+def events(
+    files: _Files, shared: _Shared, *, subset: str, prefix: str, models: Mapping[str, str]
+) -> Benchmark:
+    """Read the plausibility ratings of one set of events; workers are replaced by numbers."""
+    path = files[f"clean_{subset}_human_dat.csv"]
+    table = read_table(path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="guessed")
+    ratings = pd.DataFrame(
+        {
+            "participant": pd.factorize(table["WorkerId"])[0] + 1,
+            "item": table["ItemNum"],
+            "sentence": table["Sentence"].str.strip(),
+            "rating": table["Score"],
+        }
+    ).dropna(subset=["rating"])
+    scores = {}
+    for model, name in models.items():
+        lines = _read_lines(
+            files[f"{prefix}.{name}.txt"], ["number", "sentence", "score", "a", "b"]
+        )
+        score = lines.drop_duplicates("sentence").set_index("sentence")["score"].astype(float)
+        scores[model] = -score if "surprisal" in name else score
+    return RatingBenchmark(**shared, ratings=ratings, scores=pd.DataFrame(scores))
+
+
+def _read_lines(path: Path, names: list[str]) -> pd.DataFrame:
+    """Read lines of cells between tabs, without a header and without quoting."""
+    table = pd.read_csv(
+        path, sep="\t", header=None, names=names, quoting=3, dtype=str, keep_default_na=False
+    )
+    return pd.DataFrame({name: table[name].str.strip() for name in names})
+
+
+def _sprouse_materials(files: _Files) -> pd.DataFrame:
+    """Read the pairs; ids are compared without spaces and case, in which the files differ."""
+    path = files["SSA.Materials.xlsx"]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Unknown extension", UserWarning)
+        rows = read_table(path, cells="text")
+    start = rows.index[rows.iloc[:, 0] == _SPROUSE_COLUMNS[0]][0]
+    table = rows.loc[start + 1 :].set_axis(rows.loc[start].astype(str).tolist(), axis=1)
+    require_columns(table, _SPROUSE_COLUMNS, str(path))
+    table = table[_SPROUSE_COLUMNS].set_axis(["bad_id", "bad", "good_id", "good"], axis=1)
+    return table.dropna().assign(
+        bad_id=_plain_ids(table["bad_id"]), good_id=_plain_ids(table["good_id"])
+    )
+
+
+def _plain_ids(ids: pd.Series) -> pd.Series:
+    return ids.astype("str").str.replace(r"\s", "", regex=True).str.lower()
+
+
+def _sprouse_answers(path: Path) -> pd.DataFrame:
+    """Read a table that follows lines of comments."""
+    lines = path.read_text("latin-1").splitlines()
+    start = [line.startswith("participant,") for line in lines].index(True)
+    return pd.read_csv(io.StringIO("\n".join(lines[start:])), dtype={"item": str})
+
+
+def sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
+    """Read the forced choices between the sentences of a phenomenon."""
+    answers = _sprouse_answers(files["FC.logistic.csv"])
+    bad = answers[~answers["item"].str.startswith("good.")].reset_index(drop=True)
+    pairs = _sprouse_materials(files).drop_duplicates("bad_id").set_index("bad_id")
+    ids = _plain_ids(bad["item"])
+    table = pd.DataFrame(
+        {
+            "participant": bad["participant"],
+            "group": bad["survey"],
+            "trial": bad["order"],
+            "sentence_1": ids.map(pairs["bad"]),
+            "sentence_2": ids.map(pairs["good"]),
+            "rating": 1 - bad["judgment"],
+            "item": pd.factorize(ids.str.replace(r"\.\d+$", "", regex=True))[0] + 1,
+            "expected": 2,
+        }
+    )
+    return ChoiceBenchmark(**shared, human=_finish_choices(table[ids.isin(pairs.index)], 0, 1))
+
+
+def sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchmark:
+    """Read Likert ratings or magnitude estimates, as z-scores within participants."""
+    answers, pairs = _sprouse_answers(files[file]), _sprouse_materials(files)
+    ids = pd.concat([pairs["bad_id"], pairs["good_id"]])
+    sentences = pd.concat([pairs["bad"], pairs["good"]]).set_axis(ids)
+    item = _plain_ids(answers["item"])
+    ratings = pd.DataFrame(
+        {
+            "participant": answers["participant"],
+            "item": item.str.replace(r"\.\d+$", "", regex=True),
+            "sentence": item.map(sentences[~sentences.index.duplicated()]),
+            "rating": answers["zscores"],
+        }
+    ).dropna()
+    return RatingBenchmark(**shared, ratings=ratings.drop_duplicates(["participant", "sentence"]))
+
+
+def cola(files: _Files, shared: _Shared) -> Benchmark:
+    """Read the labelled sentences of CoLA."""
+    parts = {}
+    for name in ("in_domain_train", "in_domain_valid", "out_of_domain_valid"):
+        data = read_cola(files[f"{name}.tsv"])
+        parts[name] = pd.DataFrame({"sentence": data.sentences, "label": data.labels})
+    train, in_domain, out_of_domain = parts.values()
+    named = {"in domain": in_domain, "out of domain": out_of_domain}
+    return LabelBenchmark(**shared, train=train, parts=named)
+
+
+def syntaxgym(
+    files: _Files, shared: _Shared, *, models: Mapping[str, str], circuits: Mapping[str, str]
+) -> Benchmark:
+    """Read the SyntaxGym suites, with the accuracies of the published models.
+
+    Only the first prediction of a suite was used in the publication. Models of one architecture
+    and training set are averaged.
+    """
+    suites = (read_suite(files[f"{name}.json"]) for name in circuits)
+    columns = {}
+    for name, model in models.items():
+        path = files[f"syntaxgym_results_{name}.csv"]
+        answers = read_table(path, ["suite", "correct"], cells="guessed")
+        columns[model] = answers.groupby("suite")["correct"].mean()
+    return SuiteBenchmark(
+        **shared,
+        suites=tuple(Suite(suite.name, suite.formulas[:1], suite.cases) for suite in suites),
+        circuits=circuits,
+        accuracies=pd.DataFrame(columns).loc[list(circuits)],
+    )
+
+
+def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) -> Benchmark:
+    """Read cloze probabilities and ratings of words; words with punctuation are left out."""
+    columns = ["sentence", "word", "context_length", "rating_mean", "cloze_s", *models]
+    # One of the words is None.
+    words = read_table(files["all_measures.csv"], columns, cells="text")
+    words = words[~words["word"].str.contains("[.,']", regex=True)].reset_index(drop=True)
+    numbers = words[columns[2:]].astype(float)
+    table = pd.DataFrame(
+        {
+            "sentence": words["sentence"],
+            "position": numbers["context_length"].astype(int),
+            "cloze": -numbers["cloze_s"],
+            "rating": numbers["rating_mean"],
+        }
+    )
+    return WordBenchmark(
+        **shared,
+        words=table,
+        measures=("cloze", "rating"),
+        log_probs=-numbers[list(models)].rename(columns=models),
+        headline=("all", "cloze"),
+    )
+
+
+#: Readers by the name that ``data_sets.toml`` uses.
+READERS: dict[str, Callable[..., Benchmark]] = {
+    reader.__name__: reader
+    for reader in (
+        *(golan2023, blimp_pairs, blimp_choices, li_adger, lau2020, events),
+        *(sprouse2013_choices, sprouse2013_ratings, cola, syntaxgym, devarda2024),
+    )
+}
