@@ -1,4 +1,7 @@
-"""``models distill`` and ``models finetune``: what they print, and what they refuse in one line."""
+"""``models distill`` and ``models finetune``: what they print, and what they refuse in one line.
+
+Tests `contstim.cli.models` and `contstim.cli.training`.
+"""
 
 from __future__ import annotations
 
