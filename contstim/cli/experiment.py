@@ -15,7 +15,7 @@ the trials as its timeline_variables.
 
 And back. import: adds raw logs of static pages and JATOS to the study's data. export: writes
 choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data set; the raw log
-stays as it is. pay: who is to be paid (personal data). replace: whose assignment (order and sides
+stays as it is. replace: whose assignment (order and sides
 of the trials) another participant should take, by the exclusion rules of `contstim evaluate`.
 release: frees assignments. extend: more participants, groups or trials for a study that runs.
 close, reopen: nobody new is let in, or people are again; who has begun may finish.
@@ -41,7 +41,6 @@ Examples:
   contstim experiment close my-study --why "the money is spent"
   contstim experiment backup my-study --out backups/monday.sqlite3
   contstim experiment forget my-study --participant 3F2A9C1B --why "asked by mail"
-  contstim experiment pay my-study --bonus 1.50 --bonus-from 0.9 --out pay.csv
   contstim experiment audit my-study --scores scores.csv --out audit
 """
 

@@ -31,14 +31,10 @@ def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
             parser.add("study STUDY", "the study's folder")
             add_data_file(parser)
     parsers["export"].add_out_folder()
-    what = "also a folder psychling, as the database PsychLing-101 takes it"
-    parsers["export"].add("--psychling", what)
+    what = "also who is who: recruiters' ids by participant (personal data)"
+    parsers["export"].add("--ids CSV", what, new_file)
     parsers["export"].add("--all", "choices.csv holds also those who did not answer every trial")
     parsers["import"].add("logs LOG ...", "files of JSON lines, or folders")
-    pay = parsers["pay"]
-    pay.add("--bonus AMOUNT", "for complete sessions", number(0))
-    pay.add("--bonus-from SHARE", "of catch trials right", number(0, 1), default=0.0)
-    pay.add_out()
     add_exclusions(parsers["replace"], "exclusions, as of `contstim evaluate`")
     parsers["replace"].add("--release", "and release these assignments")
     parsers["replace"].add_out()
@@ -77,9 +73,8 @@ def data_file(args: argparse.Namespace) -> Path | None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from contstim.experiment.collected import read_collected
-    from contstim.experiment.exporting import data_dictionary, write_export
-    from contstim.experiment.psychling import write_psychling
+    from contstim.experiment.collected import read_collected, recruiter_ids
+    from contstim.experiment.exporting import write_export
 
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
@@ -99,11 +94,9 @@ def _export(args: argparse.Namespace) -> int:
     if len(collected.conflicts):
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
     print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
-    if args.psychling:
-        described = data_dictionary(study, [chosen])
-        texts = {name: column.description for name, column in described.items()}
-        write_psychling(chosen, texts, study.presentation.needed, folder / "psychling")
-        print(f"{folder / 'psychling'}: exp1.csv and CODEBOOK.csv for PsychLing-101")
+    if args.ids is not None:
+        write_rows(neutral_table(recruiter_ids(study, data_file(args))), str(args.ids))
+        print(f"{args.ids}: recruiters' ids, personal data")
     return 0
 
 
@@ -118,20 +111,6 @@ def _import(args: argparse.Namespace) -> int:
         f"of which {imported.conflicts} conflict with earlier ones"
     )
     return 1 if imported.notes else 0
-
-
-def _pay(args: argparse.Namespace) -> int:
-    from contstim.experiment.collected import read_collected, recruiter_ids
-    from contstim.experiment.upkeep import Bonus, pay_table
-
-    study = read_study(args.study)
-    bonus = None if args.bonus is None else Bonus(args.bonus, args.bonus_from)
-    collected = read_collected(study, data_file(args))
-    table = pay_table(collected, recruiter_ids(study, data_file(args)), bonus)
-    write_rows(neutral_table(table), args.out)
-    counts = table["pay"].value_counts()
-    tell(", ".join(f"{name} {n}" for name, n in counts.items()) or "no session")
-    return 0
 
 
 def _replace(args: argparse.Namespace) -> int:
@@ -269,7 +248,6 @@ def _check(args: argparse.Namespace) -> int:
 ACTIONS = {
     "export": (_export, "write choices.csv, other tables and Psych-DS"),
     "import": (_import, "add raw logs of static pages and JATOS"),
-    "pay": (_pay, "say who is to be paid (personal data)"),
     "replace": (_replace, "say whose assignment somebody else should take"),
     "release": (_release, "free assignments for the next participants"),
     "extend": (_extend, "add participants, groups or trials to a study"),

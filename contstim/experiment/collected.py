@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.display import displayed
-from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt, session_code
+from contstim.experiment.schema import data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
 from contstim.files import digest
@@ -398,8 +398,4 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
         }
         for row, parameters in zip(rows, parameters_of, strict=True)
     ]
-    table = pd.DataFrame(people, columns=["participant", "recruiter_id", *names])
-    if study.recruiter is not None and study.recruiter.code_per_session:
-        code = study.recruiter.codes.complete or ""
-        table["code"] = [f"{code}{code_suffix(salt, row['session'])}" for row in rows]
-    return table
+    return pd.DataFrame(people, columns=["participant", "recruiter_id", *names])

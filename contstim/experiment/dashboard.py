@@ -1,7 +1,4 @@
-"""The state of a study, and the dashboard: a page of HTML without scripts that reloads itself.
-
-Its buttons are forms, which release assignments and fetch a copy of the data or the export.
-"""
+"""The state of a study, and the dashboard: a page without scripts that reloads itself."""
 
 from __future__ import annotations
 
@@ -77,7 +74,7 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         ``session``, ``code``, ``assignment``, ``group``, ``state`` (``active``, ``idle``,
         ``released`` or the outcome), ``answered``, ``trials``, ``minutes`` (from consent to the
         last message), ``silent`` (minutes since then), ``catch`` and ``checks`` (right and shown so
-        far), ``conflicts``, ``median_rt_ms``, ``assigned`` (whether it has an assignment to lose).
+        far), ``conflicts``, ``median_rt_ms``.
 
     Raises
     ------
@@ -141,7 +138,6 @@ def _session(
         "group": row["group_number"],
         "state": _state(row, now),
         "ended": row["outcome"] is not None,
-        "assigned": row["outcome"] is None and row["released_at"] is None,
         "answered": len(counted.choices),
         "trials": len(trials),
         "minutes": round(max(0.0, row["last_at"] - row["started_at"]) / 60, 1),
@@ -184,28 +180,13 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
     sessions = [
         {**one, "progress": f"{one['answered']} of {one['trials']}"} for one in summary["sessions"]
     ]
-    return _page(
-        summary["study"],
+    return _PAGES.get_template("dashboard.html").render(
+        study=summary["study"],
+        version=page_version(),
         summary={**summary, "sessions": sessions},
         news=_news(summary),
         numbers=numbers,
-        idle_minutes=IDLE_S / 60,
     )
-
-
-def login_page(study: str, why: str = "") -> str:
-    """Return the page that asks for the dashboard's token, and says `why` it asks again."""
-    return _page(study, asks=True, alert=why)
-
-
-def message_page(study: str, text: str, below: bool = False) -> str:
-    """Return a page that says what is wrong; `below` if its address is below the dashboard's."""
-    return _page(study, alert=text, below=below)
-
-
-def _page(study: str, **values: object) -> str:
-    template = _PAGES.get_template("dashboard.html")
-    return template.render(study=study, version=page_version(), **values)
 
 
 def _news(summary: Mapping[str, Any]) -> str:

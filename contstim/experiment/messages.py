@@ -265,7 +265,7 @@ def study_info(study: Study) -> dict[str, Any]:
     own_texts = {key: study.texts[name] for key, name in study.presentation.texts.items()}
     recruiter = None
     if study.recruiter is not None:
-        names = ("name", "title", "participant", "required", "id_signs")
+        names = ("name", "title", "participant", "required")
         recruiter = {
             **{name: getattr(study.recruiter, name) for name in names},
             "parameters": list(study.recruiter.parameters),
@@ -399,15 +399,12 @@ def fnv1a(text: str) -> int:
     return found
 
 
-def outcome_link(study: Study, outcome: str, suffix: str = "") -> dict[str, str | None]:
-    """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None.
-
-    `suffix` makes the code that of one session.
-    """
+def outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
+    """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None."""
     if outcome not in OUTCOMES:
         raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
     recruiter = study.recruiter
-    link = (None, None) if recruiter is None else recruiter.link(outcome, suffix)
+    link = (None, None) if recruiter is None else recruiter.link(outcome)
     return dict(zip(("code", "redirect"), link, strict=True))
 
 

@@ -234,18 +234,6 @@ class Codes:
     unsent: _Code | None = None
 
 
-@settings
-class Redirects:
-    """``[recruiter.redirects]``: where participants return to after an outcome of their own."""
-
-    complete: str | None = None
-    declined: str | None = None
-    screened_out: str | None = None
-    failed_checks: str | None = None
-    time_limit: str | None = None
-    full: str | None = None
-
-
 #: What stands for ids in the address that is given to a recruiter, by its name and the parameter.
 _PLACEHOLDERS = {
     "prolific": {name: f"{{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")},
@@ -271,16 +259,8 @@ class Recruiter:
         Where participants return to: ``{code}`` stands for the completion code, ``{participant}``
         for the participant's id, and names of `parameters` for what the address held. Without
         ``{code}`` it is for complete sessions only, since it may be the page that credits them.
-    code_per_session
-        Whether each session's code ends with signs of its own, so that nobody can pass it on;
-        ``pay`` lists them. Only a served study can do that.
-    id_signs
-        Signs that participants' ids may hold besides letters, digits, ``-`` and ``_``, such as
-        ``@.`` for addresses of mail; nobody takes part with another.
     codes
         Completion codes; the table ``[recruiter.codes]``.
-    redirects
-        Other addresses after some outcomes; the table ``[recruiter.redirects]``.
     """
 
     name: str
@@ -288,35 +268,27 @@ class Recruiter:
     required: bool = False
     parameters: Several[_Parameter] = ()
     redirect: str | None = None
-    code_per_session: bool = False
-    id_signs: Annotated[
-        str, matching(r"[!-,.-~\u00a1-\uffff]{0,32}", "give up to 32 signs, no spaces or '-'")
-    ] = ""
     codes: Codes = field(default_factory=Codes)
-    redirects: Redirects = field(default_factory=Redirects)
 
     def __post_init__(self) -> None:
         if self.required and not self.participant:
             raise InputError("recruiter.required is true; say which parameter in participant")
-        self._check("recruiter.redirect", self.redirect)
-        for outcome in Redirects.__annotations__:
-            self._check(f"recruiter.redirects.{outcome}", getattr(self.redirects, outcome))
-
-    def _check(self, key: str, address: str | None) -> None:
-        if address is None:
+        if self.redirect is None:
             return
-        parts = urlsplit(address)
+        parts = urlsplit(self.redirect)
         if parts.scheme != "https" or not parts.netloc:
-            raise InputError(f"{key} is {address!r}; give an https address")
+            raise InputError(f"recruiter.redirect is {self.redirect!r}; give an https address")
         filled_in = ["code", *(["participant"] if self.participant else []), *self.parameters]
-        for name in re.findall(r"\{(\w*)\}", address):
+        for name in re.findall(r"\{(\w*)\}", self.redirect):
             if name not in filled_in:
                 offered = ", ".join(f"{{{key}}}" for key in filled_in)
-                raise InputError(f"{key} holds {{{name}}}; the page fills in {offered} there")
+                raise InputError(
+                    f"recruiter.redirect holds {{{name}}}; the page fills in {offered} there"
+                )
 
     def is_id(self, text: str) -> bool:
         """Return whether a participant's id is one that this recruiter may give."""
-        return bool(re.fullmatch(rf"[A-Za-z0-9_\-{re.escape(self.id_signs)}]{{1,128}}", text))
+        return bool(re.fullmatch(r"[A-Za-z0-9_.@-]{1,128}", text))
 
     def check_id(self, who: str | None) -> None:
         """Refuse who comes without a participant's id that is needed, or with one that is none.
@@ -339,7 +311,7 @@ class Recruiter:
         """The name as participants read it."""
         return {"prolific": "Prolific", "sona": "SONA", "mturk": "MTurk"}.get(self.name, self.name)
 
-    def link(self, outcome: str, suffix: str = "") -> tuple[str | None, str | None]:
+    def link(self, outcome: str) -> tuple[str | None, str | None]:
         """Return the completion code of `outcome` and the address to return to.
 
         Where failed checks have no code of their own, it is that of a complete session. Names in
@@ -348,11 +320,9 @@ class Recruiter:
         code: str | None = getattr(self.codes, outcome)
         if code is None and outcome == "failed_checks":
             code = self.codes.complete
-        if code is not None:
-            code += suffix
-        redirect: str | None = getattr(self.redirects, outcome, None)
-        if redirect is None and self.redirect is not None:
-            redirect = self.redirect if outcome == "complete" or "{code}" in self.redirect else None
+        redirect = self.redirect
+        if redirect is not None and outcome != "complete" and "{code}" not in redirect:
+            redirect = None
         if redirect is None or ("{code}" in redirect and code is None):
             return code, None
         return code, redirect.replace("{code}", code or "")

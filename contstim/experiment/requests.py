@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -37,25 +36,9 @@ async def read_body(request: Request) -> dict[str, Any]:
     InputError
         If it is not a JSON object.
     """
-    return parse_json(await _read_typed(request, "application/json"))
-
-
-async def read_form(request: Request, name: str) -> str:
-    """Read a field of the form that a request brings; it is empty if it is not there.
-
-    Raises
-    ------
-    RefusedError
-        415 if it is not sent as a form, 413 if it is too long, 408 if it takes too long.
-    """
-    body = await _read_typed(request, "application/x-www-form-urlencoded")
-    return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0].strip()
-
-
-async def _read_typed(request: Request, wanted: str) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != wanted:
-        raise RefusedError(415, f"send {wanted}")
+    if kind != "application/json":
+        raise RefusedError(415, "send application/json")
     body = bytearray()
     try:
         async with asyncio.timeout(SLOWEST_BODY):
@@ -65,11 +48,11 @@ async def _read_typed(request: Request, wanted: str) -> bytes:
                     raise RefusedError(413, f"the body is longer than {LONGEST_BODY} bytes")
     except TimeoutError:
         raise RefusedError(408, f"the body took longer than {SLOWEST_BODY:g} seconds") from None
-    return bytes(body)
+    return parse_json(bytes(body))
 
 
-def bearer(request: Request, what: str = "session") -> str:
-    """Return the token of the ``Authorization`` header: that of a session, or as `what` says.
+def bearer(request: Request) -> str:
+    """Return the token of a session in the ``Authorization`` header.
 
     Raises
     ------
@@ -78,24 +61,8 @@ def bearer(request: Request, what: str = "session") -> str:
     """
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise RefusedError(401, f"the {what}'s token is missing")
+        raise RefusedError(401, "the session's token is missing")
     return token.strip()
-
-
-def require_own_page(request: Request) -> None:
-    """Refuse what a page of another site, or of another port or name of this one, had sent.
-
-    Cookies are sent along with it: for them another port or name is the same site.
-
-    Raises
-    ------
-    RefusedError
-        403, by the header with which browsers say where a request comes from.
-    """
-    origin, site = (request.headers.get(name) for name in ("origin", "sec-fetch-site"))
-    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if foreign if site is None else site not in ("same-origin", "none"):
-        raise RefusedError(403, "that came from another page; use the dashboard's own buttons")
 
 
 def client_of(request: Request) -> str:

@@ -293,11 +293,6 @@ def session_code(session: str) -> str:
     return session.replace("-", "")[:8].upper()
 
 
-def code_suffix(salt: str, session: str) -> str:
-    """Return what ends the completion code of one session; nobody can work it out before."""
-    return "-" + digest(f"{salt}:code:{session}")[:8].upper()
-
-
 @contextmanager
 def raw_log_open(connection: sqlite3.Connection) -> Iterator[None]:
     """Lift the triggers that keep the raw log as it is, within a transaction."""

@@ -6,6 +6,8 @@ Bodies of requests have a bounded size, replies are JSON, and every reply has sa
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
@@ -24,8 +26,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError
+from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.messages import RefusedError, module_path, read_opening, study_info
-from contstim.experiment.owner import POLICY, Owner
 from contstim.experiment.pages import index_html
 from contstim.experiment.requests import (
     Allowance,
@@ -43,10 +45,15 @@ from contstim.experiment.vendor import PAGE, page_version, vendor_files
 _LOG = logging.getLogger("uvicorn.error")
 
 _VISITS = 60  # of one client a minute that are counted, or asked whether data can be stored
+_GUESSES = 10  # wrong tokens of one client a minute
 
 #: Nothing from another host, no inline script or style, no frame around the page, no forms.
 _HEADERS = {
-    "content-security-policy": POLICY.format(forms="'none'"),
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -103,7 +110,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         The folder of the page's files: ``index.html`` is filled in and served at ``/``, all of
         them below ``/static/``.
     """
-    api = _Api(store)
+    api, dashboard = _Api(store), _Dashboard(store, token)
 
     async def index(_: Request) -> Response:
         try:
@@ -134,7 +141,8 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/api/answers", safely(api.answers), methods=["POST"]),
         Route("/api/events", safely(api.events), methods=["POST"]),
         Route("/api/finish", safely(api.finish), methods=["POST"]),
-        *Owner(store, token).routes,
+        Route("/dashboard", safely(dashboard.page)),
+        Route("/api/dashboard", safely(dashboard.data)),
         *module_routes,
         Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
     ]
@@ -225,3 +233,45 @@ class _Api:
 
     async def finish(self, request: Request) -> Response:
         return JSONResponse(await asyncio.wrap_future(self._store.finish(bearer(request))))
+
+
+class _Dashboard:
+    """The state of the study, for whoever gives the token.
+
+    Browsers ask for it themselves: it is the password of HTTP Basic authentication, with any user
+    name. Scripts may send it as ``Authorization: Bearer``.
+    """
+
+    def __init__(self, store: Store, token: str) -> None:
+        self._store, self._token = store, token
+        self._guesses = Allowance(_GUESSES, 60)
+
+    async def page(self, request: Request) -> Response:
+        if not self._is_admitted(request):
+            headers = {"www-authenticate": 'Basic realm="dashboard", charset="UTF-8"'}
+            return Response("the dashboard asks for its token as password", 401, headers)
+        return HTMLResponse(dashboard_page(await asyncio.wrap_future(self._store.summary())))
+
+    async def data(self, request: Request) -> Response:
+        if not self._is_admitted(request):
+            raise RefusedError(401, "this is not the dashboard's token")
+        return JSONResponse(await asyncio.wrap_future(self._store.summary()))
+
+    def _is_admitted(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if not given:
+            return False
+        if scheme.lower() == "basic":
+            try:
+                given = base64.b64decode(given).decode("utf-8", "replace").partition(":")[2]
+            except ValueError:
+                given = ""
+        client = client_of(request)
+        if not self._guesses.left(client):
+            raise RefusedError(429, "too many wrong tokens came from here; wait a minute")
+        is_right = hmac.compare_digest(
+            given.strip().encode("utf-8", "replace"), self._token.encode()
+        )
+        if not is_right:
+            self._guesses.take(client)
+        return is_right

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
 import socket
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.requests import is_loopback
@@ -24,11 +18,7 @@ from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE, vendor_files
 
 _SHORTEST, _FEWEST = 16, 8  # characters of a token, and different ones
-_SLOWEST_HEAD = 30.0  # seconds in which a request's head must have come
-_SAID_AGAIN_S = 3600.0  # after which the server's log repeats a warning
-
-_FILES = 10_240  # open files asked for; no system refuses so many to who may have more
-_SPARE = 32  # of them for everything but connections, such as the page's files
+_MOST_CONNECTIONS = 1000  # open at the same time; others are answered 503
 
 
 def _say(text: str) -> None:
@@ -97,10 +87,11 @@ def serve(
         If the address, the data file or the token cannot be used.
     """
     dashboard_token = check_address(host, token)
-    limit = _raise_file_limit()
+    # Time limits must not depend on changes of the machine's clock.
+    start = time.time() - time.monotonic()
     with (
-        _listen(host, port, limit, say) as listener,
-        Store(study, data, _Clock(say), say, blinded) as store,
+        _listen(host, port) as listener,
+        Store(study, data, lambda: start + time.monotonic(), say, blinded) as store,
     ):
         app = make_app(store, dashboard_token, page)
         shown, actual = listener.getsockname()[:2]
@@ -112,155 +103,30 @@ def serve(
         say(f"participants: {address}/")
         if study.recruiter is not None:
             say(f"recruiter:    {study.recruiter.address(study.study.url or f'{address}/')}")
-        asked = f"this token: {dashboard_token}" if token is None else "your token"
-        say(f"dashboard:    {address}/dashboard, which asks for {asked}")
+        given = f"this password: {dashboard_token}" if token is None else "your token as password"
+        say(f"dashboard:    {address}/dashboard, any user name, {given}")
         say(f"data:         {store.path}")
         config = uvicorn.Config(
             app,
             # The access log would hold the dashboard's token and recruiters' parameters.
             access_log=False,
-            loop="asyncio",  # which calls the listener's own `accept`
-            http=_Protocol,
+            limit_concurrency=_MOST_CONNECTIONS,
             ws="none",
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=5,
             h11_max_incomplete_event_size=16 * 1024,
         )
-        logging.getLogger("uvicorn.error").addFilter(_Seldom())
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _raise_file_limit() -> int | None:
-    """Have as many files open at once as the system allows; return the limit, if there is one."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return None
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return max(soft, wanted)
-
-
-class _Protocol(H11Protocol):
-    """Closes a connection whose request's head does not come; uvicorn would wait for ever."""
-
-    _head_until: float | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's narrows asyncio's type as well
-        """Wait for the first head."""
-        super().connection_made(transport)
-        self._wait_for_head()
-
-    def data_received(self, data: bytes) -> None:
-        """Take data; part of a head is no sign of life."""
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
-            self._wait_for_head()
-        else:
-            self._head_until = None
-
-    def _wait_for_head(self) -> None:
-        if self._head_until is None:
-            self._head_until = self.loop.time() + _SLOWEST_HEAD
-        self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_at(
-            self._head_until, self.timeout_keep_alive_handler
-        )
-
-
-class _Seldom(logging.Filter):
-    """Lets each warning through once an hour, since strangers could fill the log with them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged."""
-        if record.levelno != logging.WARNING:
-            return True
-        if record.created - self._last.get(record.msg, -_SAID_AGAIN_S) < _SAID_AGAIN_S:
-            return False
-        self._last[record.msg] = record.created
-        return True
-
-
-class _Clock:
-    """Seconds since 1970 that go on evenly, whatever the machine's clock is set to meanwhile.
-
-    Time limits and idle sessions hang on differences of times, which a clock that is set an hour
-    ahead makes an hour longer. The machine's clock is read once, when the server starts.
-
-    Parameters
-    ----------
-    say
-        Told, once, if the machine's clock has become another.
-    """
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._start = time.time() - _uptime()
-        self._told = False
-
-    def __call__(self) -> float:
-        now = self._start + _uptime()
-        if abs(time.time() - now) > 60 and not self._told:
-            self._told = True
-            self._say(
-                f"the machine's clock was set by {time.time() - now:+.0f} s; times go on as before "
-                "until the server is started again"
-            )
-        return now
-
-
-def _uptime() -> float:
-    """Return seconds that no setting of the clock changes; where possible sleep counts too."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
-
-
-class _Listener(socket.socket):
-    """Refuses connections near the limit of open files, so that those it has can be served.
-
-    The event loop would go on accepting at the limit, say so thousands of times, and leave no file
-    to the pages and the data.
-    """
-
-    limit: int | None = None
-    say: Callable[[str], None] = staticmethod(_say)
-    _told = False
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection, or close it at once."""
-        connection, address = super().accept()
-        # The system gives the lowest number that is free.
-        if self.limit is None or connection.fileno() < self.limit - _SPARE:
-            return connection, address
-        connection.close()
-        if not self._told:
-            self._told = True
-            self.say(
-                f"the limit of open files ({self.limit}) is near: new connections are refused "
-                "while it is; raise it (`ulimit -n`) and start the server again"
-            )
-        raise BlockingIOError
-
-
-def _listen(
-    host: str, port: int, limit: int | None = None, say: Callable[[str], None] = print
-) -> _Listener:
+def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         )[0]
-        listener = _Listener(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
         try:
-            listener.limit, listener.say = limit, say
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(128)

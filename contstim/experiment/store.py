@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
-import tempfile
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.errors import ContstimError
+from contstim.experiment import sessions
 from contstim.experiment.dashboard import AnswerCounts, read_summary
-from contstim.experiment.messages import Opening
-from contstim.experiment.schema import backup_data, data_path, open_data
-from contstim.experiment.sessions import BY_RULE, Received
+from contstim.experiment.messages import (
+    Opening,
+    RefusedError,
+    keep_materials,
+    make_bundle,
+    outcome_link,
+    trials_after,
+)
+from contstim.experiment.schema import data_path, insert, open_data
+from contstim.experiment.sessions import BY_RULE
 from contstim.experiment.study import Study
-from contstim.experiment.transactions import Transactions
+from contstim.experiment.trials import Trial, read_design, session_trials
 from contstim.experiment.writer import Writer
-from contstim.files import lock
+from contstim.files import digest, lock
 
 if TYPE_CHECKING:
     from contstim.experiment.adaptive import Standings
@@ -27,11 +39,31 @@ if TYPE_CHECKING:
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
+_TOKENS = 20  # of the browser that began a session, and of all others; the oldest gives way
+_STRANGERS = 1000  # tokens of no session that are remembered
+
+
+def _transaction(
+    method: Callable[Concatenate[Store, Connection, _Arguments], _Result],
+) -> Callable[Concatenate[Store, _Arguments], Future[_Result]]:
+    """Have the writer's thread call a method, which is passed the connection."""
+
+    @wraps(method)
+    def submitted(
+        self: Store, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> Future[_Result]:
+        return self._writer.submit(lambda connection: method(self, connection, *args, **kwargs))
+
+    return submitted
+
 
 class Store:
     """What a server does with a study's data; every result is a future, done after the commit.
 
-    Each transaction is stored whole or, if it raises, not at all; see `Transactions`.
+    Each transaction is stored whole or, if it raises, not at all. A session is identified by a
+    token, of which each browser that opens it has its own. The browser in which the session was
+    begun is recognised by its request. Another browser that knows the recruiter's id continues the
+    session and is counted, but learns neither answers nor codes.
 
     Parameters
     ----------
@@ -44,7 +76,7 @@ class Store:
     say
         Told when data cannot be stored, and when they can again.
     blinded
-        Whether the dashboard of an adaptive study says no more than "stop" or "go on".
+        Whether the dashboard of an adaptive study says no more than "stop" or "continue".
 
     Raises
     ------
@@ -73,7 +105,9 @@ class Store:
             self._standings = Standings(study, self.path, blinded)
         self._closes = study.adaptive is not None and study.adaptive.auto_close
         self._looks = 0  # that were asked for
-        self._transactions = Transactions(study, clock, self._issuing)
+        self.study = study
+        #: Digests of tokens of sessions that are not in the data.
+        self.strangers: set[str] = set()
         self._writer = Writer(
             lambda: open_data(self.path, study),
             say,
@@ -100,45 +134,226 @@ class Store:
         """Commit what was asked for, close the file and leave it to others."""
         self._stack.close()
 
-    @property
-    def study(self) -> Study:
-        """The study, which may have more assignments than when the store was made."""
-        return self._transactions.study
+    @_transaction
+    def open(self, connection: Connection, opening: Opening) -> tuple[str, dict[str, Any], bool]:
+        """Open a session or find the one that the participant has.
 
-    def _write(
-        self,
-        transaction: Callable[Concatenate[sqlite3.Connection, _Arguments], _Result],
-        *args: _Arguments.args,
-        **kwargs: _Arguments.kwargs,
-    ) -> Future[_Result]:
-        """Have the writer do a transaction."""
-        return self._writer.submit(lambda connection: transaction(connection, *args, **kwargs))
+        Returns
+        -------
+        tuple
+            A token of the session, its bundle, and whether it is new.
 
-    def open(self, opening: Opening) -> Future[tuple[str, dict[str, Any], bool]]:
-        """Open a session or find the one that the participant has."""
-        return self._write(self._transactions.open, opening)
+        Raises
+        ------
+        InputError
+            If the participant's id is missing or none that a recruiter gives.
+        RefusedError
+            400 if the consent is to another text, 409 if the session is finished, 503 if the
+            study is closed or no assignment is free.
+        """
+        now, study = self._clock(), self.study
+        agreed = (opening.consent.version, opening.consent.sha256)
+        if agreed != (study.consent.version, study.consent_sha256):
+            raise RefusedError(
+                400, "consent is to another version of the text; load the page again"
+            )
+        if study.recruiter is not None:
+            study.recruiter.check_id(opening.participant)
+        minutes = study.allocation.release_after_minutes
+        if minutes:
+            sessions.release_stale(connection, now - minutes * 60, now)
+        row = sessions.opened_session(connection, opening)
+        new = row is None
+        if row is None:
+            session, is_first = self._create(connection, opening, now), True
+        else:
+            session = row["session"]
+            is_first = opening.key is not None and row["request"] == opening.key
+            if row["outcome"]:
+                link = self._link(row["outcome"], is_first)
+                raise RefusedError(
+                    409, "this participant has finished already", outcome=row["outcome"], **link
+                )
+            connection.execute(
+                "UPDATE sessions SET browsers = browsers + ? WHERE session = ?",
+                (not is_first, session),
+            )
+        row = sessions.sign_of_life(connection, session, now)
+        token = _new_token(connection, session, now, is_first)
+        return token, self._bundle(connection, row, now), new
 
-    def resume(self, token: str) -> Future[dict[str, Any]]:
+    @_transaction
+    def resume(self, connection: Connection, token: str) -> dict[str, Any]:
         """Return the bundle of a session."""
-        return self._write(self._transactions.resume, token)
+        now = self._clock()
+        return self._bundle(connection, self._session(connection, token, now), now)
 
-    def add_answers(self, token: str, answers: Sequence[Any]) -> Future[Received]:
-        """Store answers."""
-        return self._write(self._transactions.add_answers, token, answers)
+    @_transaction
+    def add_answers(
+        self, connection: Connection, token: str, answers: Sequence[Any]
+    ) -> sessions.Received:
+        """Store answers; see `record_answers`."""
+        now = self._clock()
+        row = self._session(connection, token, now)
+        late = sessions.is_over(self.study, row["started_at"], now, sessions.GRACE_S)
+        trials = sessions.trials_by_id(self.study, self._trials(connection, row))
+        received = sessions.record_answers(
+            connection, row["session"], trials, answers, now, late, self.study.presentation
+        )
+        if self._issuing is not None:
+            self._issuing.learn(connection)
+        if self.study.session.end_at_once and row["outcome"] is None:
+            outcome, _ = sessions.outcome_of(connection, self.study, row["session"], now)
+            received.over = outcome == "failed_checks"
+        return received
 
-    def add_events(self, token: str, events: Sequence[Any]) -> Future[Received]:
-        """Store events and responses."""
-        return self._write(self._transactions.add_events, token, events)
+    @_transaction
+    def add_events(
+        self, connection: Connection, token: str, events: Sequence[Any]
+    ) -> sessions.Received:
+        """Store events and responses; see `record_events`."""
+        now = self._clock()
+        row = self._session(connection, token, now)
+        trials = sessions.trials_by_id(self.study, self._trials(connection, row))
+        return sessions.record_events(connection, self.study, row["session"], trials, events, now)
 
-    def next_trials(self, token: str, after: int) -> Future[dict[str, Any]]:
-        """Return the trials of a session after a number, choosing a block if one is due."""
-        return self._write(self._transactions.next_trials, token, after)
+    @_transaction
+    def next_trials(self, connection: Connection, token: str, after: int) -> dict[str, Any]:
+        """Return the trials of a session after number `after`, choosing a block if one is due.
+
+        Asked again after a reply that was lost, it returns the same; see `trials_after`. Nothing
+        is chosen before the first answer, which may be to a practice trial: who only consents
+        takes no pairs from others.
+        """
+        now = self._clock()
+        row = self._session(connection, token, now)
+        further = trials_after(self._trials(connection, row), after)
+        if further["trials"] or not further["more"] or row["outcome"] or self._issuing is None:
+            return further
+        answered = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
+        begun = connection.execute(answered, (row["session"],)).fetchone() is not None
+        if begun or not self.study.practice:
+            self._issuing.issue(connection, row["session"], now)
+        return trials_after(self._trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
-        """End a session; then a study whose plan asks for that looks whether to close itself."""
-        ended = self._write(self._transactions.finish, token)
+        """End a session; a study that closes itself then looks whether it may stop."""
+        ended = self._finish(token)
         ended.add_done_callback(lambda _: self._look())
         return ended
+
+    @_transaction
+    def _finish(self, connection: Connection, token: str) -> dict[str, Any]:
+        """End a session and return its outcome, completion code and the address to return to.
+
+        The last two are for the browser in which it was begun, and for the one that ends it.
+
+        Raises
+        ------
+        RefusedError
+            409, with the ids of ``missing`` trials and the names of screening ``questions``, if any
+            have no answer while there is time.
+        """
+        now = self._clock()
+        row = self._session(connection, token, now)
+        session, outcome, ended_by = row["session"], row["outcome"], row["finished_by"]
+        if outcome is None:
+            outcome, missing = sessions.outcome_of(connection, self.study, session, now)
+            if outcome is None:
+                n_missing = sum(map(len, missing.values()))
+                raise RefusedError(409, f"answers are missing: {n_missing}", **missing)
+            ended_by = digest(token)
+            connection.execute(
+                "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ?, finished_by = ?"
+                " WHERE session = ?",
+                (now, outcome, now, ended_by, session),
+            )
+            if outcome == "screened_out":
+                sessions.release_assignment(connection, session, outcome, now)
+        link = self._link(outcome, row["own"] or ended_by == digest(token))
+        return {"complete": outcome == "complete", "outcome": outcome, **link}
+
+    @_transaction
+    def close_by_rule(self, connection: Connection, verdict: str) -> bool:
+        """Close the study by its rule and return whether; see `close_by_rule`."""
+        return sessions.close_by_rule(connection, verdict, self._clock())
+
+    @_transaction
+    def count(self, connection: Connection, name: str) -> None:
+        """Count something of which nothing else is stored: a page ``opened``, a person who left."""
+        connection.execute(
+            "INSERT INTO counts VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET n = n + 1", (name,)
+        )
+
+    def _session(self, connection: Connection, token: str, now: float) -> Any:
+        """Return the row of the token's session, which is back in its assignment if that is free.
+
+        Also ``own``: whether the token is of the browser in which it was begun.
+        """
+        query = "SELECT session FROM tokens WHERE sha256 = ?"
+        row = connection.execute(query, (digest(token),)).fetchone()
+        if row is None:
+            if len(self.strangers) < _STRANGERS and len(token) == len(secrets.token_urlsafe(32)):
+                self.strangers.add(digest(token))
+            raise RefusedError(401, "there is no such session; open the study again")
+        sessions.sign_of_life(connection, row["session"], now)
+        query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
+        return connection.execute(query, (digest(token),)).fetchone()
+
+    def _bundle(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
+        """Return the bundle of a session, with the trials that have an answer."""
+        session, trials = row["session"], self._trials(connection, row)
+        answers = connection.execute(
+            "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence",
+            (session,),
+        )
+        by_id = sessions.trials_by_id(self.study, trials)
+        # Practice may have changed since.
+        answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
+        elapsed = round(max(0.0, now - row["started_at"]), 3)
+        responded = sessions.responses_of(connection, session)
+        bundle = make_bundle(
+            self.study, row["assignment"], session, answered, elapsed, responded, trials
+        )
+        return {**bundle, "finished": row["outcome"]}
+
+    def _trials(self, connection: Connection, row: Any) -> tuple[Trial, ...]:
+        design = self.study.design
+        return session_trials(connection, design, row["session"], row["assignment"])
+
+    def _create(self, connection: Connection, opening: Opening, now: float) -> str:
+        if sessions.why_closed(connection) is not None:
+            link = outcome_link(self.study, "full")
+            raise RefusedError(503, "the study is over", outcome="over", **link)
+        session = str(uuid.uuid4())
+        taken = sessions.take_assignment(connection, session, now, self.study.allocation)
+        if taken is None:
+            raise RefusedError(503, "no place is free", **outcome_link(self.study, "full"))
+        assignment, group = taken
+        if assignment not in self.study.design.trials:
+            # `contstim experiment extend` has added trials.
+            study, path = self.study, self.study.folder / "trials.csv"
+            design = read_design(path, study.attention, study.presentation)
+            self.study = replace(study, design=design)
+        row = {
+            "session": session,
+            "request": opening.key,
+            "source": "server",
+            "assignment": assignment,
+            "group_number": group,
+            "consent_version": opening.consent.version,
+            "consent_sha256": opening.consent.sha256,
+            "started_at": now,
+            "last_at": now,
+            "materials": keep_materials(connection, self.study),
+        }
+        sessions.add_session(connection, self.study, row, opening.participant, opening.parameters)
+        return session
+
+    def _link(self, outcome: str, earned: bool) -> dict[str, str | None]:
+        if not earned:
+            return {"code": None, "redirect": None}
+        return outcome_link(self.study, outcome)
 
     def _look(self) -> None:
         """Have the rule asked whether the study may stop; the writer does not wait for that."""
@@ -154,21 +369,13 @@ class Store:
             verdict = self._standings.look(self.study, self._clock())
             if verdict is None:
                 return
-            if self._write(self._transactions.close, verdict).result():
+            if self.close_by_rule(verdict).result():
                 shown = "" if self._blinded else f": {verdict}"
                 self._say(f"the study is closed {BY_RULE}{shown}; who has begun may finish")
         except (ContstimError, sqlite3.Error) as error:
             self._say(f"nobody can say whether the study may close: {error}")
         else:
             self._closes = False
-
-    def release(self, session: str, idle_s: float) -> Future[list[str]]:
-        """Give the assignment of an unfinished session to whoever comes next."""
-        return self._write(self._transactions.release, session, idle_s)
-
-    def count(self, name: str) -> Future[None]:
-        """Count somebody who ``opened`` the page or ``declined``, or that all is ``ready``."""
-        return self._write(self._transactions.count, name)
 
     def summary(self) -> Future[dict[str, Any]]:
         """Return what the dashboard shows; see `read_summary`. The writer is not asked.
@@ -183,17 +390,20 @@ class Store:
         summary = read_summary(self.path, self.study, self._counts, now)
         if self._blinded and (summary["closed"] or "").startswith(BY_RULE):
             summary["closed"] = BY_RULE  # without the verdict
-        summary["strangers"] = len(self._transactions.strangers)
+        summary["strangers"] = len(self.strangers)
         if self._standings is not None:
             summary["adaptive"] = self._standings.read(self.study, now)
         return summary
 
-    def backup(self) -> Future[bytes]:
-        """Return a copy of the data as they are at one moment. The writer is not asked."""
-        return self._reader.submit(self._backup)
 
-    def _backup(self) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "copy.sqlite3"
-            backup_data(self.study, copy, self.path)
-            return copy.read_bytes()
+def _new_token(connection: Connection, session: str, now: float, is_first: bool) -> str:
+    """Make a token of a session; where there are many the oldest gives way, never a lock-out."""
+    token = secrets.token_urlsafe(32)
+    row = {"sha256": digest(token), "session": session, "made_at": now, "own": int(is_first)}
+    insert(connection, "tokens", row)
+    connection.execute(
+        "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
+        " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        (session, int(is_first), _TOKENS),
+    )
+    return token

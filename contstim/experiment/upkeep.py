@@ -1,4 +1,4 @@
-"""A study while it runs: whom to pay and replace, who is deleted, more assignments."""
+"""A study while it runs: whom to replace, who is deleted, more assignments."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
-from pydantic import Field
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.collected import Collected
@@ -35,77 +34,11 @@ from contstim.experiment.sessions import (
 from contstim.experiment.study import Study, check_places, read_study
 from contstim.experiment.trials import numbered_by, read_design, read_rows, write_trials
 from contstim.files import digest, replacing
-from contstim.settings import settings
 
 _Row = Mapping[str, str]
 
 #: What makes two trials the same, besides what else is shown.
 _PAIR = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
-
-
-@settings
-class Bonus:
-    """A bonus for complete sessions with at least this share of catch trials right."""
-
-    amount: Annotated[float, Field(gt=0)]
-    min_catch_correct: Annotated[float, Field(ge=0, le=1)] = 0.0
-
-
-def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = None) -> pd.DataFrame:
-    """Return for every session whether it is to be paid.
-
-    Catch trials are no ground for not paying; whether somebody's data are analysed is another
-    question (see `replacement_table`).
-
-    Parameters
-    ----------
-    collected
-        The data.
-    ids
-        From `recruiter_ids`.
-    bonus
-        Who gets more.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Personal data: the columns of `ids`, ``session``, ``pay`` (``yes``; ``no``; ``review`` where
-        a person must decide), ``bonus``, ``reason``.
-    """
-    twice = ids.loc[ids["recruiter_id"].duplicated(keep=False), ["participant", "recruiter_id"]]
-    shared = set(twice.dropna()["participant"])
-    rows = []
-    for session in collected.sessions.to_dict("records"):
-        pay, reason = _pay(session, session["participant"] in shared)
-        extra, right, shown = 0.0, session["catch_right"], session["catch_shown"]
-        if bonus is not None and pay == "yes" and right >= (bonus.min_catch_correct - 1e-9) * shown:
-            extra = bonus.amount
-            reason += f"; {right} of {shown} catch trials right"
-        rows.append((session["participant"], session["session"], pay, extra, reason))
-    columns = ["participant", "session", "pay", "bonus", "reason"]
-    return ids.merge(pd.DataFrame(rows, columns=columns), on="participant")
-
-
-def _pay(session: Mapping[Hashable, Any], is_shared: bool) -> tuple[str, str]:
-    """Return whether to pay for a session and why; its recruiter's id may be another's too."""
-    done = f"{session['n_answered']} of {session['n_trials']} trials answered"
-    outcome, browsers = session["outcome"], session["browsers"]
-    if outcome == "complete" and is_shared:
-        return "review", f"{done}; another session gives the same recruiter's id"
-    if outcome == "complete" and browsers > 1:
-        return "review", f"{done}; the id came from {browsers} browsers"
-    if outcome == "complete":
-        return "yes", done
-    if outcome == "failed_checks":
-        right = f"{session['checks_right']} of {session['checks_shown']}"
-        return "review", f"{done}, {right} attention checks right"
-    if outcome == "time_limit":
-        return "review", f"{done} when the time was over"
-    if outcome == "screened_out":
-        return "no", f"{done}, screened out by a question"
-    if session["n_answered"] == session["n_trials"]:
-        return "review", f"{done}, but the page was left before the end"
-    return "no", f"{done}, then left"
 
 
 def forget_participant(study: Study, who: str, why: str, data: Path | None = None) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from contstim.text.language import NO_BREAK
+
+if TYPE_CHECKING:
+    import pandas as pd  # which a server of the experiment does without
 
 # No-break spaces that French typography puts between a word and its punctuation.
 _MARK_SPACE = re.compile(rf"[{NO_BREAK}](?=[;:!?»%])|(?<=«)[{NO_BREAK}]")
@@ -68,6 +70,7 @@ def normalise_labels(labels: pd.Series) -> pd.Series:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> normalise_labels(pd.Series(["p1 ", "p1", 7.0])).tolist()
     ['p1', 'p1', '7']
     """

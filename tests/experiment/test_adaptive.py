@@ -21,14 +21,14 @@ from contstim.cli import main
 from contstim.errors import ContstimError, InputError
 from contstim.evaluation.stopping import Stopping
 from contstim.experiment.adaptive import Issuing, new_adaptive_study, read_pool
-from contstim.experiment.collected import read_collected, recruiter_ids
+from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import data_dictionary, write_export
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.schema import connect, open_data
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import read_study
-from contstim.experiment.upkeep import extend_study, forget_participant, pay_table
+from contstim.experiment.upkeep import extend_study, forget_participant
 
 
 @pytest.fixture
@@ -509,8 +509,7 @@ def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
     ((action, why),) = moves_of(study)
     assert (action, told) == ("closed", f"the study is closed {why}; who has begun may finish")
     collected = read_collected(study)
-    paid = pay_table(collected, recruiter_ids(study))
-    assert paid["pay"].tolist() == ["yes"] * 3
+    assert collected.sessions["outcome"].tolist() == ["complete"] * 3
     write_export(study, collected, tmp_path / "out")
     assert (
         'closed,0,,"by its rule: a, b and c are equivalent'

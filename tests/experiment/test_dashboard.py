@@ -65,7 +65,7 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
         "trials": 6,
     }
     session |= {"minutes": 0.0, "catch": [0, 0], "checks": [1, 2], "conflicts": 0}
-    session |= {"code": nasty, "silent": 0.0, "assigned": True}
+    session |= {"code": nasty, "silent": 0.0}
     group = {"group": nasty, "assignments": 1, "taken": 1, "complete": 0}
     summary = {"study": nasty, "assignments": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
     summary |= {"funnel": {"consent": 1}, "disk_mb": 100, "failed_checks": 1, "last_answer": 2.5}

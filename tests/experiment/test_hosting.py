@@ -22,8 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 #: What is imported, and by what name it is installed; these come with others of the list.
 OF_OTHERS = {
-    "annotated-types", "anyio", "click", "h11", "idna", "pydantic_core", "python-dateutil", "six",
-    "sniffio", "typing-inspection", "typing_extensions", "setuptools", "contstim", "MarkupSafe",
+    "annotated-types", "anyio", "attrs", "click", "h11", "idna", "pydantic_core",
+    "python-dateutil", "six", "sniffio", "typing-inspection",
+    "typing_extensions", "setuptools", "contstim", "MarkupSafe",
 }  # fmt: skip
 
 IMPORTS = """

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jatos_rules import check_jatos_archive
 from studies import add, edit
 
 from contstim.cli import main
@@ -21,7 +22,6 @@ from contstim.errors import InputError, MissingExtraError, ValidationError
 from contstim.experiment import vendor
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.pages import (
-    check_jatos_archive,
     index_html,
     jatos_archive,
     write_static,

@@ -330,10 +330,6 @@ def test_a_module_of_ones_own_is_shipped_and_its_details_are_columns(own: Study)
         ["tree", 4, "x"],
         ["sun", 4, "x"],
     ]
-    out = own.folder / "out"
-    assert main(["experiment", "export", str(own.folder), "--psychling", "--out", str(out)]) == 0
-    written = pd.read_csv(out / "psychling" / "processed_data" / "exp1.csv")
-    assert written["stimulus"].tolist() == ["tree", "sun"]
     bundle = make_bundle(own, 1)
     assert bundle["trials"][0]["shown"] == {"word": "tree"}
     module = bundle["settings"]["presentation"]["module"]

@@ -7,12 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
 
-from contstim.experiment.messages import RefusedError
 from contstim.experiment.requests import (
     Allowance,
     client_of,
     read_body,
-    require_own_page,
     safely,
 )
 
@@ -38,35 +36,6 @@ def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.Mon
     reply = asyncio.run(safely(endpoint)(Request(scope, half)))
     assert reply.status_code == 408
     assert reply.body == b'{"error":"the body took longer than 0.05 seconds"}'
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"sec_fetch_site": "same-site", "origin": "http://127.0.0.1:9999"},
-        {"sec_fetch_site": "cross-site"},
-        {"origin": "http://127.0.0.1:9999"},
-        {"origin": "null"},
-        {"origin": "https://students.uni.edu"},
-    ],
-)
-def test_what_a_sister_site_sends_is_not_obeyed(headers: dict[str, str]) -> None:
-    with pytest.raises(RefusedError, match="that came from another page") as error:
-        require_own_page(request(host="127.0.0.1:8000", **headers))
-    assert error.value.status == 403
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"sec_fetch_site": "same-origin", "origin": "null"},
-        {"sec_fetch_site": "none"},
-        {"origin": "https://study.uni.edu"},
-        {},  # no browser
-    ],
-)
-def test_what_the_own_page_sends_is_obeyed(headers: dict[str, str]) -> None:
-    require_own_page(request(host="study.uni.edu", **headers))
 
 
 def test_a_client_is_an_address_and_of_ipv6_its_network() -> None:

@@ -15,17 +15,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from studies import ATTENTION, RECRUITER, add, edit
-from talking import answers_to, opening
 
 from contstim.cli import main
 from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.evaluation.choices import SCALES, rescale
-from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.messages import make_bundle, outcome_link, study_info
 from contstim.experiment.new import new_study
-from contstim.experiment.options import Codes, Recruiter, Redirects, TrialOptions
+from contstim.experiment.options import Codes, Recruiter, TrialOptions
 from contstim.experiment.presentations import presentation_of
-from contstim.experiment.store import Store
 from contstim.experiment.study import (
     PAGE_LANGUAGES,
     Study,
@@ -35,7 +32,6 @@ from contstim.experiment.study import (
     read_texts,
 )
 from contstim.experiment.trials import read_design
-from contstim.experiment.upkeep import pay_table
 from contstim.text.languages import language_called
 
 
@@ -368,7 +364,6 @@ def test_where_participants_return_to() -> None:
         name="sona",
         participant="id",
         redirect="https://x.sona.example/credit?survey_code={participant}",
-        redirects=Redirects(full="https://x.sona.example/sorry"),
     )
     assert sona.link("complete") == (
         None,
@@ -377,7 +372,6 @@ def test_where_participants_return_to() -> None:
     # Who declines, fails or is too late is not sent to the page that gives credit.
     for outcome in ("declined", "failed_checks", "time_limit"):
         assert sona.link(outcome) == (None, None)
-    assert sona.link("full") == (None, "https://x.sona.example/sorry")
     assert sona.address("https://s.example/") == "https://s.example/?id=%SURVEY_CODE%"
     prolific = Recruiter(
         name="prolific",
@@ -396,25 +390,6 @@ def test_where_participants_return_to() -> None:
         InputError, match=r"redirect holds \{who\}; the page fills in \{code\} there"
     ):
         Recruiter(name="x", redirect="https://x.example/{who}")
-
-
-def test_a_code_for_each_session(study: Study) -> None:
-    study = add(
-        study, RECRUITER.replace("[recruiter.codes]", "code_per_session = true\n[recruiter.codes]")
-    )
-    with Store(study) as store:
-        ends = []
-        for name in "AB":
-            token, bundle, _ = store.open(opening(study, name)).result()
-            store.add_answers(token, answers_to(bundle["trials"])).result()
-            ends.append(store.finish(token).result())
-            assert ends[-1]["code"][6:].lower() not in json.dumps(bundle)
-    codes = [end["code"] for end in ends]
-    assert len(set(codes)) == 2
-    assert all(re.fullmatch("DONE1-[0-9A-F]{8}", code) for code in codes)
-    assert ends[0]["redirect"].endswith(f"cc={codes[0]}")
-    paid = pay_table(read_collected(study), recruiter_ids(study))
-    assert paid.sort_values("recruiter_id")["code"].tolist() == codes
 
 
 @pytest.mark.parametrize(

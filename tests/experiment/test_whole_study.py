@@ -81,13 +81,13 @@ def test_from_pilot_to_report(policy: str, tmp_path: Path) -> None:
     assert verdict in page
     n = len(read_collected(study).sessions)
     assert f"the study could have ended: first after {n} participants" in page
-    # The study stopped at a look, for which only its own table allows.
+    # The study stopped at an interim analysis, for which only its own table allows.
     notes = pd.read_csv(tmp_path / "results/comparisons.csv")["note"]
     assert notes.str.endswith("p and q do not allow for stopping early; stopping.csv does").all()
     row = pd.read_csv(tmp_path / "results/stopping.csv").squeeze()
     explained = (Path(__file__).parents[2] / "docs/results.md").read_text("utf-8")
     assert [column for column in row.index if f"`{column}`" not in explained] == []
-    assert (row["p"] < 0.05) == row["apart"] == (row["high"] < 0 or row["low"] > 0)
+    assert (row["p"] < 0.05) == row["differs"] == (row["high"] < 0 or row["low"] > 0)
     assert f"({row['low']:.3f} to {row['high']:.3f}, p = {row['p']:.2g}, q" in page
     other = (tmp_path / "plan.toml").read_text("utf-8").replace("anchors = 1", "anchors = 2")
     (tmp_path / "other.toml").write_text(other, "utf-8")

@@ -21,15 +21,14 @@ PLAN = """\
 [adaptive]
 trials = {trials}
 anchors = 1
-closes = true
+auto_close = true
 
 [adaptive.choosing]
 policy = "{policy}"
 block = 3
 
 [adaptive.stopping]
-rule = "looks"
-looks = {looks}
+analyses = {analyses}
 participants = {people}
 """
 
@@ -40,7 +39,7 @@ def give(*words: object) -> None:
 
 
 def plan_study(folder: Path, policy: str, trials: int) -> Study:
-    """Plan a study by what a pilot says, try it on paper, register it and make its page."""
+    """Plan a study by what a pilot says, register it and make its page."""
     at = {name: folder / f"{name}.csv" for name in ("scores", "pairs", "few", "trials", "pilot")}
     (folder / "natural.txt").write_text("\n".join(pool()) + "\n", "utf-8")
     specs = [word for model in MODELS for word in ("--model", model)]
@@ -58,14 +57,11 @@ def plan_study(folder: Path, policy: str, trials: int) -> Study:
     power = pd.read_csv(table).query("measure == 'accuracy' and power >= 0.8")
     people = int(power["n_participants"].min())
 
-    looks = [-(-people // 2), people]
+    analyses = [-(-people // 2), people]
     plan = folder / "plan.toml"
-    words = {"policy": policy, "trials": trials, "looks": looks, "people": people}
+    words = {"policy": policy, "trials": trials, "analyses": analyses, "people": people}
     plan.write_text(PLAN.format(**words), "utf-8")
     of_plan = ["--scores", at["scores"], "--plan", plan]
-    paper = folder / "paper.csv"
-    give("design", "power", at["pairs"], *of_plan, "--simulations", 2, "--out", paper)
-    assert pd.read_csv(paper)["participants"].between(1, people).all()
     give("preregister", plan, "--out", folder / "preregistration.md")
     give("experiment", "new", folder / "study", "--pool", at["pairs"], *of_plan, "--catch", 1)
     (folder / "study/consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")

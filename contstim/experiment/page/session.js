@@ -577,7 +577,7 @@ function withoutBundle(record) {
 function lacksId(recruiter, id) {
   if (!recruiter || !id) return Boolean(recruiter?.required);
   const fits = (/** @type {string} */ sign) => {
-    return /[A-Za-z0-9_-]/.test(sign) || recruiter.id_signs.includes(sign);
+    return /[A-Za-z0-9_.@-]/.test(sign);
   };
   return id.length > 128 || ![...id].every(fits);
 }

@@ -65,7 +65,6 @@ export interface Recruiter {
   participant: string | null;
   required: boolean;
   /** What participants' ids may hold besides letters, digits, "-" and "_". */
-  id_signs: string;
   parameters: string[];
   declined: Link;
   full: Link;
