@@ -159,7 +159,7 @@ class PlainHelp:
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print one group of options, or the kinds of a command."""
-        entries = [(_label(entry), _description(entry)) for entry in panel.entries]
+        entries = [(label_entry(entry), describe_entry(entry)) for entry in panel.entries]
         entries = [entry for entry in entries if not entry[0].startswith("--help")]
         if entries:
             print(f"\n{panel.title}:", file=console.file)
@@ -175,20 +175,21 @@ class PlainHelp:
                 first = " " * (_DESCRIPTIONS - 1)
 
 
-def _label(entry: HelpEntry) -> str:
+def label_entry(entry: HelpEntry) -> str:
     """Return what a user writes: ``--option VALUE``, or the name of an argument."""
     if entry.positional_label:
         return entry.positional_label
-    # Cyclopts marks a list with dots; the description says that an option is repeatable.
-    return " ".join(
-        [", ".join(entry.all_options), (entry.metavar or "").removesuffix("...")]
-    ).strip()
+    value = entry.metavar or ""
+    if not value.endswith(" ..."):  # cyclopts marks any list with dots
+        value = value.removesuffix("...")
+    return f"{', '.join(entry.all_options)} {value}".strip()
 
 
-def _description(entry: HelpEntry) -> str:
+def describe_entry(entry: HelpEntry) -> str:
+    """Return the description of an entry, with whether it is repeatable and its default."""
     text = " ".join(_plain(entry.description).split())
     is_list = get_origin(entry.type) in (list, tuple) and not entry.positional_label
-    if is_list and "repeatable" not in text:
+    if is_list and "repeatable" not in text and not (entry.metavar or "").endswith(" ..."):
         text += " (repeatable)"
     if entry.default not in (None, "False", "-", "[]", "()") and not text.endswith("]"):
         text += f" [{entry.default}]"

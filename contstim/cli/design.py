@@ -1,184 +1,248 @@
-"""Lay out an experiment, or see what a design can show before money is spent on it.
+"""Lay out an experiment, or see beforehand what a design can show.
 
-trials: allocates selected pairs and triplets to groups of participants, so that every group sees
-every condition of every model pair equally often and nobody sees a sentence twice; or lays out
-pairs of your own in a Latin square (--items); order and sides are each participant's own. simulate:
-lets simulated people, who follow one model or a mixture, answer the trials, so that the whole
-analysis can be run before there are data. power: how often `contstim evaluate` finds that models
-differ, or how many people it takes, by its default test on simulated studies: of trials and models
-(--compare), of a stated difference of accuracy (--difference), or of studies like one at hand
-(--pilot). plan: the smallest difference that a design finds in 80 % of studies. recovery: how often
-the right one of many models comes out best. power --plan: what the plan of an adaptive study
-decides, how often wrongly, and after how many people (its pool of pairs is the CSV), also where
-people are not as it states.
-
-Examples:
-  contstim design plan --participants 50 --trials-each 36 --comparisons 36
+examples:
+  contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
   contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
-  contstim design power trials.csv --compare contstim:trigram contstim:lstm --participants 10 20
-  contstim design power --pilot choices.csv --scores scores.csv --trials-each 40
-  contstim design power --difference 0.2 --trials-each 40 --looks 3
-  contstim design power pairs.csv --plan plan.toml --scores scores.csv --figure plan.svg
-  contstim design recovery set.csv pairs.csv --scores scores.csv --random 360 --figure curves.svg
-  contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
-  contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
-  contstim design trials --items pairs.csv --factors attractor number --participants 32
+  contstim design plan --participants 50 --trials-each 36 --comparisons 36
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
+from typing import Annotated, Any
 
-from contstim.cli import design_studies
+from cyclopts import Group, Parameter
+
+from contstim.cli.application import application
 from contstim.cli.common import small_share, tell, write_rows
-from contstim.cli.parsing import CommandParser, given, number, positive, whole_number
+from contstim.cli.design_studies import POWER, RECOVERY, SIMULATE, power, recovery, simulate
+from contstim.cli.parameters import (
+    STANDARD_OUTPUT,
+    File,
+    Name,
+    OutputFile,
+    PositiveInteger,
+    RandomSeed,
+    Text,
+    integer,
+    real,
+)
 from contstim.errors import InputError
-from contstim.experiment.trials import write_record
 from contstim.files import is_stream
-from contstim.tables import read_table
-from contstim.text import pool, read_sentences
+
+TRIALS = """Lay out the trials of every participant.
+
+Allocates selected pairs and triplets to groups of participants: every group sees every condition of
+every pair of models equally often, and nobody sees a sentence twice. With --items, lays out pairs
+of your own in a Latin square. Order and sides are random for each participant.
+
+examples:
+  contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
+  contstim design trials --items items.csv --factors attractor tense --out trials.csv
+"""
+
+PLAN = """Compute the smallest difference in accuracy that a design finds in 80 % of studies.
+
+examples:
+  contstim design plan --participants 50 --trials-each 36 --comparisons 36
+"""
+
+MATERIAL = Group.create_ordered("material")
+LAYOUT = Group.create_ordered("layout")
+OUTPUT = Group.create_ordered("running and output")
+
+Material = Annotated[File | None, Parameter(group=MATERIAL)]
+Count = Annotated[int | None, integer(1), Parameter(group=LAYOUT)]
+CountOrNone = Annotated[int | None, integer(0), Parameter(group=LAYOUT)]
+
+app = application("design", __doc__)
 
 
-def configure(parser: CommandParser) -> None:
-    """Add the subcommands."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add_trials(actions.add_parser("trials", help="make the trials of every participant"))
-    design_studies.add_studies(actions)
-    plan = actions.add_parser("plan", help="say what a design can show at best")
-    plan.add("--participants N", "in each group", positive, required=True)
-    plan.add("--trials-each N", "pairs that each of them judges", positive, required=True)
-    plan.add("--groups N", "of participants, with pairs of their own", positive, default=1)
-    plan.add("--comparisons N", "of models", positive, default=1)
-    plan.add("--per-item N", "pairs of one item", positive, default=1)
-    plan.add("--alpha RATE", "", number(above=0, most=1), default=0.05)
-    plan.add_seed()
+def trials(
+    *,
+    natural: Material = None,
+    triplets: Material = None,
+    items: Material = None,
+    factors: Annotated[
+        tuple[Text, ...],
+        Parameter(group=MATERIAL, metavar="COLUMN ...", consume_multiple=(1, None)),
+    ] = (),
+    pool: Material = None,
+    layout: Annotated[Name | None, Parameter(group=LAYOUT)] = None,
+    groups: Count = None,
+    participants: Count = None,
+    random_natural: CountOrNone = None,
+    catch: CountOrNone = None,
+    seed: Annotated[RandomSeed, Parameter(group=OUTPUT)] = 0,
+    out: Annotated[OutputFile, Parameter(group=OUTPUT)] = STANDARD_OUTPUT,
+) -> None:
+    """Lay out trials.
 
-
-def _add_trials(parser: CommandParser) -> None:
-    parser.add("--natural CSV", "from `contstim select natural`")
-    parser.add("--triplets CSV", "from `contstim select triplets`")
-    parser.add(
-        "--items CSV",
-        "pairs of your own in a Latin square: sentence_1, sentence_2, item, and condition or "
-        "--factors; each participant sees each item in one condition; fillers and catch trials are "
-        "items of one version",
-    )
-    what = "columns of --items, whose values together are the condition"
-    parser.add("--factors COLUMN ...", what)
-    what = "natural sentences for random pairs and catch trials (default: the bundled pool)"
-    parser.add("--pool FILE", what)
-    parser.add("--layout NAME", "a published layout: golan2023; or the four numbers below")
-    parser.add("--groups N", "groups of participants (default: 10)", positive)
-    what = "in each group (default: 10); with --items in all (default: 24)"
-    parser.add("--participants N", what, positive)
-    parser.add("--random-natural N", "random pairs (default: 0)", whole_number(0))
-    what = "catch trials, sentences against their shuffled words (default: 0)"
-    parser.add("--catch N", what, whole_number(0))
-    parser.add_out()
-    parser.add_seed()
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the subcommand says."""
-    return {**design_studies.SIMULATED, "plan": _plan, "trials": _trials}[args.action](args)
-
-
-def _plan(args: argparse.Namespace) -> int:
-    from contstim.design.planning import plan_design
-
-    plan = plan_design(
-        args.participants,
-        args.trials_each,
-        args.comparisons,
-        groups=args.groups,
-        kin=args.per_item,
-        alpha=args.alpha,
-        seed=args.seed,
-    )
-    print(plan)
-    return 0
-
-
-def _latin_square(args: argparse.Namespace, numbers: Sequence[str]) -> int:
-    """Lay out pairs of the researcher's own."""
-    from contstim.design.latin import latin_square
-
-    others = ("natural", "triplets", "pool", "layout")
-    unused = [name for name in others if getattr(args, name)]
-    unused += [name for name in numbers if name != "participants"]
-    if unused:
-        option = "--" + unused[0].replace("_", "-")
-        raise InputError(
-            f"{option} has no effect with --items, which holds all trials; leave it out"
-        )
-    items = read_table(args.items, cells="text")
-    chosen = {} if args.participants is None else {"participants": args.participants}
-    trials = latin_square(items, **chosen, factors=args.factors or (), seed=args.seed)
-    write_rows(trials, args.out, [args.items])
-    notes = trials.attrs["notes"]
-    if args.out != "-" and not is_stream(Path(args.out)):
-        options = {**chosen, "factors": args.factors or [], "seed": args.seed, "notes": notes}
-        write_record(Path(args.out), options)
-    of_one = trials[trials["participant"] == trials["participant"].iloc[0]]
-    tell(f"{len(of_one)} trials per participant, {trials.attrs['lists']} lists")
-    for note in notes:
-        tell(note)
-    return 0
-
-
-def _trials(args: argparse.Namespace) -> int:
+    Parameters
+    ----------
+    natural
+        pairs of natural sentences, output of `contstim select natural`
+    triplets
+        triplets, output of `contstim select triplets`
+    items
+        pairs of your own, with the columns sentence_1, sentence_2, item, and condition or those of
+        --factors; each participant sees each item in one condition
+    factors
+        columns of --items that together are the condition
+    pool
+        natural sentences for random pairs and catch trials [bundled pool]
+    layout
+        published layout: golan2023 [the four numbers below]
+    groups
+        number of groups of participants [10]
+    participants
+        number of participants per group [10; with --items in all, 24]
+    random_natural
+        number of random pairs per participant [0]
+    catch
+        number of catch trials per participant, sentences against their shuffled words [0]
+    seed
+        random seed
+    out
+        output table [standard output]
+    """
     from contstim.design import LAYOUTS, Layout, design_trials
-    from contstim.design.planning import plan_design
-    from contstim.selection import read_triplets
+    from contstim.experiment.trials import write_record
+    from contstim.selection.scores import read_triplets
+    from contstim.tables import read_table
+    from contstim.text import pool as bundled_pool
+    from contstim.text import read_sentences
 
-    numbers = given(args, Layout)
-    if args.items is not None:
-        return _latin_square(args, [*numbers])
-    if args.factors is not None:
+    given = {
+        "groups": groups,
+        "participants": participants,
+        "random_natural": random_natural,
+        "catch": catch,
+    }
+    numbers: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if items is not None:
+        others = {"natural": natural, "triplets": triplets, "pool": pool, "layout": layout}
+        unused = [name for name, value in others.items() if value]
+        unused += [name for name in numbers if name != "participants"]
+        if unused:
+            raise InputError(
+                f"--{unused[0].replace('_', '-')} has no effect with --items, which holds all "
+                "trials; leave it out"
+            )
+        _lay_out_items(items, numbers, factors, seed, out)
+        return
+    if factors:
         raise InputError("--factors belongs to --items; leave it out")
-    if args.layout is not None and numbers:
-        raise InputError(f"give --layout {args.layout} or the numbers of a layout, not both")
-    layout = args.layout if args.layout is not None else Layout(**numbers)
-    natural = None if args.natural is None else read_table(args.natural, cells="text")
-    triplets = None if args.triplets is None else read_triplets(args.triplets)
-    trials = design_trials(
-        natural,
-        triplets,
-        read_sentences(args.pool) if args.pool else pool(),
-        layout,
-        seed=args.seed,
+    if layout is not None and numbers:
+        raise InputError(f"give --layout {layout} or the numbers of a layout, not both")
+    chosen_layout = layout if layout is not None else Layout(**numbers)
+    table = design_trials(
+        None if natural is None else read_table(natural, cells="text"),
+        None if triplets is None else read_triplets(triplets),
+        read_sentences(pool) if pool else bundled_pool(),
+        chosen_layout,
+        seed=seed,
     )
-    read = [args.natural, args.triplets, args.pool]
-    write_rows(trials, args.out, read)
-    resolved = LAYOUTS[layout] if isinstance(layout, str) else layout
-    if args.out != "-" and not is_stream(Path(args.out)):
-        write_record(Path(args.out), {"layout": asdict(resolved), "seed": args.seed})
-    models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
-    tell(f"{trials.attrs['trials']} trials per participant")
-    chosen = trials.loc[trials["model_1"].notna(), ["sentence_1", "sentence_2"]]
+    write_rows(table, out, [natural, triplets, pool])
+    resolved = LAYOUTS[layout] if layout is not None else Layout(**numbers)
+    if out != "-" and not is_stream(Path(out)):
+        write_record(Path(out), {"layout": asdict(resolved), "seed": seed})
+    tell(f"{table.attrs['trials']} trials per participant")
+    compared = table[table["model_1"].notna()]
+    sentences = {*compared[["sentence_1", "sentence_2"]].to_numpy().flat}
     from_pool = resolved.catch + resolved.random_natural
-    if from_pool and not args.pool and (share := small_share({*chosen.to_numpy().flat})):
+    if from_pool and not pool and (share := small_share(sentences)):
         tell(
             "catch trials and random pairs are made of the bundled English sentences, and the "
             f"bundled words have {share} different words of your pairs and triplets; if those are "
             "in another language, give natural sentences of it as --pool"
         )
+    models = {*table["model_1"].dropna(), *table["model_2"].dropna()}
     if len(models) > 1:
-        comparisons = len(list(combinations(models, 2)))
-        compared = trials[trials["model_1"].notna()]
+        from contstim.design.planning import plan_design
+
         shown = compared[["group", "sentence_1", "sentence_2", "item"]].drop_duplicates()
         pairs = min(len(rows) for _, rows in shown.groupby("group"))
-        items = int(shown.groupby("group")["item"].nunique().min())
-        plan = plan_design(
-            resolved.participants,
-            pairs,
-            comparisons,
-            groups=resolved.groups,
-            kin=-(-pairs // items),
+        n_items = int(shown.groupby("group")["item"].nunique().min())
+        comparisons = len(list(combinations(models, 2)))
+        tell(
+            plan_design(
+                resolved.participants,
+                pairs,
+                comparisons,
+                groups=resolved.groups,
+                kin=-(-pairs // n_items),
+            )
         )
-        tell(plan)
-    return 0
+
+
+def _lay_out_items(
+    items: str, numbers: dict[str, Any], factors: tuple[str, ...], seed: int, out: str
+) -> None:
+    """Lay out pairs of the researcher's own in a Latin square."""
+    from contstim.design.latin import latin_square
+    from contstim.experiment.trials import write_record
+    from contstim.tables import read_table
+
+    table = latin_square(read_table(items, cells="text"), **numbers, factors=factors, seed=seed)
+    write_rows(table, out, [items])
+    notes = table.attrs["notes"]
+    if out != "-" and not is_stream(Path(out)):
+        record = {**numbers, "factors": list(factors), "seed": seed, "notes": notes}
+        write_record(Path(out), record)
+    of_one = table[table["participant"] == table["participant"].iloc[0]]
+    tell(f"{len(of_one)} trials per participant, {table.attrs['lists']} lists")
+    for note in notes:
+        tell(note)
+
+
+def plan(
+    *,
+    participants: PositiveInteger,
+    trials_each: PositiveInteger,
+    groups: PositiveInteger = 1,
+    comparisons: PositiveInteger = 1,
+    per_item: PositiveInteger = 1,
+    alpha: Annotated[float, real(metavar="RATE", above=0, most=1)] = 0.05,
+    seed: RandomSeed = 0,
+) -> None:
+    """Compute the smallest difference that a design finds.
+
+    Parameters
+    ----------
+    participants
+        number of participants per group
+    trials_each
+        number of trials per participant
+    groups
+        number of groups of participants
+    comparisons
+        number of comparisons of two models
+    per_item
+        number of pairs per item
+    alpha
+        error rate
+    seed
+        random seed
+    """
+    from contstim.design.planning import plan_design
+
+    plan = plan_design(
+        participants,
+        trials_each,
+        comparisons,
+        groups=groups,
+        kin=per_item,
+        alpha=alpha,
+        seed=seed,
+    )
+    print(plan)
+
+
+app.command(application("trials", TRIALS, trials))
+app.command(application("simulate", SIMULATE, simulate))
+app.command(application("power", POWER, power, usage="contstim design power [options] [TRIALS]"))
+app.command(application("recovery", RECOVERY, recovery))
+app.command(application("plan", PLAN, plan))

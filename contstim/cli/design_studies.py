@@ -1,32 +1,35 @@
 """What simulated people do with a design: answer its trials, and tell models apart or not.
 
-The subcommands simulate, power and recovery of `contstim design`.
+The kinds simulate, power and recovery of `contstim design`.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from contstim.cli.common import add_people, check_figure, people_of, tell, write_rows
-from contstim.cli.parsing import (
-    CommandParser,
-    given,
-    new_file,
-    number,
-    output_file,
-    positive,
-    simulations,
+from cyclopts import Group, Parameter
+
+from contstim.cli.common import check_figure, tell, write_rows
+from contstim.cli.parameters import (
+    STANDARD_OUTPUT,
+    File,
+    NewFile,
+    OutputFile,
+    PositiveInteger,
+    RandomSeed,
+    Share,
+    Spec,
+    Text,
+    integer,
+    real,
 )
 from contstim.errors import InputError
-from contstim.models import ModelSpec
-from contstim.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,209 +39,286 @@ if TYPE_CHECKING:
     from contstim.evaluation.stopping import Stopping
     from contstim.models.base import SentenceModel
 
+SIMULATE = """Let simulated people answer the trials of a design.
 
-def add_studies(actions: argparse._SubParsersAction[CommandParser]) -> None:
-    """Add the subcommands."""
-    simulate = actions.add_parser("simulate", help="let simulated people answer the trials")
-    simulate.add("trials", "from `contstim design trials`")
-    _add_people(simulate, "none, all is noise")
-    simulate.add_out()
-    simulate.add_seed()
-    _add_power(actions.add_parser("power", help="say how often a difference would be found"))
-    _add_recovery(actions.add_parser("recovery", help="say how often the right model is best"))
+examples:
+  contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
+"""
 
+POWER = """Compute the statistical power of a study, or the number of participants it needs.
 
-def _add_power(parser: CommandParser) -> None:
-    parser.add_argument(
-        "trials",
-        nargs="?",
-        metavar="CSV",
-        help="with --compare: from `contstim design trials` or `contstim select`, or "
-        "any pairs of sentences",
-    )
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument(
-        "--compare", nargs="+", metavar="SPEC", help="models that are told apart on the trials"
-    )
-    what = "of accuracy between two models, on pairs on which they disagree"
-    parser.add("--difference NUMBER", what, number(0, 1), to=asked)
-    what = "choices of a study like those planned; with --scores"
-    parser.add("--pilot CSV", what, to=asked)
-    parser.add("--scores SCORES", "of the models, for --pilot")
-    _add_people(parser, "the first compared", for_power=True)
-    what = "groups of participants (default: as many as the trials have, or 1)"
-    parser.add("--groups N ...", what, positive)
-    what = "participants a group (default: as many as --target takes)"
-    parser.add("--participants N ...", what, positive)
-    what = "pairs that each judges (default: all that a group has, or 40)"
-    parser.add("--trials-each N ...", what, positive)
-    parser.add("--per-item N", "pairs of one item, with --difference (default: 1)", positive)
-    what = "of studies in which a difference is to be found (default: 0.8)"
-    parser.add("--target SHARE", what, number(0, 1))
-    what = "looks at equal steps, at each of which the study may stop (default: 1, at its end)"
-    parser.add("--looks N", what, positive)
-    what = "at which of them the error is spent: obrien-fleming, late (default); pocock, alike"
-    parser.add("--spending NAME", what)
-    parser.add("--simulations N", "studies simulated (default: 1000)", simulations)
-    parser.add("--figure FILE", "power over people, .svg, .pdf or .png", new_file)
-    parser.add_out()
-    parser.add_seed()
+Simulates studies and tests each as `contstim evaluate` does. Studies come from trials and models
+(--compare), from a stated difference in accuracy (--difference), or from a pilot study (--pilot).
+
+examples:
+  contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
+  contstim design power trials.csv --compare contstim:trigram contstim:lstm --participants 10 20
+  contstim design power --pilot choices.csv --scores scores.csv --trials-each 40
+"""
+
+RECOVERY = """Compute how often the model that people follow is identified as the best of many.
+
+examples:
+  contstim design recovery set.csv pairs.csv --scores scores.csv --random 360 --figure curves.svg
+"""
+
+STUDIES = Group.create_ordered("where studies come from")
+SIZE = Group.create_ordered("size of a study")
+PEOPLE = Group.create_ordered("how people answer")
+OUTPUT = Group.create_ordered("running and output")
+
+Numbers = Annotated[
+    tuple[PositiveInteger, ...], Parameter(group=SIZE, metavar="N ...", consume_multiple=(1, None))
+]
+Studied = Annotated[int, integer(1, 10**6), Parameter(group=OUTPUT)]
+Figure = Annotated[NewFile | None, Parameter(group=OUTPUT)]
+Out = Annotated[OutputFile, Parameter(group=OUTPUT)]
+Seeded = Annotated[RandomSeed, Parameter(group=OUTPUT)]
 
 
-def _add_recovery(parser: CommandParser) -> None:
-    parser.add_argument(
-        "trials",
-        nargs="+",
-        metavar="[NAME=]CSV",
-        help="from `contstim design trials` or `contstim select`, or any pairs of sentences; "
-        "several are put side by side",
-    )
-    what = "log-probabilities of natural sentences and those of the designs, as for select"
-    parser.add("--scores SCORES", what, required=True)
-    parser.add("--participants N", "the most that are tried (default: 100)", positive)
-    parser.add("--trials-each N", "trials of each (default: 20)", positive)
-    parser.add("--simulations N", "studies simulated (default: 2000)", simulations)
-    parser.add("--random N", "a design of N random pairs beside the others", positive)
-    parser.add(
-        "--decision",
-        "how the best model is identified (default: log-score)",
-        choices=("log-score", "accuracy"),
-    )
-    parser.add("--target SHARE", "of studies (default: 0.95)", number(0, 1))
-    parser.add("--model-pairs CSV", "how well each two models are told apart", output_file)
-    parser.add("--figure FILE", "curves and matrices, .svg, .pdf or .png", new_file)
-    add_people(parser, "slope", "slope_sd", "side_sd", "item_sd", "lapse")
-    parser.add_out()
-    parser.add_seed()
+@Parameter(name="*", group=PEOPLE)
+@dataclass(frozen=True)
+class SimulatedPeople:
+    """How simulated people answer.
+
+    Attributes
+    ----------
+    follow
+        model that people follow; several models form a mixture with weights (repeatable)
+    noise
+        standard deviation of the noise of an answer, relative to the preference [1]
+    lapse
+        share of random answers [0.02; with --difference 0.011]
+    slope_sd
+        standard deviation over people of the log strength of the preference [0; with --difference
+        0.47]
+    item_sd
+        standard deviation of the effects of pairs that no model predicts, relative to the
+        preference [0; with --difference 0.75]
+    shared
+        share of the variance of these effects that the pairs of an item have in common [0.5]
+    """
+
+    follow: Annotated[tuple[Text, ...], Parameter(metavar="SPEC[=WEIGHT]")] = ()
+    noise: Annotated[float | None, real(0, 1e6, "SD")] = None
+    lapse: Share | None = None
+    slope_sd: Annotated[float | None, real(0, 2, "SD")] = None
+    item_sd: Annotated[float | None, real(0, 100, "SD")] = None
+    shared: Share | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The numbers that were given, by name."""
+        names = ("noise", "lapse", "slope_sd", "item_sd", "shared")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def load(self, follow: tuple[str, ...]) -> tuple[dict[str, SentenceModel], Simulation]:
+        """Load the models that people follow, and say how people answer."""
+        from contstim.design.simulate import Simulation
+        from contstim.models.registry import load_model, load_models
+
+        followed = [_weighted(text) for text in follow]
+        models = [load_model(spec) for spec, _ in followed]
+        weights = tuple((m.name, weight) for m, (_, weight) in zip(models, followed, strict=True))
+        distinct = load_models(models) if models else []
+        return {model.name: model for model in distinct}, Simulation(weights, **self.given)
 
 
-def _add_people(parser: CommandParser, nobody: str, *, for_power: bool = False) -> None:
-    def otherwise(plain: str, stated: str) -> str:
-        more = f"; with --difference {stated}" if for_power else ""
-        return f" (default: {plain}{more})"
-
-    what = f"a model that people follow; several make a mixture (default: {nobody})"
-    parser.add("--follow SPEC[=WEIGHT]", what, several=True, default=[])
-    what = "of the answers, against a preference of 1 (default: 1)"
-    parser.add("--noise SD", what, number(0, 1e6))
-    what = "answers at random" + otherwise("0.02", "0.011")
-    parser.add("--lapse SHARE", what, number(0, 1))
-    what = "of the logarithm of how strongly people follow" + otherwise("0", "0.47")
-    parser.add("--slope-sd SD", what, number(0, 2))
-    what = "of what everybody sees in a pair and no model does, as the noise"
-    parser.add("--item-sd SD", what + otherwise("0", "0.75"), number(0, 100))
-    what = "of the variance of that, common to the pairs of an item (default: 0.5)"
-    parser.add("--shared SHARE", what, number(0, 1))
+AS_FITTED = SimulatedPeople()
 
 
-def _simulate(args: argparse.Namespace) -> int:
+def simulate(
+    trials: File,
+    /,
+    *,
+    people: SimulatedPeople = AS_FITTED,
+    seed: Seeded = 0,
+    out: Out = STANDARD_OUTPUT,
+) -> None:
+    """Let simulated people answer trials.
+
+    Parameters
+    ----------
+    trials
+        trials, output of `contstim design trials`
+    seed
+        random seed
+    out
+        output table [standard output]
+    """
     from contstim.design.simulate import simulate_choices
+    from contstim.tables import read_table
 
-    models, simulation = _people(args, args.follow)
-    trials = read_table(args.trials, cells="text")
-    choices = simulate_choices(trials, models or None, simulation, seed=args.seed)
-    write_rows(choices, args.out, [args.trials])
-    return 0
-
-
-def _recovery(args: argparse.Namespace) -> int:
-    from contstim.design.recovery import recovery
-    from contstim.report.pair_figures import recovery_figure
-    from contstim.report.style import save_figure, sheet
-    from contstim.selection import read_scores
-
-    designs: dict[str, Any] = {}
-    for design in args.trials:
-        # A name comes before the first "=", which a path may hold as well.
-        name, _, path = design.partition("=")
-        if not path or os.path.exists(design):
-            name, path = Path(design).stem, design
-        if name in designs:
-            raise InputError(f"two designs are called {name!r}; give one as NAME={path}")
-        designs[name] = read_table(path, cells="text")
-    if args.random:
-        designs["random"] = args.random
-    check_figure(args.figure)
-    chosen = {
-        "n_participants": args.participants,
-        "trials_each": args.trials_each,
-        "n_studies": args.simulations,
-        "decision": args.decision,
-        "target": args.target,
-    }
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    recovered = recovery(
-        designs, read_scores(args.scores), people_of(args), seed=args.seed, **chosen
-    )
-    read = [args.scores, *args.trials]
-    for place, table in ((args.out, recovered.curve), (args.model_pairs, recovered.model_pairs)):
-        if place is not None:
-            write_rows(table, place, read)
-    if args.figure is not None:
-        axes = sheet(1 + recovered.curve["design"].nunique())
-        recovery_figure(recovered.curve, recovered.model_pairs, recovered.target, axes)
-        save_figure(axes[0], args.figure)
-    tell(recovered)
-    return 0
+    models, simulation = people.load(people.follow)
+    table = read_table(trials, cells="text")
+    write_rows(simulate_choices(table, models or None, simulation, seed=seed), out, [trials])
 
 
-#: Options of `design power` that only some of its sources of studies have.
-_OF_SOURCE = {
-    "compare": (*("trials", "follow", "noise", "lapse", "slope_sd", "item_sd", "shared"),),
+#: Options of `design power` that only some sources of studies have.
+OPTIONS_OF_SOURCE = {
+    "compare": ("trials", "follow", "noise", "lapse", "slope_sd", "item_sd", "shared"),
     "difference": ("lapse", "slope_sd", "item_sd", "shared", "per_item"),
     "pilot": ("scores",),
 }
 
 
-def _power(args: argparse.Namespace) -> int:
+def power(
+    trials: File | None = None,
+    /,
+    *,
+    compare: Annotated[
+        tuple[Spec, ...], Parameter(group=STUDIES, metavar="SPEC ...", consume_multiple=(1, None))
+    ] = (),
+    difference: Annotated[float | None, real(0, 1), Parameter(group=STUDIES)] = None,
+    pilot: Annotated[File | None, Parameter(group=STUDIES)] = None,
+    scores: Annotated[File | None, Parameter(group=STUDIES)] = None,
+    groups: Numbers = (),
+    participants: Numbers = (),
+    trials_each: Numbers = (),
+    per_item: Annotated[PositiveInteger | None, Parameter(group=SIZE)] = None,
+    looks: Annotated[PositiveInteger | None, Parameter(group=SIZE)] = None,
+    target: Annotated[Share, Parameter(group=SIZE)] = 0.8,
+    people: SimulatedPeople = AS_FITTED,
+    simulations: Studied = 1000,
+    figure: Figure = None,
+    seed: Seeded = 0,
+    out: Out = STANDARD_OUTPUT,
+) -> None:
+    """Compute power.
+
+    Parameters
+    ----------
+    trials
+        trials or pairs of sentences, with --compare
+    compare
+        models to be told apart on the trials
+    difference
+        difference in accuracy between two models, on pairs on which they disagree
+    pilot
+        choices of a study like the planned one, with --scores
+    scores
+        log-probabilities of the sentences under the models
+    groups
+        number of groups of participants [those of the trials, or 1]
+    participants
+        number of participants per group [as many as --target takes]
+    trials_each
+        number of trials per participant [all of a group, or 40]
+    per_item
+        number of pairs per item [1]
+    looks
+        number of interim analyses, the last included [1]
+    target
+        share of simulated studies in which the result is to be found
+    simulations
+        number of simulated studies
+    figure
+        figure of the result (.svg, .pdf or .png)
+    seed
+        random seed
+    out
+        output table [standard output]
+    """
     import pandas as pd
 
     from contstim.design.planning import people_needed, power
     from contstim.report.pair_figures import power_figure
     from contstim.report.style import save_figure, sheet
 
-    (source,) = (name for name in _OF_SOURCE if getattr(args, name) is not None)
-    for name in {name for names in _OF_SOURCE.values() for name in names}:
-        if name not in _OF_SOURCE[source] and getattr(args, name) not in (None, []):
+    sources = {"compare": compare, "difference": difference, "pilot": pilot}
+    named = [name for name, value in sources.items() if value not in (None, ())]
+    if len(named) != 1:
+        raise InputError("give one of --compare, --difference and --pilot")
+    (source,) = named
+    given: dict[str, Any] = {**people.given, "follow": people.follow, "trials": trials}
+    given |= {"scores": scores, "per_item": per_item}
+    for name, value in given.items():
+        if value not in (None, ()) and name not in OPTIONS_OF_SOURCE[source]:
             option = "the table of trials" if name == "trials" else "--" + name.replace("_", "-")
             raise InputError(f"{option} has no effect with --{source}; leave it out")
-    check_figure(args.figure)
-    studies, groups, trials = _studies(args, source)
-    target = args.target or 0.8
-    ask = {
-        "n_simulations": args.simulations or 1000,
-        "seed": args.seed,
-        "stopping": _looks(args),
-    }
-    if args.participants:
-        table = power(studies, args.participants, trials, groups, **ask)
+    check_figure(None if figure is None else Path(figure))
+    studies: Studies
+    if source == "difference":
+        studies = _stated(difference or 0.0, people, per_item or 1)
+    elif source == "pilot":
+        studies = _piloted(str(pilot), scores)
+    else:
+        studies, groups, trials_each = _of_trials(trials, compare, people, groups, trials_each)
+    groups, trials_each = groups or (1,), trials_each or (40,)
+    ask: dict[str, Any] = {"n_simulations": simulations, "seed": seed, "stopping": _stopping(looks)}
+    if participants:
+        table = power(studies, list(participants), list(trials_each), list(groups), **ask)
     else:
         parts = []
-        for n_groups, n_trials in product(groups, trials):
+        for n_groups, n_trials in product(groups, trials_each):
             needed, tried = people_needed(studies, n_trials, n_groups, target, **ask)
             parts.append(tried)
             for row in needed.to_dict("records"):
                 tell(_needed_sentence(row, n_groups, n_trials, target, tried))
         table = pd.concat(parts, ignore_index=True)
-    write_rows(table, args.out, [args.trials, args.pilot, args.scores])
-    if args.figure is not None:
+    write_rows(table, out, [trials, pilot, scores])
+    if figure is not None:
         axes = sheet(table["measure"].nunique())
         power_figure(table, target, axes)
-        save_figure(axes[0], args.figure)
-    return 0
+        save_figure(axes[0], Path(figure))
 
 
-def _looks(args: argparse.Namespace) -> Stopping | None:
-    """Return the rule of the looks that are asked for, of as many participants as looks."""
+def _stopping(looks: int | None) -> Stopping | None:
+    """Return the rule of evenly spaced interim analyses, one participant apart."""
     from contstim.evaluation.stopping import Stopping
 
-    if args.looks is None and args.spending is not None:
-        raise InputError("--spending has no effect without --looks; give their number")
-    if args.looks in (None, 1):
+    if looks in (None, 1):
         return None
-    looks = tuple(range(1, args.looks + 1))
-    spending = args.spending or "obrien-fleming"
-    return Stopping(analyses=looks, participants=args.looks, spending=spending)
+    return Stopping(analyses=tuple(range(1, looks + 1)), participants=looks)
+
+
+def _stated(difference: float, people: SimulatedPeople, per_item: int) -> Studies:
+    from contstim.design.studies import FITTED, StatedStudies
+
+    return StatedStudies(difference, replace(FITTED, **people.given), per_item)
+
+
+def _piloted(pilot: str, scores: str | None) -> Studies:
+    from contstim.design.studies import PilotStudies
+    from contstim.evaluation.evaluate import evaluate_file
+
+    if scores is None:
+        raise InputError("--pilot needs the scores of the models; give --scores")
+    evaluation = evaluate_file(pilot, scores=scores)
+    for row in evaluation.comparisons.query("analysis == 'all'").itertuples():
+        tell(
+            f"pilot: {row.model_1} less {row.model_2} by {row.measure} {row.difference:.3f} "
+            f"({row.ci_low:.3f} to {row.ci_high:.3f}); what follows takes the middle"
+        )
+    return PilotStudies.of(evaluation.data)
+
+
+def _of_trials(
+    trials: str | None,
+    compare: tuple[str, ...],
+    people: SimulatedPeople,
+    groups: tuple[int, ...],
+    trials_each: tuple[int, ...],
+) -> tuple[Studies, tuple[int, ...], tuple[int, ...]]:
+    from contstim.design.simulate import require_pairs
+    from contstim.design.studies import TrialStudies
+    from contstim.models.registry import load_model, load_models
+    from contstim.tables import read_table
+
+    if trials is None:
+        raise InputError("--compare needs a table of trials or pairs; give one")
+    models, simulation = people.load(people.follow or compare[:1])
+    compared = [load_model(spec) for spec in compare]
+    names = [model.name for model in compared]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--compare names {name!r} twice; give different models")
+    models = {model.name: model for model in load_models([*models.values(), *compared])}
+    design = read_table(trials, cells="text")
+    require_pairs(design, trials)
+    studies = TrialStudies.of(design, models, names, simulation)
+    groups = groups or (len(studies.members),)
+    return studies, groups, trials_each or (min(map(studies.most_pairs, groups)),)
 
 
 def _needed_sentence(
@@ -283,59 +363,92 @@ def _needed_sentence(
     )
 
 
-def _studies(args: argparse.Namespace, source: str) -> tuple[Studies, list[int], list[int]]:
-    """Return where simulated studies come from, and the numbers of groups and of pairs."""
-    from contstim.design.simulate import Simulation, require_pairs
-    from contstim.design.studies import FITTED, PilotStudies, StatedStudies, TrialStudies
-    from contstim.evaluation.evaluate import evaluate_file
-    from contstim.models.registry import load_model, load_models
+def recovery(
+    *trials: Annotated[Text, Parameter(name="TRIALS", required=True)],
+    scores: Annotated[File, Parameter(group=STUDIES)],
+    random: Annotated[PositiveInteger | None, Parameter(group=STUDIES)] = None,
+    decision: Annotated[
+        Literal["log-score", "accuracy"], Parameter(group=STUDIES, metavar="NAME")
+    ] = "log-score",
+    participants: Annotated[PositiveInteger, Parameter(group=SIZE)] = 100,
+    trials_each: Annotated[PositiveInteger, Parameter(group=SIZE)] = 20,
+    target: Annotated[Share, Parameter(group=SIZE)] = 0.95,
+    simulations: Studied = 2000,
+    model_pairs: Annotated[NewFile | None, Parameter(group=OUTPUT)] = None,
+    figure: Figure = None,
+    seed: Seeded = 0,
+    out: Out = STANDARD_OUTPUT,
+) -> None:
+    """Compute recovery.
 
-    groups, trials = args.groups or [1], args.trials_each or [40]
-    if source == "difference":
-        people = replace(FITTED, **given(args, Simulation))
-        return StatedStudies(args.difference, people, args.per_item or 1), groups, trials
-    if source == "pilot":
-        if args.scores is None:
-            raise InputError("--pilot needs the scores of the models; give --scores")
-        pilot = evaluate_file(args.pilot, scores=args.scores)
-        for row in pilot.comparisons.query("analysis == 'all'").itertuples():
-            tell(
-                f"pilot: {row.model_1} less {row.model_2} by {row.measure} {row.difference:.3f} "
-                f"({row.ci_low:.3f} to {row.ci_high:.3f}); what follows takes the middle"
-            )
-        return PilotStudies.of(pilot.data), groups, trials
-    if args.trials is None:
-        raise InputError("--compare needs a table of trials or pairs; give one")
-    models, simulation = _people(args, args.follow or args.compare[:1])
-    compared = [load_model(spec) for spec in args.compare]
-    names = [model.name for model in compared]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"--compare names {name!r} twice; give different models")
-    models = {model.name: model for model in load_models([*models.values(), *compared])}
-    design = read_table(args.trials, cells="text")
-    require_pairs(design, args.trials)
-    laid_out = TrialStudies.of(design, models, names, simulation)
-    groups = args.groups or [len(laid_out.members)]
-    return laid_out, groups, args.trials_each or [min(map(laid_out.most_pairs, groups))]
+    Parameters
+    ----------
+    trials
+        [NAME=]FILE of trials or pairs of sentences; several designs are compared
+    scores
+        log-probabilities of the sentences under the models
+    random
+        number of random pairs in a further design
+    decision
+        how the best model is identified: log-score or accuracy
+    participants
+        number of participants, at most
+    trials_each
+        number of trials per participant
+    target
+        share of simulated studies in which the result is to be found
+    simulations
+        number of simulated studies
+    model_pairs
+        table of how well each two models are told apart
+    figure
+        figure of the result (.svg, .pdf or .png)
+    seed
+        random seed
+    out
+        output table [standard output]
+    """
+    from contstim.design.recovery import recovery
+    from contstim.report.pair_figures import recovery_figure
+    from contstim.report.style import save_figure, sheet
+    from contstim.selection.scores import read_scores
+    from contstim.tables import read_table
 
-
-def _people(
-    args: argparse.Namespace, follow: Sequence[str]
-) -> tuple[dict[str, SentenceModel], Simulation]:
-    """Load the models that people follow, and say how people answer."""
-    from contstim.design.simulate import Simulation
-    from contstim.models.registry import load_model, load_models
-
-    followed = [_weighted(text) for text in follow]
-    models = [load_model(spec) for spec, _ in followed]
-    weights = tuple((m.name, weight) for m, (_, weight) in zip(models, followed, strict=True))
-    simulation = Simulation(weights, **given(args, Simulation))
-    distinct = load_models(models) if models else []
-    return {model.name: model for model in distinct}, simulation
+    designs: dict[str, Any] = {}
+    for design in trials:
+        # A name comes before the first "=", which a path may hold as well.
+        name, _, path = design.partition("=")
+        if not path or os.path.exists(design):
+            name, path = Path(design).stem, design
+        if name in designs:
+            raise InputError(f"two designs are called {name!r}; give one as NAME={path}")
+        designs[name] = read_table(path, cells="text")
+    if random:
+        designs["random"] = random
+    check_figure(None if figure is None else Path(figure))
+    recovered = recovery(
+        designs,
+        read_scores(scores),
+        seed=seed,
+        n_participants=participants,
+        trials_each=trials_each,
+        n_studies=simulations,
+        decision=decision,
+        target=target,
+    )
+    for place, table in ((out, recovered.curve), (model_pairs, recovered.model_pairs)):
+        if place is not None:
+            write_rows(table, place, [scores, *trials])
+    if figure is not None:
+        axes = sheet(1 + recovered.curve["design"].nunique())
+        recovery_figure(recovered.curve, recovered.model_pairs, recovered.target, axes)
+        save_figure(axes[0], Path(figure))
+    tell(recovered)
 
 
 def _weighted(text: str) -> tuple[str, float]:
+    from contstim.models import ModelSpec
+
     # Options of a spec hold "=" as well; a weight is a number after the last one.
     spec, _, number = text.rpartition("=")
     try:
@@ -346,7 +459,3 @@ def _weighted(text: str) -> tuple[str, float]:
     if not (math.isfinite(weight) and weight > 0):
         raise InputError(f"the weight {number} of --follow {text!r} is not a number above 0")
     return spec, weight
-
-
-#: The actions of this module.
-SIMULATED = {"simulate": _simulate, "power": _power, "recovery": _recovery}

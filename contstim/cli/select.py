@@ -143,8 +143,8 @@ def natural(
     per_pair
         number of pairs per pair of models
     criterion
-        what is minimised: rank, the fractional ranks of the sentences under the models that reject
-        them, or a criterion of an installed package
+        criterion: rank, the fractional ranks of the sentences under the models that reject them
+        (minimised), or a criterion of an installed package
     accept_from
         fractional rank from which a model accepts a sentence
     tokens
@@ -247,8 +247,8 @@ def set_of_pairs(
     n
         number of pairs
     criterion
-        what is maximised for the two models where it is smallest: separation, the number of pairs
-        that separate them, or log-bf, the expected log Bayes factor of people's answers
+        criterion for the two models where it is smallest: separation, the number of pairs that
+        separate them, or log-bf, the expected log Bayes factor of people's answers (maximised)
     rank_margin
         minimum difference between the fractional ranks of the two sentences
     uses

@@ -23,8 +23,6 @@ from contstim.training.recurrent import train_recurrent
 ONE = ["--model", "contstim:bigram"]
 BOTH = ["contstim:bigram", "contstim:trigram"]
 HUGE = "99999999999999999999"
-NGRAM = ["models", "train", "ngram", "text.txt", "--fallback", "0.5,1,1.5", "--out", "m.arpa"]
-LSTM = ["models", "train", "lstm", "text.txt", "--min-count", "1", "--out", "m.safetensors"]
 
 
 @pytest.fixture(autouse=True)
@@ -58,67 +56,6 @@ def fail(capsys: pytest.CaptureFixture[str], place: Path):
     return run
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ([*NGRAM, "--cutoffs", "inf"], "'inf' are not such numbers; write them like 0,0,1"),
-        ([*NGRAM, "--cutoffs", "0,nan"], "'0,nan' are not such numbers"),
-        ([*NGRAM, "--cutoffs", "1e400"], "'1e400' are not such numbers"),
-        ([*NGRAM[:4], "--fallback", "nan,1,1", "--out", "m"], "'nan,1,1' are not such numbers"),
-        ([*NGRAM, "--order", HUGE], f"'{HUGE}' is too large, the most is 100"),
-        ([*LSTM, "--learning-rate", "nan"], "'nan' is not a finite number above 0 to 1"),
-        ([*LSTM, "--learning-rate=-1"], "'-1' is not a finite number above 0 to 1"),
-        ([*LSTM, "--epochs", "1e400"], "'1e400' is not a finite number from 0 to 10000"),
-        ([*LSTM, "--full-epochs", "nan"], "'nan' is not a finite number from 0 to 10000"),
-        ([*LSTM, "--weight", "1e400"], "'1e400' is not a finite number above 0 to 10000"),
-        ([*LSTM, "--device", "tpu:x"], "the device 'tpu:x' cannot be used here; write cpu, cuda"),
-        ([*LSTM, "--device", "meta"], "the device 'meta' cannot be used here"),
-        ([*LSTM, "--seed", HUGE], f"'{HUGE}' is too large, the most is 9223372036854775807"),
-        ([*LSTM, "--hidden", "90000000"], "weights, more than 1000000000; give less embedding"),
-        (
-            ["experiment", "serve", "s", "--port", "65536"],
-            "'65536' is too large, the most is 65535",
-        ),
-        (["experiment", "serve", "s", "--port", "٣"], "'٣' is not a whole number from 0 up"),
-        (["demo", "--port", "1_0"], "'1_0' is not a whole number from 0 up"),
-        (
-            ["design", "plan", "--groups", "1000001", "--participants", "9", "--trials-each", "3"],
-            "1000001 groups of 9 participants with 3 pairs each are more than",
-        ),
-        (
-            ["design", "simulate", "t.csv", "--noise", "1e308"],
-            "'1e308' is not a finite number from 0 to 1e+06",
-        ),
-        (
-            ["synthesize", "--pair", *BOTH, "--margin", "1e308"],
-            "'1e308' is not a finite number from 0 to 1e+06",
-        ),
-        (["synthesize", "--pair", *BOTH, "--per-sentence", "9999"], "the most is 1000"),
-        (["synthesize", "--pair", *BOTH, "--budget", "0"], "'0' is not a whole number from 1 up"),
-        (
-            ["evaluate", "c.csv", "--margin", "1", "--out", "r"],
-            "'1' is not a finite number above 0 below 1",
-        ),
-        (["score", *ONE, "s.txt", "--out=--"], "--out=-- gives no value; write one after the ="),
-        (["experiment", "check", "x" * 300], f"cannot use {'x' * 300}: File name too long"),
-    ],
-)
-def test_numbers_and_names(fail, argv: list[str], message: str) -> None:
-    assert message in fail(*argv)
-
-
-def test_an_empty_token(fail, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _study(place)
-    monkeypatch.setenv("CONTSTIM_EXPERIMENT_TOKEN", "")
-    assert "the token has 0 characters" in fail("experiment", "serve", "study", "--port", "0")
-
-
-def test_data_that_no_server_could_keep(fail, place: Path) -> None:
-    _study(place)
-    for data, said in (("a\udcff", "the name is not UTF-8"), (".", "it is a folder")):
-        assert said in fail("experiment", "serve", "study", "--port", "0", "--data", data)
-
-
 def _study(place: Path) -> None:
     trials = ["design", "trials", "--groups", "1", "--participants", "1", "--catch", "2"]
     assert main([*trials, "--out", str(place / "trials.csv")]) == 0
@@ -147,22 +84,6 @@ def test_a_line_of_megabytes(fail) -> None:
     assert "more than the 20000" in fail(*pair)
 
 
-def test_two_outputs_that_are_one_file(fail, place: Path) -> None:
-    sample = ["sentences", "sample", "s.txt", "--length", "3-9", "--n", "1"]
-    assert fail(*sample, "--rest", "x.txt", "--out", f"{place}/x.txt") == (
-        f"--rest and --out are one file, {place}/x.txt; give each its own"
-    )
-    assert fail(*sample, "--rest", "-") == "--rest and --out are one file, -; give each its own"
-    recovery = ["design", "recovery", "trials.csv", "--scores", "scores.csv"]
-    assert fail(*recovery, "--model-pairs", "a.csv", "--out", "a.csv") == (
-        "--model-pairs and --out are one file, a.csv; give each its own"
-    )
-    assert "--model-pairs and --figure are one file, a.svg" in fail(
-        *recovery, "--model-pairs", "a.svg", "--figure", "./a.svg"
-    )
-    assert main([*sample, "--rest", os.devnull, "--out", os.devnull]) == 0
-
-
 def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
     Path("sub").mkdir()
     Path("provenance.json").write_text("{}")
@@ -176,7 +97,8 @@ def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
 def test_scores_are_not_kept_where_results_are_replaced(fail) -> None:
     for cache in ("r", "r/scores"):
         assert fail("benchmark", "golan2023/exp2", "--out", "r", "--cache", cache) == (
-            f"--cache {cache} is in --out r, which is replaced; move one of them"
+            f"the scores are kept in {cache}, and r is replaced as a whole; choose another folder "
+            "for one of them"
         )
 
 
@@ -213,71 +135,38 @@ def test_options_of_training_in_python(place: Path) -> None:
 
 FILES = (
     ["score", *ONE, "s.txt"],
-    ["sentences", "sample", "s.txt", "--length", "4"],
     ["synthesize", "--pair", *BOTH, "--sentences", "s.txt"],
-    ["synthesize", "--reject", BOTH[0], "--accept", BOTH[1], "--sentences", "s.txt"],
     ["select", "natural", "scores.csv"],
-    ["design", "trials", "--catch", "1", "--groups", "1", "--participants", "1"],
     ["models", "train", "ngram", "text.txt"],
-    ["models", "train", "rnn", "text.txt"],
-    ["experiment", "pay", "study"],
-    ["experiment", "jatos", "study"],
 )
-FOLDERS = (
-    ["models", "distill", "hf:x", "--text", "s.txt"],
-    ["models", "adapt", "hf:x", "--text", "s.txt"],
-    ["evaluate", "choices.csv"],
-    ["run", "study.toml"],
-    ["demo"],
-    ["experiment", "export", "study"],
-    ["experiment", "static", "study"],
-)
+FOLDERS = (["evaluate", "choices.csv"], ["run", "study.toml"])
 
 
 @pytest.mark.parametrize("argv", FILES, ids=lambda argv: " ".join(argv[:3]))
 def test_places_that_are_no_files(fail, argv: list[str]) -> None:
     for out in (".", "/", ".."):
         message = f"cannot write {out}: it is a folder; give a file name"
-        assert fail(*argv, "--out", out).removeprefix("--out: ") == message
-    assert fail(*argv, "--out", "loop").removeprefix("--out: ") == (
-        "cannot write loop: Too many levels of symbolic links; choose another output"
+        assert message in fail(*argv, "--out", out)
+    assert "cannot write loop: Too many levels of symbolic links; choose another output" in fail(
+        *argv, "--out", "loop"
     )
-    assert fail(*argv, "--out", "a\udcff").removeprefix("--out: ") == (
-        "cannot write 'a\\udcff': the name is not UTF-8; choose another output"
+    assert "cannot write 'a\\udcff': the name is not UTF-8; choose another output" in fail(
+        *argv, "--out", "a\udcff"
     )
 
 
 @pytest.mark.parametrize("argv", FOLDERS, ids=lambda argv: " ".join(argv[:2]))
 def test_places_that_are_no_folders(fail, argv: list[str]) -> None:
-    assert fail(*argv, "--out", "/").removeprefix("--out: ") == (
-        "cannot write into /: it is the root of the file system; give another folder"
+    assert "cannot write into /: it is the root of the file system; give another folder" in fail(
+        *argv, "--out", "/"
     )
     for out in ("s.txt", "dangling"):
-        assert fail(*argv, "--out", out).removeprefix("--out: ") == (
-            f"cannot write into {out}: it is not a folder; give another"
+        assert f"cannot write into {out}: it is not a folder; give another" in fail(
+            *argv, "--out", out
         )
-    assert fail(*argv, "--out", "loop/x").removeprefix("--out: ") == (
-        "cannot write loop/x: Too many levels of symbolic links; choose another output"
+    assert "cannot write loop/x: Too many levels of symbolic links; choose another output" in fail(
+        *argv, "--out", "loop/x"
     )
-
-
-def test_a_loop_as_the_folder_of_a_study(fail) -> None:
-    for name in ("loop", "loop/x"):
-        assert "levels of symbolic links" in fail("experiment", "new", name, "--trials", "t.csv")
-
-
-def test_models_do_not_replace_a_device(fail) -> None:
-    os.mkfifo("pipe")
-    train = ["models", "train", "ngram", "text.txt", "--out", "pipe"]
-    assert fail(*train).endswith("cannot write pipe: it is not a file; give a file name")
-
-
-def test_triplets_that_cannot_be_written_leave_no_settings(fail) -> None:
-    for out in ("s.txt/o.csv", "x" * 248):
-        pair = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt", "--out", out]
-        message = fail(*pair)
-        assert message.startswith("cannot write ")
-        assert message.endswith("; choose another output")
 
 
 def test_what_is_no_data_file_stays_as_it_is(fail, place: Path) -> None:

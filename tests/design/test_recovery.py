@@ -219,7 +219,7 @@ def test_the_command(tmp_path, capsys):
     argv = ["design", "recovery", str(tmp_path / "set.csv"), f"other={tmp_path / 'pairs.csv'}"]
     many = [*argv, "--scores", str(file)]
     options = ["--random", "50", "--participants", "30", "--simulations", "200", "--out", str(out)]
-    options += ["--model-pairs", str(matrix), "--figure", str(figure), "--item-sd", "0.5"]
+    options += ["--model-pairs", str(matrix), "--figure", str(figure)]
     assert main([*many, *options, "--target", "0.6"]) == 0
     err = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in err] == ["set", "other", "random"]

@@ -1,0 +1,134 @@
+"""Print which options each command has, and check their number and that each name has one meaning.
+
+Run by ``make check``. Exit status 1 if a command has more options than its limit, or if an option
+of two commands takes different values or is described by another noun.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from importlib import import_module
+from typing import NamedTuple
+
+from cyclopts import App
+from cyclopts.help.help import create_parameter_help_panel
+
+from contstim.cli import COMMANDS
+from contstim.cli.application import describe_entry, label_entry
+
+LIMIT = 20
+#: Limits of single commands.
+LIMITS = {"synthesize": 25}
+#: Commands that still have more options; the list may only shrink.
+OVER_LIMIT = {"synthesize", "write", "evaluate"}
+#: Options that name a file in one command and a folder in another.
+FILE_OR_FOLDER = {"--out"}
+#: Ends the noun that a description begins with.
+END_OF_NOUN = re.compile(r"[\[(;,:]| (?:of|for|that|in|to|by|with|per|from|under|at|on|where)\b")
+
+
+class Option(NamedTuple):
+    """An option of a command: its name, the value that it takes, and its description."""
+
+    name: str
+    value: str
+    description: str
+
+    @property
+    def noun(self) -> str:
+        """The noun that the description begins with."""
+        return END_OF_NOUN.split(self.description, maxsplit=1)[0].strip()
+
+
+def options_by_command() -> dict[str, list[Option]]:
+    """Return the options of every command and kind of a command, arguments left out."""
+    found: dict[str, list[Option]] = {}
+    for name in COMMANDS:
+        module = import_module(f"contstim.cli.{name}") if not COMMANDS.package(name) else None
+        if module is not None and not hasattr(module, "app"):
+            found.update(_argparse_options(name, module))
+            continue
+        app = COMMANDS[name]
+        kinds = {f"{name} {kind}": app[kind] for kind in app if not kind.startswith("-")}
+        for command, part in (kinds or {name: app}).items():
+            found[command] = _options(part)
+    return found
+
+
+def _options(app: App) -> list[Option]:
+    arguments = app.assemble_argument_collection(parse_docstring=True)
+    options = []
+    for group in arguments.groups:
+        panel = create_parameter_help_panel(group, arguments.filter_by(group=group), "plaintext")
+        for entry in panel.entries:
+            name, _, value = label_entry(entry).partition(" ")
+            if name.startswith("--"):
+                value = value.removesuffix(" ...")
+                options.append(Option(name, value, describe_entry(entry)))
+    return options
+
+
+def _argparse_options(name: str, module: object) -> dict[str, list[Option]]:
+    from contstim.cli.parsing import CommandParser
+
+    parser = CommandParser(prog=name)
+    module.configure(parser)
+    found: dict[str, list[Option]] = {}
+
+    def walk(name: str, parser: argparse.ArgumentParser) -> None:
+        kinds = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        for action in kinds:
+            for kind, part in action.choices.items():
+                walk(f"{name} {kind}", part)
+        if not kinds:
+            names = [a.option_strings[0] for a in parser._actions if a.option_strings]
+            found[name] = [Option(option, "", "") for option in names if option != "-h"]
+
+    walk(name, parser)
+    return found
+
+
+def faults_of(commands: dict[str, list[Option]]) -> list[str]:
+    """Return what is wrong with the options, one line each."""
+    faults = []
+    for command, options in commands.items():
+        limit = LIMITS.get(command, LIMIT)
+        if len(options) > limit and command not in OVER_LIMIT:
+            faults.append(f"contstim {command} has {len(options)} options, more than {limit}")
+        if len(options) <= limit and command in OVER_LIMIT:
+            faults.append(f"contstim {command} has {len(options)} options; take it off OVER_LIMIT")
+    faults += [f"there is no command {name}" for name in OVER_LIMIT - commands.keys()]
+    meanings: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    for command, options in commands.items():
+        for option in options:
+            if option.description and option.name not in FILE_OR_FOLDER:
+                meanings[option.name][option.value, option.noun].append(command)
+    for name, found in sorted(meanings.items()):
+        if len(found) > 1:
+            said = [f"{value} {noun!r} ({', '.join(by)})" for (value, noun), by in found.items()]
+            faults.append(f"{name} has several meanings: {'; '.join(said)}")
+    return faults
+
+
+def main() -> int:
+    """Print the table and the faults; return the exit status."""
+    commands = options_by_command()
+    owners: dict[str, list[str]] = defaultdict(list)
+    for command, options in commands.items():
+        print(f"{len(options):3} {command}")
+        for option in options:
+            owners[option.name].append(command)
+    print(f"{sum(map(len, commands.values())):3} in all, {len(owners)} names\n")
+    for name, by in sorted(owners.items()):
+        print(f"{name:24} {', '.join(by)}")
+    faults = faults_of(commands)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
