@@ -51,11 +51,17 @@ def options_by_command() -> dict[str, list[Option]]:
         if module is not None and not hasattr(module, "app"):
             found.update(_argparse_options(name, module))
             continue
-        app = COMMANDS[name]
-        kinds = {f"{name} {kind}": app[kind] for kind in app if not kind.startswith("-")}
-        for command, part in (kinds or {name: app}).items():
-            found[command] = _options(part)
+        found.update(_options_by_kind(name, COMMANDS[name]))
     return found
+
+
+def _options_by_kind(name: str, app: App) -> dict[str, list[Option]]:
+    if app.default_command is not None:
+        return {name: _options(app)}
+    kinds = [kind for kind in app if not kind.startswith("-")]
+    return {
+        k: v for kind in kinds for k, v in _options_by_kind(f"{name} {kind}", app[kind]).items()
+    }
 
 
 def _options(app: App) -> list[Option]:

@@ -94,14 +94,6 @@ def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
         )
 
 
-def test_scores_are_not_kept_where_results_are_replaced(fail) -> None:
-    for cache in ("r", "r/scores"):
-        assert fail("benchmark", "golan2023/exp2", "--out", "r", "--cache", cache) == (
-            f"the scores are kept in {cache}, and r is replaced as a whole; choose another folder "
-            "for one of them"
-        )
-
-
 def test_absurd_sizes_of_designs(fail) -> None:
     trials = ["design", "trials", "--groups", "1", "--catch", "2", "--out", "o.csv"]
     assert "too large, the most is 1000000000" in fail(*trials, "--participants", HUGE)
