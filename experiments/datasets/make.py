@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 import contstim
-from contstim.cli.demo import PAIRS
+from contstim.cli.demonstration import PAIRS
 from contstim.datasets import FOLLOWED
 from contstim.design import Layout, Simulation, simulate_choices
 from contstim.report import save_figure

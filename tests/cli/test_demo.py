@@ -1,4 +1,7 @@
-"""The demonstration, cut to two sentences of models of n-grams; and the tables it starts from."""
+"""The demonstration, cut to two sentences of models of n-grams; and the tables it starts from.
+
+Tests `contstim.cli.demonstration` and `contstim.cli.demo`.
+"""
 
 import html
 import math
@@ -10,7 +13,8 @@ import pandas as pd
 import pytest
 
 from contstim import datasets
-from contstim.cli import demo, main
+from contstim.cli import demonstration as demo
+from contstim.cli import main
 from contstim.models.registry import load_model
 from contstim.synthesis.problem import Floor
 

