@@ -22,7 +22,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from contstim.report import save_figure
+from contstim.drawing import save_figure
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "tutorials" / "published.md"

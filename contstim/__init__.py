@@ -9,7 +9,7 @@ Begin with these; every command of ``contstim`` is one of them, with DataFrames 
 - `design_trials` with a `Layout`, `latin_square`: who sees what; `plan_design`: what that can show
 - `simulate_choices` with a `Simulation`: people who do not exist
 - `read_choices`: people's choices, from a file of ours or of other programs
-- `evaluate`: which model predicts the choices, and how surely; `write_report`: the page
+- `evaluate`: which model predicts the choices; `summarize`: the result in three sentences
 - `datasets`: small tables to try all of this on
 
     import contstim
@@ -33,12 +33,11 @@ if TYPE_CHECKING:
     from contstim.design.simulate import Simulation, simulate_choices
     from contstim.design.trials import Layout, check_design, design_trials
     from contstim.errors import ContstimError
-    from contstim.evaluation.answer import answer_sentences
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.measures.check import check_measure
-    from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
+    from contstim.evaluation.summary import summarize
     from contstim.models import ModelSpec
     from contstim.models.base import (
         Event,
@@ -86,13 +85,12 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "errors": ("ContstimError",),
-    "evaluation.answer": ("answer_sentences",),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.importers": ("read_choices",),
     "evaluation.measures.check": ("check_measure",),
     "design.planning": ("plan_design",),
-    "evaluation.report": ("write_report",),
     "evaluation.result": ("Evaluation",),
+    "evaluation.summary": ("summarize",),
     "design.simulate": ("Simulation", "simulate_choices"),
     "models": ("ModelSpec",),
     "models.base": (
@@ -165,7 +163,6 @@ __all__ = [
     "WordList",
     "WordOptions",
     "__version__",
-    "answer_sentences",
     "bundled_vocabulary",
     "check_design",
     "check_measure",
@@ -192,9 +189,9 @@ __all__ = [
     "select_triplets",
     "simulate_choices",
     "standard_deviations",
+    "summarize",
     "synthesize",
     "synthesize_triplets",
-    "write_report",
 ]
 
 

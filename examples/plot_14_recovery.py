@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import contstim
+from contstim.design.figures import recovery_figure
 from contstim.design.recovery import recovery
-from contstim.report import recovery_figure
 
 sentences = contstim.pool()[:200]
 names = ["bigram", "trigram", "lstm"]

@@ -25,7 +25,7 @@ trials = contstim.design_trials(natural=pairs, pool=sentences, layout=layout)
 choices = simulate_choices(trials, scores, Simulation.of("contstim:trigram"), seed=1)
 
 evaluation = contstim.evaluate(choices, scores)
-print("\n".join(contstim.answer_sentences(evaluation)))
+print("\n".join(contstim.summarize(evaluation)))
 
 evaluation.figure()
 plt.show()

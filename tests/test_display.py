@@ -79,8 +79,8 @@ def results() -> dict[str, Any]:
     conductor.record(block)
     bigram = contstim.load_model("contstim:bigram")
     return {
-        **{name: getattr(evaluation, name) for name in ("summary", "details", "people", "pairs")},
-        **{name: getattr(evaluation, name) for name in ("controls", "provenance", "data")},
+        **{name: getattr(evaluation, name) for name in ("summary", "details")},
+        **{name: getattr(evaluation, name) for name in ("provenance", "data")},
         **{"evaluation": evaluation, "recovery": recovered, "plan": plan, "pool": pool},
         **{"conductor": conductor, "block": block, "posterior": conductor.posterior},
         "parts": bigram.parts(["Every child in the village knew that song."])[0],
@@ -89,7 +89,7 @@ def results() -> dict[str, Any]:
 
 
 KINDS = (
-    *("summary", "details", "people", "pairs", "controls", "provenance", "data", "evaluation"),
+    *("summary", "details", "provenance", "data", "evaluation"),
     *("recovery", "plan", "pool", "conductor", "block", "posterior", "parts", "design"),
 )
 

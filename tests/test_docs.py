@@ -9,7 +9,6 @@ import pytest
 import contstim
 from contstim.cli import main
 from contstim.models.registry import FAMILIES, bundled_models
-from contstim.text.features import sentence_features
 
 ROOT = Path(__file__).parents[1]
 
@@ -101,20 +100,18 @@ def test_the_guide_to_the_experiment(
         for command in block.splitlines():
             assert main(shlex.split(command)[1:]) == 0, command
     assert "complete" in capsys.readouterr().out
-    for name in ("collected/choices.csv", "pay.csv", "audit/audit.md"):
+    for name in ("collected/choices.csv", "pay.csv"):
         assert Path(name).stat().st_size > 0
 
 
 def test_the_page_on_tables_explains_every_column() -> None:
     choices = contstim.datasets.simulated_choices()
     choices = choices[choices["group"].isin(choices["group"].unique()[:2])]
-    texts = sorted({*choices["sentence_1"], *choices["sentence_2"]})
     models = ["contstim:bigram", "contstim:trigram"]
-    evaluation = contstim.evaluate(choices, models, features=sentence_features(texts))
+    evaluation = contstim.evaluate(choices, models)
     tables = evaluation.tables()
     page = (ROOT / "docs" / "results.md").read_text("utf-8")
-    # Of studies that may stop there is one table more.
-    assert set(re.findall(r"\*\*`(\w+)\.csv`\*\*", page)) == {*tables, "stopping"}
+    assert set(re.findall(r"\*\*`(\w+)\.csv`\*\*", page)) == set(tables)
     named = {name.replace(":MODEL", "") for name in re.findall(r"`([\w:]+)`", page)}
     # The design's own columns, and what any table may be about.
     named |= {"sentence", "sentence_1", "sentence_2", "condition", "participant", "group"}

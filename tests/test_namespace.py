@@ -39,7 +39,6 @@ PUBLIC = {
     "WordList",
     "WordOptions",
     "__version__",
-    "answer_sentences",
     "bundled_vocabulary",
     "check_design",
     "check_measure",
@@ -66,9 +65,9 @@ PUBLIC = {
     "select_triplets",
     "simulate_choices",
     "standard_deviations",
+    "summarize",
     "synthesize",
     "synthesize_triplets",
-    "write_report",
 }
 
 

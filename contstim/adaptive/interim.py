@@ -18,6 +18,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
 from contstim.evaluation.group_sequential import repeated_p
+from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.stopping import (
     Stopping,
@@ -120,8 +121,12 @@ class InterimResult:
 
     @property
     def pairs(self) -> pd.DataFrame:
-        """Current differences of every two models, see `Conclusion.pairs`."""
-        return self.conclusions[-1].pairs if self.conclusions else pd.DataFrame()
+        """Current differences of every two models, see `Conclusion.pairs`.
+
+        Where there are p-values, `q` are those adjusted for all pairs of models.
+        """
+        table = self.conclusions[-1].pairs if self.conclusions else pd.DataFrame()
+        return table.assign(q=benjamini_hochberg(table["p"].to_numpy())) if "p" in table else table
 
     @property
     def sentences(self) -> list[str]:
@@ -144,6 +149,8 @@ class InterimResult:
         lines = [f"{self.n_answers} answers of {self.n_participants} participants", *self.sentences]
         for row in self.pairs.to_dict("records"):
             interval = f"({row['low']:+.3f} to {row['high']:+.3f})"
+            if "q" in row:
+                interval += f", p = {row['p']:.2g}, q = {row['q']:.2g}"
             difference = f"{row['model_1']} - {row['model_2']}: {row['difference']:+.3f}"
             lines.append(f"  {difference} {interval}{' significant' if row['differs'] else ''}")
         if self.first_stop is not None:

@@ -1,6 +1,11 @@
-"""What is planned, in words, to be registered before a study; and how its data depart from it."""
+"""The plan of a study in words, for its preregistration, and deviations of data from it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,7 +13,205 @@ import pandas as pd
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.interim import is_chosen, ordered_pairs
 from contstim.adaptive.posterior import Link
+from contstim.design.planning import plan_design
+from contstim.errors import InputError
+from contstim.evaluation.items import canonical_trials, item_codes
+from contstim.evaluation.methods import describe_analyses, describe_measures, describe_tests
+from contstim.evaluation.options import EvaluationOptions, read_plan
+from contstim.evaluation.sample import Sample
 from contstim.evaluation.stopping import Stopping
+from contstim.evaluation.summary import counted, span
+from contstim.sampling import POPULATIONS
+from contstim.settings import build, read_toml
+from contstim.tables import require_columns
+from contstim.trial_kinds import EXPERIMENTAL
+
+
+@dataclass(frozen=True)
+class PlannedDesign:
+    """The design of a study whose trials are fixed before it.
+
+    Attributes
+    ----------
+    participants, groups
+        Number of participants, in all groups together, and of groups with pairs of their own.
+    pairs, items, trials
+        Number of experimental pairs that each participant judges, of items that these form, and
+        of all trials.
+    models
+        Number of models that are compared; 0 if it is not known.
+    words
+        Description of the design.
+    """
+
+    participants: int
+    groups: int
+    pairs: int
+    items: int
+    trials: int
+    models: int = 0
+    words: str = ""
+
+    @classmethod
+    def of_trials(cls, trials: pd.DataFrame) -> PlannedDesign:
+        """Return the design of a table of trials, as `design_trials` makes it.
+
+        Raises
+        ------
+        InputError
+            If a column is missing.
+        """
+        columns = ("participant", "group", "condition", "sentence_1", "sentence_2")
+        require_columns(trials, columns, "the table of trials")
+        sizes = trials.groupby("participant", sort=False).size()
+        has_items = "item" in trials
+        trials = canonical_trials(trials)
+        compared = trials[trials["kind"] == EXPERIMENTAL]
+        item = pd.Series(item_codes(compared), index=compared.index)
+        by_participant = item.groupby(compared["participant"])
+        pairs, items = (
+            int(counts.min()) if len(counts) else 0
+            for counts in (by_participant.size(), by_participant.nunique())
+        )
+        named = trials.reindex(columns=["model_1", "model_2"]).to_numpy().ravel()
+        models = sorted({str(name) for name in named if isinstance(name, str) and name})
+        n, groups = trials["participant"].nunique(), trials["group"].nunique()
+        by_condition = pd.crosstab(trials["participant"], trials["condition"])
+        conditions = [
+            f"{span(counts)} of condition {name!r}" for name, counts in by_condition.items()
+        ]
+        words = (
+            f"The trials are for {counted(n, 'participant')} in {counted(groups, 'group')}. "
+            f"Each participant answers {span(sizes)} trials: {', '.join(conditions)}. "
+        )
+        words += (
+            f"The {pairs} experimental pairs of a participant form {counted(items, 'item')}."
+            if has_items
+            else "The table has no column 'item': each pair is an item of its own."
+        )
+        if models:
+            words += f" The pairs compare {counted(len(models), 'model')}: {', '.join(models)}."
+        return cls(n, groups, pairs, items, int(sizes.max()), len(models), words)
+
+    def check_sample(self, sample: Sample) -> None:
+        """Refuse a plan whose numbers are not those of the design.
+
+        Raises
+        ------
+        InputError
+            If a number of ``[sample]`` differs; the message names both.
+        """
+        for name, there in (
+            ("participants", self.participants),
+            ("groups", self.groups),
+            ("trials_each", self.pairs),
+        ):
+            planned = getattr(sample, name)
+            if planned is not None and planned != there:
+                raise InputError(
+                    f"[sample] of the plan has {name} = {planned}; the trials have {there}. "
+                    "Correct the plan or the trials"
+                )
+
+
+def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
+    """Read the table ``[adaptive]`` of an analysis plan.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a key is wrong, or there is no such table.
+    """
+    read_plan(path)  # checks the rest
+    table = read_toml(Path(path)).get("adaptive")
+    if table is None:
+        raise InputError(f"{path} has no table [adaptive]; write the plan of the study there")
+    return build(AdaptivePlan, table, "adaptive")
+
+
+def study_paragraphs(
+    options: EvaluationOptions,
+    design: PlannedDesign | None = None,
+    stimuli: str = "",
+    adaptive: AdaptivePlan | None = None,
+) -> dict[str, str]:
+    """Return the plan of a study as paragraphs by their headings.
+
+    Parameters
+    ----------
+    options
+        The analysis, with ``[sample]``.
+    design
+        The design of a study with fixed trials, if it is known.
+    stimuli
+        Description of the stimuli.
+    adaptive
+        The plan of an adaptive study.
+
+    Raises
+    ------
+    InputError
+        If ``[sample]`` contradicts the design, or the power cannot be computed.
+    """
+    sample = options.sample or Sample()
+    if design is not None:
+        design.check_sample(sample)
+    elif sample.trials_each is not None and sample.participants is not None:
+        n, groups = sample.trials_each, sample.groups or 1
+        words = f"Each participant judges {counted(n, 'pair')} of sentences."
+        design = PlannedDesign(sample.participants, groups, n, n, n, words=words)
+    paragraphs = {"Stimuli": stimuli} if stimuli else {}
+    if design is not None:
+        paragraphs["Design"] = design.words
+    if adaptive is not None:
+        n = adaptive.stopping.participants
+        paragraphs["Participants"] = (
+            f"At most {counted(n, 'participant')} finish; the stopping rule says when it ends."
+        )
+        paragraphs |= plan_paragraphs(adaptive)
+    elif n := sample.participants or (design.participants if design else 0):
+        groups = design.groups if design is not None else sample.groups or 1
+        where = f", in {groups} groups with pairs of their own" if groups > 1 else ""
+        paragraphs["Participants"] = (
+            f"{counted(n, 'participant')}{where}. The number is fixed before the study."
+        )
+    paragraphs["Exclusions"] = options.exclusions.words
+    analysis = describe_measures(options), describe_analyses(options), describe_tests(options)
+    paragraphs["Analysis"] = "\n\n".join(analysis)
+    if adaptive is not None:
+        paragraphs["Power"] = (
+            "How often the stopping rule reaches a conclusion, and after how many participants, is "
+            "simulated by `contstim.adaptive.simulate`."
+        )
+    elif design is not None and design.pairs:
+        paragraphs["Power"] = _describe_power(options, design)
+    return paragraphs
+
+
+def study_document(title: str, paragraphs: Mapping[str, str]) -> str:
+    """Return paragraphs by their headings as one Markdown document."""
+    parts = [f"## {name}\n\n{text}" for name, text in paragraphs.items()]
+    return "\n\n".join([f"# {title}", *parts]) + "\n"
+
+
+def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
+    if options.inference != "crossed" or options.population != POPULATIONS[0]:
+        return "Power is computed only for tests that treat participants and items as random."
+    if "accuracy" not in options.measures:
+        return "Power is computed only for accuracy."
+    plan = plan_design(
+        design.participants // design.groups or 1,
+        design.pairs,
+        len(options.planned) or max(comb(design.models, 2), 1),
+        groups=design.groups,
+        kin=-(-design.pairs // max(design.items, 1)),
+        seed=options.seed,
+    )
+    return (
+        f"{plan} Found by simulating the planned test, with participants and items random and "
+        "participants as variable as those of Golan et al. (2023); seed "
+        f"{options.seed}."
+    )
 
 
 def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:

@@ -90,7 +90,6 @@ _PURPOSES = {
     "benchmark": "list published human data, and judge models by them",
     "evaluate": "find out from people's choices which model was right",
     "publish": "write a finished study as a folder that others can use",
-    "report": "draw an evaluation's figure for a paper",
 }
 
 #: Commands by name; each is imported when it is called. Packages add more by the entry-point group

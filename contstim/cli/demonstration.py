@@ -16,18 +16,17 @@ import numpy as np
 import pandas as pd
 
 from contstim import datasets
+from contstim.cli.demo_page import OrderedPair, demonstration_page
+from contstim.drawing import sheet
 from contstim.errors import InputError, OutputError
-from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.report import write_report
 from contstim.evaluation.result import Evaluation
+from contstim.evaluation.summary import summarize
 from contstim.files import write_whole
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
 from contstim.progress import say, track
-from contstim.report.style import sheet
-from contstim.report.triplets_page import OrderedPair, demonstration_page
 from contstim.selection import select_natural_pairs
 from contstim.synthesis import synthesize
 from contstim.synthesis.bounded import Bounded
@@ -119,7 +118,7 @@ def demonstrate(folder: Path, seed: int) -> None:
     table = pd.DataFrame(rows)
     write_whole(folder / "triplets.csv", table_text(table))
     result = _evaluate(folder / "results")
-    verdict = answer_sentences(result)
+    verdict = summarize(result)
     say("\nWhich model people follow: choices of 30 simulated people, who come with contstim")
     say("\n".join(f"  {text}" for text in verdict))
     page = folder / "index.html"
@@ -273,7 +272,7 @@ def _evaluate(folder: Path) -> Evaluation:
     with torch_threads():
         scores = {model.spec: pd.Series(model.score(shown), index=shown) for model in models}
     result = evaluate(choices, scores)
-    write_report(result, folder)
+    result.report(folder)
     return result
 
 

@@ -221,9 +221,9 @@ def power(
     """
     import pandas as pd
 
+    from contstim.design.figures import power_figure
     from contstim.design.planning import people_needed, power
-    from contstim.report.pair_figures import power_figure
-    from contstim.report.style import save_figure, sheet
+    from contstim.drawing import save_figure, sheet
 
     sources = {"compare": compare, "difference": difference, "pilot": pilot}
     named = [name for name, value in sources.items() if value not in (None, ())]
@@ -408,9 +408,9 @@ def recovery(
     out
         output table [standard output]
     """
+    from contstim.design.figures import recovery_figure
     from contstim.design.recovery import recovery
-    from contstim.report.pair_figures import recovery_figure
-    from contstim.report.style import save_figure, sheet
+    from contstim.drawing import save_figure, sheet
     from contstim.selection.scores import read_scores
     from contstim.tables import read_table
 

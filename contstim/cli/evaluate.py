@@ -25,7 +25,6 @@ from pathlib import Path
 from contstim.cli.common import add_exclusions, given_rules, tell, tell_model
 from contstim.cli.parsing import CommandParser, given, whole_number
 from contstim.errors import InputError
-from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
@@ -37,12 +36,12 @@ from contstim.evaluation.importers import (
 )
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
-from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import (
     joined_scores,
     model_scores,
     unscored_catch,
 )
+from contstim.evaluation.summary import describe_sample, summarize
 from contstim.models.registry import load_models
 from contstim.response_model import unit_sentence
 from contstim.tables import read_list, read_table
@@ -155,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
     for note in result.provenance.notes:
         if note not in human.notes:
             tell(note)
-    write_report(result, folder)
+    result.report(folder)
     source = human.scores if scores is None else scores
     if args.mixed_models and source is not None:
         from contstim.evaluation.mixed import write_mixed_models
@@ -166,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":
         tell(unit_sentence(result.summary.n_groups, options.min_groups))
-    for sentence in answer_sentences(result):
+    for sentence in (*describe_sample(result), "", *summarize(result), ""):
         print(sentence)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
     if result.models.empty:

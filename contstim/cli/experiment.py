@@ -19,8 +19,7 @@ stays as it is. replace: whose assignment (order and sides
 of the trials) another participant should take, by the exclusion rules of `contstim evaluate`.
 release: frees assignments. extend: more participants, groups or trials for a study that runs.
 close, reopen: nobody new is let in, or people are again; who has begun may finish.
-backup: a copy of the data. forget: deletes one participant's data on request. audit: flags
-participants who follow one model suspiciously well, and other patterns.
+backup: a copy of the data. forget: deletes one participant's data on request.
 
 Examples:
   contstim experiment new my-study --trials trials.csv
@@ -41,7 +40,6 @@ Examples:
   contstim experiment close my-study --why "the money is spent"
   contstim experiment backup my-study --out backups/monday.sqlite3
   contstim experiment forget my-study --participant 3F2A9C1B --why "asked by mail"
-  contstim experiment audit my-study --scores scores.csv --out audit
 """
 
 from __future__ import annotations
@@ -249,7 +247,7 @@ def _new_adaptive(args: argparse.Namespace) -> Study:
     if args.scores is None:
         raise InputError("--pool needs the models' scores of its sentences; give --scores")
     from contstim.adaptive import AdaptivePlan
-    from contstim.evaluation.options import read_adaptive_plan
+    from contstim.adaptive.preregister import read_adaptive_plan
     from contstim.experiment.adaptive import new_adaptive_study
 
     plan = AdaptivePlan() if args.plan is None else read_adaptive_plan(args.plan)

@@ -49,12 +49,6 @@ def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
     what = "code of the last screen, or id of the session or the recruiter"
     parsers["forget"].add("--participant WHO", what, required=True)
     parsers["forget"].add("--why TEXT", "kept, with the date", required=True)
-    audit = parsers["audit"]
-    audit.add("--scores CSV", "log-probabilities, as `contstim score` writes them")
-    audit.add("--model [NAME=]SPEC", "a model to score with", several=True, default=[])
-    audit.add("--alpha RATE", "false discovery rate", number(above=0, most=1), default=0.05)
-    audit.add_out_folder()
-    audit.add_seed()
     parsers["check-psychds"].add("folder FOLDER", "with dataset_description.json")
 
 
@@ -202,40 +196,6 @@ def _forget(args: argparse.Namespace) -> int:
     return 0
 
 
-def _audit(args: argparse.Namespace) -> int:
-    import pandas as pd
-
-    from contstim.evaluation.audit import audit
-    from contstim.experiment.collected import read_collected
-    from contstim.models.registry import load_models
-    from contstim.selection.scores import read_scores
-    from contstim.trial_kinds import EXPERIMENTAL, with_kinds
-
-    if bool(args.scores) == bool(args.model):
-        raise InputError("give --scores, or --model once or more")
-    if not 0 < args.alpha < 1:
-        raise InputError(f"--alpha {args.alpha} is not between 0 and 1")
-    collected = read_collected(read_study(args.study), data_file(args))
-    choices = _whole_choices(collected, "the audit is")
-    if choices.empty:
-        raise InputError("nobody has answered every trial yet; there is nothing to audit")
-    if args.scores:
-        scores = read_scores(args.scores)
-    else:
-        rows = choices[with_kinds(choices)["kind"] == EXPERIMENTAL]
-        sentences = pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])).tolist()
-        models = load_models(args.model)
-        columns = {model.name: model.score(sentences) for model in models}
-        scores = pd.DataFrame(columns, index=sentences)
-    report = audit(choices, scores, alpha=args.alpha, seed=args.seed)
-    report.write(Path(args.out))
-    flags = report.flags
-    for row in flags.to_dict("records"):
-        print(f"{row['participant']}: {row['reason']} ({row['detail']})")
-    print(f"{flags['participant'].nunique()} participants have a flag: {args.out}/audit.md")
-    return 0
-
-
 def _check(args: argparse.Namespace) -> int:
     from contstim.experiment.exporting import check_psychds
 
@@ -255,6 +215,5 @@ ACTIONS = {
     "reopen": (_close, "let people in again"),
     "backup": (_backup, "copy the data, also while the study runs"),
     "forget": (_forget, "delete one participant's data, on request"),
-    "audit": (_audit, "flag suspicious participants"),
     "check-psychds": (_check, "check a Psych-DS data set"),
 }

@@ -23,12 +23,12 @@ import pandas as pd
 
 from contstim.adaptive import AdaptivePlan
 from contstim.adaptive.interim import interim_analysis, max_trials
+from contstim.adaptive.preregister import plan_departures, read_adaptive_plan
 from contstim.cli.experiment_data import add_data_file, data_file
 from contstim.cli.parsing import CommandParser, number
 from contstim.errors import InputError, NoDataError
 from contstim.evaluation import FORMATS, check_choices, read_choices
 from contstim.evaluation.choices import clean_choices
-from contstim.evaluation.options import read_adaptive_plan
 from contstim.evaluation.scores import score_table
 from contstim.selection.scores import read_scores
 
@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
                 planned = replace(AdaptivePlan(), trials=max_trials(choices))
             result = interim_analysis(choices, log_probs, planned, every=not args.blinded)
             stops = result.stops
-            message = ("stop" if stops else "continue") if args.blinded else str(result)
+            deviations = [] if plan is None else plan_departures(choices, plan)
+            lines = [str(result), *(f"deviation from the plan: {text}" for text in deviations)]
+            message = ("stop" if stops else "continue") if args.blinded else "\n".join(lines)
         except NoDataError as error:
             if args.every is None:
                 raise

@@ -85,8 +85,8 @@ class Recovery:
 
     def _repr_html_(self) -> str:
         """Return what it says, drawn, and its tables, which notebooks show."""
-        from contstim.report.pair_figures import recovery_figure  # figures take a second to load
-        from contstim.report.style import sheet, svg_text
+        from contstim.design.figures import recovery_figure  # figures take a second to load
+        from contstim.drawing import sheet, svg_text
 
         axes = sheet(1 + self.curve["design"].nunique())
         recovery_figure(self.curve, self.model_pairs, self.target, axes)

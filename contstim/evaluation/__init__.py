@@ -1,6 +1,6 @@
 """Read people's choices, say which model predicts them and how far it is from the ceiling.
 
-What simulates, fits mixed models or runs suites is imported when it is first used.
+Functions that load SciPy's statistics are imported when first used.
 """
 
 from __future__ import annotations
@@ -35,13 +35,9 @@ from contstim.evaluation.trials import Analysis
 
 if TYPE_CHECKING:
     from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
-    from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
-    from contstim.text.features import sentence_features
 
 _NAMES = {
     "evaluation.inference.wilcoxon": ("wilcoxon_signed_rank",),
-    "evaluation.mixed": ("BradleyTerry", "fit_bradley_terry"),
-    "text.features": ("sentence_features",),
 }
 
 __all__ = [
@@ -49,7 +45,6 @@ __all__ = [
     "FORMATS",
     "PRESETS",
     "Analysis",
-    "BradleyTerry",
     "Cleaning",
     "ColumnMapping",
     "Evaluation",
@@ -63,13 +58,11 @@ __all__ = [
     "evaluate",
     "evaluate_file",
     "exclude",
-    "fit_bradley_terry",
     "preset_options",
     "read_choices",
     "read_mapped",
     "rescale",
     "score_table",
-    "sentence_features",
     "signed_rank_cosine",
     "signed_ranks",
     "together",

@@ -1,7 +1,4 @@
-"""What the trials say before any test: how far people agree, how far models do, and on what not.
-
-Tables in long form: a row per trial, a condition, or two models.
-"""
+"""Agreement among participants and among models, before any test."""
 
 from __future__ import annotations
 
@@ -13,25 +10,8 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray, FloatArray
-from contstim.evaluation.measures.accuracy import ACCURACY
-from contstim.evaluation.result import PairTables, PeopleTables
-from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.trial_kinds import EXPERIMENTAL
-
-
-def people_tables(data: TrialData, seed: int) -> PeopleTables:
-    """Return what the choices say without any model."""
-    return PeopleTables(
-        trial_table(data), agreement_table(data), reliability_table(data, seed=seed)
-    )
-
-
-def pair_tables(data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame) -> PairTables:
-    """Set models against each other; `scores` has a column per model, `trials` a row per pair."""
-    agreement, consistency = model_agreement_table(data), consistency_table(data)
-    instructive = instructive_table(data, scores, trials)
-    return PairTables(agreement, consistency, natural_preference_table(data), instructive)
 
 
 def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
@@ -160,10 +140,11 @@ def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
 
 
 def model_agreement_table(data: TrialData) -> pd.DataFrame:
-    """Return for each condition, all, and two models the share of pairs they order alike.
+    """Return for each condition, and for all, how often two models prefer the same sentence.
 
-    A pair on which one of the two has no preference counts one half. Columns: `condition`,
-    `model_1`, `model_2`, `agreement`, `n_trials`.
+    `agreement` is the share of sentence pairs on which they do, where a pair on which one of the
+    two has no preference counts one half; `n_disagree` is the number of pairs, of `n_trials`, on
+    which their predictions differ. Without such pairs no choice can distinguish the two models.
 
     Source
     ------
@@ -175,112 +156,7 @@ def model_agreement_table(data: TrialData) -> pd.DataFrame:
         agreement = 0.5 + 0.5 * (sign[here].T @ sign[here]) / here.sum()
         for i, j in combinations(range(len(data.models)), 2):
             models = data.models[i], data.models[j]
-            rows.append((name, *models, float(agreement[i, j]), int(here.sum())))
-    return pd.DataFrame(rows, columns=["condition", "model_1", "model_2", "agreement", "n_trials"])
-
-
-def consistency_table(data: TrialData) -> pd.DataFrame:
-    """Return for each condition how a model fares against each it was pitted against.
-
-    `accuracy` is that of `model` (mean over participants) on the trials whose two targeted models
-    are `model` and `other`. Columns: `condition`, `model`, `other`, `accuracy`, `n_trials`.
-
-    Source
-    ------
-    Golan et al. (2023), Extended Data Fig. 3.
-    """
-    index = {name: i for i, name in enumerate(data.models)}
-    rows = []
-    targeted = data.pairs[data.pairs["model_1"].notna()]
-    for keys, block in targeted.groupby(["condition", "model_1", "model_2"], sort=False):
-        condition, first, second = keys
-        turned = [condition, second, first]
-        swapped = (data.pairs[["condition", "model_1", "model_2"]] == turned).all(axis=1)
-        if swapped.any() and str(second) < str(first):
-            continue  # the two orders are one block, met under the other
-        mask = swapped.to_numpy(dtype=bool, copy=True)
-        mask[block.index.to_numpy()] = True
-        for model, other in ((first, second), (second, first)):
-            if model in index:
-                subset = Subset.of_pairs(data, mask, np.array([index[model]]))
-                value = float(np.nanmean(ACCURACY.values(subset)))
-                rows.append((condition, model, other, value, subset.n_pairs))
-    columns = ["condition", "model", "other", "accuracy", "n_trials"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def natural_preference_table(data: TrialData) -> pd.DataFrame:
-    """Return how often people prefer the natural to the synthetic sentence, by the models' roles.
-
-    Columns: `accepts` and `rejects` (the two models), `natural_chosen` (share of choices, ties
-    one half), `n_trials`, `n_choices`. Empty without such trials.
-
-    Source
-    ------
-    Golan et al. (2023), Extended Data Fig. 4.
-    """
-    columns = ["accepts", "rejects", "natural_chosen", "n_trials", "n_choices"]
-    if not {"kind_1", "kind_2"} <= set(data.pairs.columns):
-        return pd.DataFrame(columns=columns)
-    pairs = data.pairs
-    first = (pairs["kind_1"] == "S") & (pairs["kind_2"] == "N")
-    second = (pairs["kind_1"] == "N") & (pairs["kind_2"] == "S")
-    mixed = (first | second) & pairs["model_1"].notna()
-    natural_side = np.where(first, 1.0, -1.0)  # the sign of a rating that prefers the natural one
-    share = 0.5 + 0.5 * np.sign(data.rating) * natural_side[data.pair]
-    frame = pd.DataFrame(
-        {
-            "accepts": pairs["model_1"].where(first, pairs["model_2"]).to_numpy()[data.pair],
-            "rejects": pairs["model_2"].where(first, pairs["model_1"]).to_numpy()[data.pair],
-            "share": share,
-            "pair": data.pair,
-        }
-    )[mixed.to_numpy()[data.pair]]
-    rows = [
-        (*keys, float(block["share"].mean()), block["pair"].nunique(), len(block))
-        for keys, block in frame.groupby(["accepts", "rejects"])
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def instructive_table(
-    data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame, per_model: int = 5
-) -> pd.DataFrame:
-    """Return for each model the trials on which most people chose against it.
-
-    Of the trials that target the model (where none does, all that compare models) those on which
-    more than half the people chose against its preference: the largest share first, ties in favour
-    of more choices, then of the larger log-ratio, then in order of the sentences. `preferred` is
-    the sentence that the model prefers, `rejected` the other; `n_preferred` and `n_rejected` count
-    the people who chose each; `log_prob_*` is the log-probability (nats) under the model and
-    `other_log_prob_*` under the model it was pitted against, where there is one.
-    """
-    rows: list[dict[str, object]] = []
-    pairs = data.pairs
-    asked = pairs["kind"] == EXPERIMENTAL
-    for model in data.models:
-        hit = asked & ((pairs["model_1"] == model) | (pairs["model_2"] == model))
-        pool = trials[hit if hit.any() else asked]
-        ratio = pool[f"log_ratio:{model}"].to_numpy()
-        against = np.where(ratio > 0, pool["n_1"], pool["n_2"]).astype(float)
-        votes = (pool["n_1"] + pool["n_2"] + pool["n_tied"]).to_numpy(dtype=float)
-        share = np.where(ratio != 0, against / votes, 0.0)
-        order = np.lexsort((pool["sentence_1"].to_numpy(str), -np.abs(ratio), -votes, -share))
-        for place in order[:per_model]:
-            if share[place] <= 0.5:
-                break
-            pair = pool.iloc[place]
-            other = pair["model_2"] if pair["model_1"] == model else pair["model_1"]
-            other = other if hit.any() and other in data.models else None
-            row = {"model": model, "condition": pair["condition"], "other": other}
-            sides = ("2", "1") if ratio[place] > 0 else ("1", "2")
-            for name, side in zip(("preferred", "rejected"), sides, strict=True):
-                text = row[name] = pair[f"sentence_{side}"]
-                row[f"n_{name}"] = int(pair[f"n_{side}"])
-                row[f"log_prob_{name}"] = scores.loc[text, model]
-                row[f"other_log_prob_{name}"] = scores.loc[text, other] if other else None
-            rows.append(row)
-    columns = ["model", "condition", "preferred", "rejected", "n_preferred", "n_rejected"]
-    columns += ["log_prob_preferred", "log_prob_rejected", "other"]
-    columns += ["other_log_prob_preferred", "other_log_prob_rejected"]
+            n_disagree = int((sign[here, i] != sign[here, j]).sum())
+            rows.append((name, *models, float(agreement[i, j]), n_disagree, int(here.sum())))
+    columns = ["condition", "model_1", "model_2", "agreement", "n_disagree", "n_trials"]
     return pd.DataFrame(rows, columns=columns)

@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
-from contstim.evaluation.agreement import pair_tables, people_tables
+from contstim.evaluation.agreement import (
+    agreement_table,
+    model_agreement_table,
+    reliability_table,
+    trial_table,
+)
 from contstim.evaluation.choices import (
     HumanData,
     RawChoices,
     finish,
     stack_exclusions,
 )
-from contstim.evaluation.controls import control_tables
 from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
-from contstim.evaluation.result import Evaluation, Provenance, Summary
+from contstim.evaluation.result import DetailTables, Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
     ScoreSource,
     as_source,
@@ -35,11 +38,9 @@ from contstim.evaluation.scores import (
     score_notes,
     score_table,
     score_units,
-    token_table,
     unscored_catch,
-    whole_table,
 )
-from contstim.evaluation.tables import add_note, condition_table, result_tables
+from contstim.evaluation.tables import condition_table, result_tables
 from contstim.evaluation.trials import (
     MOST_CONDITIONS,
     Analysis,
@@ -56,18 +57,15 @@ from contstim.models.cache import versions
 from contstim.models.registry import Models
 from contstim.progress import track
 from contstim.sampling import POPULATIONS
+from contstim.settings import read_toml
 from contstim.tables import read_table
 from contstim.trial_kinds import EXPERIMENTAL
-
-if TYPE_CHECKING:
-    from contstim.adaptive.interim import InterimResult
 
 
 def evaluate(
     choices: pd.DataFrame | HumanData,
     scores: ScoreSource | Models | SentenceModel | str | None = None,
     preset: str = "default",
-    features: pd.DataFrame | None = None,
     plan: str | Path | None = None,
     **changes: object,
 ) -> Evaluation:
@@ -86,9 +84,6 @@ def evaluate(
         what needs no model is evaluated.
     preset
         ``default`` or ``golan2023``, see `PRESETS`.
-    features
-        Features of the sentences (index the sentences), such as `sentence_features` returns, for
-        the control on word features.
     plan
         A file with an analysis plan, see `read_plan`; what it does not fix is as in the preset.
     changes
@@ -124,10 +119,6 @@ def evaluate(
     departed = None if plan is None else departures(options, planned)
     if departed is not None and planned.sample is not None:
         departed = (*departed, *planned.sample.departures(human.choices))
-    if departed is not None and planned.adaptive is not None:
-        from contstim.adaptive.preregister import plan_departures
-
-        departed = (*departed, *plan_departures(human.choices, planned.adaptive))
     given = None if scores is None else as_source(scores)
     if isinstance(given, Mapping):
         models = [model for model in given.values() if isinstance(model, SentenceModel)]
@@ -146,29 +137,30 @@ def evaluate(
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
     notes = [*human.notes, *on_items, *study.notes, *named]
+    if plan is not None and "adaptive" in read_toml(Path(plan)):
+        notes.append(
+            "The plan has a table [adaptive]: p and q do not account for stopping early. For "
+            "differences by the stopping rule use `contstim watch --plan`."
+        )
     notes += check_targets(data.pairs, data.models)
     inference, options, levels = _inference(data, options, notes)
     analyses, compared_by_level = _by_level(data, options, notes)
     shown = track(analyses, len(analyses), "evaluating")
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
-    compared, comparisons, details = result_tables(outcomes, inference, options)
+    compared, comparisons, values = result_tables(outcomes, inference, options)
     between = {}
     if isinstance(inference, CrossedTests) and options.by:
         between["conditions"] = condition_table(data, compared_by_level, inference, options)
-    people = people_tables(data, options.seed)
-    asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
-    compared_trials = data.of_pairs(asked) if asked.any() and not asked.all() else data
-    standing = _standing(choices_kept, study, options, notes)
-    if standing is not None:
-        early = "p and q do not allow for stopping early; stopping.csv does"
-        add_note(comparisons, pd.Series(True, comparisons.index), early)
     return Evaluation(
         models=compared,
         comparisons=comparisons,
-        details=details,
-        people=people,
-        pairs=pair_tables(data, study.scores, people.trials),
-        controls=control_tables(compared_trials, study.scores, study.tokens, features),
+        details=DetailTables(
+            **values,
+            trials=trial_table(data),
+            agreement=agreement_table(data),
+            reliability=reliability_table(data, seed=options.seed),
+            model_agreement=model_agreement_table(data),
+        ),
         summary=_summary(human.choices, choices_kept, data),
         provenance=Provenance(
             scores=study.scores.rename_axis("sentence").reset_index(),
@@ -183,7 +175,6 @@ def evaluate(
             versions=versions("pandas"),
         ),
         data=data,
-        standing=standing,
         **between,
     )
 
@@ -215,23 +206,6 @@ def _inference(
     return RankTests.of(data, options, levels), options, levels
 
 
-def _standing(
-    choices: pd.DataFrame, study: _Scored, options: EvaluationOptions, notes: list[str]
-) -> InterimResult | None:
-    """Return how an adaptive study stands; why it cannot be said is added to the notes."""
-    if options.adaptive is None or not study.units:
-        return None
-    from contstim.adaptive.interim import interim_analysis  # few studies are adaptive
-
-    try:
-        # Of the sentences of the choices and of all others.
-        scores = whole_table(study.source, study.scores)
-        return interim_analysis(choices, scores, options.adaptive)
-    except InputError as error:
-        notes.append(f"Posterior, fit and verdict of the adaptive study are missing: {error}.")
-        return None
-
-
 @dataclass(frozen=True, eq=False)
 class _Scored:
     """Choices that models can be evaluated on, and the models' scores.
@@ -245,8 +219,6 @@ class _Scored:
     scores
         One column per model, higher is better, of the sentences of the choices, (S, M); without a
         column if there are no scores.
-    tokens
-        Numbers of tokens, shape (S, M), if they are known.
     units
         The unit of each model's scores.
     notes
@@ -256,14 +228,13 @@ class _Scored:
     choices: pd.DataFrame
     source: ScoreSource
     scores: pd.DataFrame
-    tokens: pd.DataFrame | None
     units: dict[str, str]
     notes: list[str]
 
     @classmethod
     def of(cls, choices: pd.DataFrame, source: ScoreSource | None) -> _Scored:
         if source is None:
-            return cls(choices, {}, pd.DataFrame(), None, {}, [])
+            return cls(choices, {}, pd.DataFrame(), {}, [])
         unscored = unscored_catch(choices, source)
         notes = []
         if n := len(choices.loc[unscored, ["sentence_1", "sentence_2"]].drop_duplicates()):
@@ -273,7 +244,6 @@ class _Scored:
             )
         choices = choices[~unscored]
         table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
-        tokens = token_table(source, list(table.index))
         units = score_units(source, list(table.columns))
         notes += score_notes(source)
         notes += [
@@ -283,7 +253,7 @@ class _Scored:
             for model, unit in units.items()
             if unit == "nats" and (table[model] > 0).all()
         ]
-        return cls(choices, source, table, tokens, units, notes)
+        return cls(choices, source, table, units, notes)
 
 
 def evaluate_file(
@@ -292,7 +262,6 @@ def evaluate_file(
     scores: str | Path | ScoreSource | Models | None = None,
     out: str | Path | None = None,
     preset: str = "default",
-    features: pd.DataFrame | None = None,
     mapping: ColumnMapping | None = None,
     plan: str | Path | None = None,
     **changes: object,
@@ -311,7 +280,7 @@ def evaluate_file(
         A folder; nothing is written if None.
     mapping
         Says where any other CSV keeps what is needed; `format` then has no part.
-    preset, features, plan, changes
+    preset, plan, changes
         As in `evaluate`.
 
     Raises
@@ -332,7 +301,7 @@ def evaluate_file(
     """
     human = read_choices(path, format) if mapping is None else read_mapped(path, mapping)
     given = read_table(scores) if isinstance(scores, (str, Path)) else scores
-    result = evaluate(human, given, preset, features, plan, **changes)
+    result = evaluate(human, given, preset, plan, **changes)
     if out is not None:
         result.report(out)
     return result

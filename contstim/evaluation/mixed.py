@@ -1,25 +1,15 @@
-"""Mixed models of choices: a logistic one of Bradley and Terry's kind, and data for lme4, brms."""
+"""Data and scripts for mixed models in lme4, brms and bambi."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
-from scipy.sparse import csgraph, linalg
-from scipy.special import expit
 
-from contstim.arrays import FloatArray, IntArray
-from contstim.display import displayed
-from contstim.errors import InputError, MissingExtraError
+from contstim.errors import InputError
 from contstim.evaluation.choices import (
     HumanData,
-    align_choices,
-    check_choices,
     turn_pairs,
 )
 from contstim.evaluation.scores import log_ratios
@@ -27,206 +17,11 @@ from contstim.files import write_whole
 from contstim.tables import neutral_table, table_text
 from contstim.trial_kinds import EXPERIMENTAL
 
-_ABILITY_PRIOR = 2.0
-_LOG_SD_PRIOR = 1.0
-_MOST_STEPS = 200
-_CONVERGED = 1e-8
-
 # The first columns of the table for mixed models.
 _FIRST = (
     *("participant", "group", "item", "pair", "trial", "condition", "sentence_1", "sentence_2"),
     *("model_1", "model_2", "rating", "chose_2", "rt_ms"),
 )
-
-
-@displayed
-@dataclass(frozen=True, eq=False)
-class BradleyTerry:
-    """A fitted model.
-
-    Attributes
-    ----------
-    abilities
-        One row per model: `ability` (logits, mean 0 within its component), posterior `sd`, `low`
-        and `high` (95 %), `n_choices`, `component`. Only models of one component, joined by
-        trials directly or through others, can be compared.
-    comparisons
-        One row two models of a component: `difference`, `sd`, `low`, `high`, and `win`, the
-        probability that a participant without quirks chooses the sentence of the first on a
-        pair without quirks.
-    item_sd, participant_sd
-        Standard deviations, in logits, of the effects of pairs and of participants on a model.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> result = fit_bradley_terry(datasets.simulated_choices())
-    >>> result.comparisons[["model_1", "model_2", "win"]].round(2).head(2)
-               model_1           model_2   win
-    0  contstim:bigram      contstim:gpt  0.28
-    1  contstim:bigram  contstim:trigram  0.60
-    """
-
-    abilities: pd.DataFrame
-    comparisons: pd.DataFrame
-    item_sd: float
-    participant_sd: float
-
-
-def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
-    """Fit how able each targeted model is to name the sentence that people choose.
-
-    On a trial whose sentences models 1 and 2 prefer, a participant chooses that of model 2 with
-    log-odds ability(2) - ability(1) + pair effect + participant's effect on 2 - that on 1. Pairs
-    and participants are crossed random effects. The standard deviations of the random effects are
-    found by variational Bayes (priors: normal with mean 0 and standard deviation 2 on abilities,
-    1 on log standard deviations); given those, abilities and their standard deviations come
-    from the joint mode of all effects and the curvature there (Laplace), because variational
-    standard deviations leave out that pairs are a sample. Choices that prefer neither sentence,
-    and trials without targets, take no part.
-
-    Parameters
-    ----------
-    choices
-        A choices table with `model_1` and `model_2`.
-
-    Raises
-    ------
-    MissingExtraError
-        If statsmodels is not installed.
-    InputError
-        If no trial targets models, or every choice is of the same side in code-point order.
-
-    Source
-    ------
-    Bradley and Terry (1952), doi 10.2307/2334029, with crossed random effects after Baayen,
-    Davidson and Bates (2008), doi 10.1016/j.jml.2007.12.005; fitted by `BinomialBayesMixedGLM`.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> result = fit_bradley_terry(datasets.simulated_choices())
-    >>> result.abilities[["model", "ability"]].round(1)
-                  model  ability
-    0   contstim:bigram     -0.2
-    1      contstim:gpt      0.8
-    2  contstim:trigram     -0.6
-    """
-    try:
-        from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
-    except ImportError as error:
-        raise MissingExtraError(
-            "the mixed model needs the package statsmodels; install it with pip install statsmodels"
-        ) from error
-    table = align_choices(check_choices(choices))
-    table = table[table["model_1"].notna() & (table["rating"] != 0)].reset_index(drop=True)
-    if table.empty:
-        raise InputError("no choice is on a trial that pits two models against each other")
-    models = sorted({*table["model_1"], *table["model_2"]})
-    # +1 for the model that prefers sentence 2, -1 for the other, shape (trials, M).
-    first, second = (
-        table[name].to_numpy(dtype=object)[:, None] == np.array(models, dtype=object)
-        for name in ("model_1", "model_2")
-    )
-    signs = second.astype(np.float64) - first
-    touch = sparse.csr_array(np.abs(signs).T @ np.abs(signs))
-    labels = np.asarray(csgraph.connected_components(touch, directed=False)[1], dtype=np.int64)
-    # All models but the first of each component have a parameter of their own.
-    fixed = np.setdiff1d(np.arange(len(labels)), np.unique(labels, return_index=True)[1])
-    random, kinds = _random_effects(table, signs)
-    y = np.asarray(table["rating"] > 0, dtype=np.float64)
-    if np.ptp(y) == 0:
-        raise InputError(
-            "every choice is for the same side of its pair; the mixed model needs both"
-        )
-    model = BinomialBayesMixedGLM(
-        y, signs[:, fixed], random, kinds, vcp_p=_LOG_SD_PRIOR, fe_p=_ABILITY_PRIOR
-    )
-    n_parameters = len(fixed) + 2 + random.shape[1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of overflow on the way; the end is checked
-        # A fixed start; the library's own would be drawn from numpy's global state.
-        fit = model.fit_vb(mean=np.zeros(n_parameters), sd=np.full(n_parameters, 0.5))
-    spread = np.exp(np.asarray(fit.vcp_mean))
-    if not np.isfinite(spread).all():
-        raise InputError("the mixed model did not converge on these choices")
-    mean, covariance = _laplace(y, sparse.csr_array(signs[:, fixed]), random, spread[kinds])
-    # From parameters to abilities with mean 0 in each component.
-    full = np.zeros((len(labels), len(fixed)))
-    full[fixed, np.arange(len(fixed))] = 1.0
-    same = labels[:, None] == labels[None, :]
-    loading = full - (same / same.sum(axis=1, keepdims=True)) @ full
-    ability, covariance = loading @ mean, loading @ covariance @ loading.T
-    sd = np.sqrt(np.diag(covariance))
-    abilities = pd.DataFrame(
-        {
-            "model": models,
-            "ability": ability,
-            "sd": sd,
-            "low": ability - 1.96 * sd,
-            "high": ability + 1.96 * sd,
-            "n_choices": (signs != 0).sum(axis=0),
-            "component": labels + 1,
-        }
-    )
-    compared = _comparisons(models, labels, ability, covariance)
-    return BradleyTerry(abilities, compared, float(spread[0]), float(spread[1]))
-
-
-def _random_effects(table: pd.DataFrame, signs: FloatArray) -> tuple[sparse.csr_matrix, IntArray]:
-    """Return the design of the effects of pairs and of participants on models, and their kinds."""
-    item, items = pd.factorize(table["sentence_1"] + "\t" + table["sentence_2"])
-    person, people = pd.factorize(table["participant"])
-    n, n_models = signs.shape
-    by_item = sparse.csr_matrix((np.ones(n), (np.arange(n), item)), shape=(n, len(items)))
-    at, model = np.nonzero(signs)
-    columns, shape = person[at] * n_models + model, (n, len(people) * n_models)
-    by_person = sparse.csr_matrix((signs[at, model], (at, columns)), shape=shape)
-    occurs = np.asarray(abs(by_person).sum(axis=0)).ravel() > 0
-    by_person = by_person[:, occurs]
-    kinds = np.repeat(np.arange(2), [len(items), occurs.sum()])
-    return sparse.hstack([by_item, by_person]).tocsr(), kinds
-
-
-def _laplace(
-    y: FloatArray,
-    fixed: sparse.csr_array[np.float64],
-    random: sparse.csr_matrix,
-    spread: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mode of the fixed effects and their covariance, given the random effects' sd."""
-    design = sparse.csc_array(sparse.hstack([fixed, random]))
-    n_fixed = fixed.shape[1]
-    precision = np.concatenate([np.full(n_fixed, 1 / _ABILITY_PRIOR**2), 1 / spread**2])
-    effects = np.zeros(design.shape[1])
-    for _ in range(_MOST_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(design @ effects, -30, 30)))
-        weighted = design.multiply((p * (1 - p))[:, None])
-        curvature = sparse.csc_array(design.T @ weighted + sparse.diags_array(precision))
-        factors = linalg.splu(curvature)
-        step = factors.solve(design.T @ (y - p) - precision * effects)
-        # The log-posterior is concave; a bounded step keeps the first ones from overshooting.
-        effects += step / max(1.0, float(np.abs(step).max()) / 2)
-        if np.abs(step).max() < _CONVERGED:
-            break
-    else:
-        raise InputError("the mixed model did not converge on these choices")
-    unit = np.zeros((design.shape[1], n_fixed))
-    unit[:n_fixed, :n_fixed] = np.eye(n_fixed)
-    return effects[:n_fixed], np.asarray(factors.solve(unit)[:n_fixed])
-
-
-def _comparisons(
-    models: list[str], labels: IntArray, ability: FloatArray, covariance: FloatArray
-) -> pd.DataFrame:
-    rows = []
-    for i, j in combinations(range(len(models)), 2):
-        if labels[i] == labels[j]:
-            d = float(ability[i] - ability[j])
-            s = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
-            rows.append((models[i], models[j], d, s, d - 1.96 * s, d + 1.96 * s, float(expit(d))))
-    columns = ["model_1", "model_2", "difference", "sd", "low", "high", "win"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 _GLMER = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -17,11 +17,6 @@ from contstim.evaluation.trials import Analysis
 from contstim.response_model import MIN_GROUPS
 from contstim.sampling import POPULATIONS
 from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
-
-if TYPE_CHECKING:
-    from contstim.adaptive.conduct import AdaptivePlan
-else:  # most evaluations are of no adaptive study
-    AdaptivePlan = Any
 
 #: What becomes of differences that are zero.
 ZERO_METHODS = ("zsplit", "pratt", "wilcox")
@@ -100,8 +95,6 @@ class EvaluationOptions:
         Of the bootstrap and the random halves.
     sample
         How many people a fixed study asks, from which its choices may depart.
-    adaptive
-        The plan of an adaptive study, from which its choices may depart.
 
     Examples
     --------
@@ -154,7 +147,6 @@ class EvaluationOptions:
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: Seed = 0
     sample: Sample | None = None
-    adaptive: AdaptivePlan | None = None
 
     def __post_init__(self) -> None:
         names = [analysis.name for analysis in self.analyses]
@@ -162,8 +154,6 @@ class EvaluationOptions:
             for name in given:
                 if given.count(name) > 1:  # one row of the tables would be another's namesake
                     raise InputError(f"{what} has {name!r} twice; name each once")
-        if self.adaptive is not None and not hasattr(self.adaptive, "stopping"):
-            raise InputError(f"adaptive is {self.adaptive!r}; give an AdaptivePlan")
         for model_1, model_2 in self.planned:
             if model_1 == model_2:
                 raise InputError(f"planned compares {model_1!r} with itself; give two models")
@@ -213,8 +203,8 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     ----------
     path
         A TOML file whose keys are fields of `EvaluationOptions`; ``[exclusions]`` is a table of
-        those of `ExclusionRules`, ``[sample]`` of those of `Sample`, ``[adaptive]`` of those of
-        `AdaptivePlan`, and each ``[[analyses]]`` of those of `Analysis`.
+        those of `ExclusionRules`, ``[sample]`` of those of `Sample`, and each ``[[analyses]]`` of
+        those of `Analysis`. A table ``[adaptive]`` is left to `contstim.adaptive`.
 
     Returns
     -------
@@ -227,28 +217,9 @@ def read_plan(path: str | Path) -> dict[str, Any]:
         If the file cannot be read, or naming the key that is not right.
     """
     table = read_toml(Path(path))
-    adaptive = table.pop("adaptive", None)
+    table.pop("adaptive", None)
     options = build(EvaluationOptions, table)
-    fixed = {name: getattr(options, name) for name in table}
-    if adaptive is not None:
-        from contstim.adaptive.conduct import AdaptivePlan
-
-        fixed["adaptive"] = build(AdaptivePlan, adaptive, "adaptive")
-    return fixed
-
-
-def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
-    """Read what an analysis plan says of an adaptive study, its table ``[adaptive]``.
-
-    Raises
-    ------
-    InputError
-        As `read_plan`, and if there is no such table.
-    """
-    plan: AdaptivePlan | None = read_plan(path).get("adaptive")
-    if plan is None:
-        raise InputError(f"{path} has no table [adaptive]; write the plan of the study there")
-    return plan
+    return {name: getattr(options, name) for name in table}
 
 
 def departures(
@@ -262,7 +233,7 @@ def departures(
         now = getattr(options, name)
         if name == "exclusions":
             sentences += departures(now, then, "exclusions.")
-        elif now != then and name != "adaptive":  # `plan_departures` says what departs from that
+        elif now != then:
             sentences.append(f"{where}{name} is {_said(now)}; the plan has {_said(then)}.")
     return tuple(sentences)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from contstim.display import displayed, table_html
-from contstim.evaluation.answer import answer_sentences, of_same
+from contstim.display import displayed
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
@@ -20,8 +18,6 @@ from contstim.tables import SPEC, UNIT, neutral_table, table_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from contstim.adaptive.interim import InterimResult
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
 #: own of the others, see `Contrast`.
@@ -38,7 +34,7 @@ MODEL_COLUMNS = (
 COMPARISON_COLUMNS = (
     *("analysis", "measure", "model_1", "model_2", "difference", "p", "q", "effect"),
     *("ci_low", "ci_high", "stderr", "df", "margin", "p_equivalence", "verdict"),
-    *("more_people", "more_sentences", "unit", "n_units", "p_smallest", "test", "note"),
+    *("participants_needed", "items_needed", "unit", "n_units", "p_smallest", "test", "note"),
 )
 
 
@@ -89,7 +85,7 @@ class Summary:
 @displayed
 @dataclass(frozen=True, eq=False)
 class DetailTables:
-    """Values behind the means.
+    """Tables behind the means, see `contstim.evaluation.agreement` for the last four.
 
     Attributes
     ----------
@@ -97,66 +93,21 @@ class DetailTables:
         The values of `Evaluation.models` for each participant and each group, with ceilings.
     ceilings
         Noise ceilings of each analysis of all trials, which need no model.
+    trials
+        One row per sentence pair: number of choices, mean rating, log-ratio of each model.
+    agreement, reliability
+        Agreement among participants.
+    model_agreement
+        For each pair of models, the number of sentence pairs on which they disagree.
     """
 
     participants: pd.DataFrame
     groups: pd.DataFrame
     ceilings: pd.DataFrame
-
-
-@displayed
-@dataclass(frozen=True, eq=False)
-class PeopleTables:
-    """What the choices say without any model.
-
-    Attributes
-    ----------
-    trials
-        One row per pair: counts of choices, mean rating, the models' log-ratios.
-    agreement, reliability
-        See `agreement_table` and `reliability_table`.
-    """
-
     trials: pd.DataFrame
     agreement: pd.DataFrame
     reliability: pd.DataFrame
-
-
-@displayed
-@dataclass(frozen=True, eq=False)
-class PairTables:
-    """Models against each other, see `contstim.evaluation.agreement`.
-
-    Attributes
-    ----------
-    model_agreement, consistency, natural_preference
-        One row per pair of models.
-    instructive
-        The trials that most tell against each model.
-    """
-
     model_agreement: pd.DataFrame
-    consistency: pd.DataFrame
-    natural_preference: pd.DataFrame
-    instructive: pd.DataFrame
-
-
-@displayed
-@dataclass(frozen=True, eq=False)
-class ControlTables:
-    """Controls on what sentences are made of; empty where they lack their data.
-
-    Attributes
-    ----------
-    normalisation, token_counts
-        With scores that come with token counts; see `normalisation_control`, `token_counts`.
-    features
-        With features of sentences; see `feature_control`.
-    """
-
-    normalisation: pd.DataFrame
-    token_counts: pd.DataFrame
-    features: pd.DataFrame
 
 
 @displayed
@@ -224,7 +175,7 @@ class Evaluation:
         One row per analysis, measure and pair of models: `difference` (model 1 minus model 2,
         mean over the participants who have both) with its interval, p-value, adjusted p and
         rank-biserial effect size; see `Contrast`.
-    details, people, pairs, controls
+    details
         Further tables.
     summary
         Numbers of participants, trials and choices, and the like.
@@ -237,8 +188,6 @@ class Evaluation:
         of model and condition. See `contrast_of`.
     data
         The choices that were analysed, for further tables.
-    standing
-        Of an adaptive study, whose plan `EvaluationOptions.adaptive` has: posterior, fit, verdict.
 
     Examples
     --------
@@ -253,20 +202,16 @@ class Evaluation:
     models: pd.DataFrame
     comparisons: pd.DataFrame
     details: DetailTables
-    people: PeopleTables
-    pairs: PairTables
-    controls: ControlTables
     summary: Summary
     provenance: Provenance
     data: TrialData
     conditions: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=[*CONDITION_COLUMNS])
     )
-    standing: InterimResult | None = None
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return all tables by name."""
-        groups = (self, self.details, self.people, self.pairs, self.controls, self.provenance)
+        groups = (self, self.details, self.provenance)
         values = {name: value for group in groups for name, value in vars(group).items()}
         return {name: t for name, t in values.items() if isinstance(t, pd.DataFrame)}
 
@@ -289,74 +234,40 @@ class Evaluation:
         return written
 
     def figure(
-        self,
-        analysis: str | Sequence[str] | None = None,
-        measure: str | None = None,
-        ax: Axes | None = None,
-        width: float | None = None,
+        self, analysis: str | None = None, measure: str | None = None, ax: Axes | None = None
     ) -> Axes | None:
-        """Draw one or several analyses by one measure, by default the first that has values.
+        """Draw one analysis by one measure, by default the first that has values.
 
         Returns
         -------
         Axes or None
-            See :func:`contstim.report.model_figure`, also for `ax` and `width` (inches); None if
-            no model has a value there.
+            See `contstim.evaluation.figure.model_figure`; None if no model has a value there.
         """
-        return results_figure(self.tables(), analysis, measure, ax, width)
+        from contstim.evaluation.figure import model_figure  # loads Matplotlib
 
-    def __str__(self) -> str:
-        return "\n".join(answer_sentences(self))
-
-    def _repr_html_(self) -> str:
-        """Return the answer, its figure, the table behind it and all others, folded."""
-        from contstim.evaluation.report import answer_html  # figures take a second to load
-
-        tables = "".join(table_html(name, table) for name, table in self.tables().items())
-        return answer_html(self) + tables
+        rows = self.models[self.models["value"].notna()]
+        for column, name in (("analysis", analysis), ("measure", measure)):
+            if name is not None:
+                rows = rows[rows[column] == name]
+        if rows.empty:
+            return None
+        first = rows.iloc[0]
+        units = self.details.groups if first["unit"] == "group" else self.details.participants
+        models, comparisons, units = (
+            table[(table["analysis"] == first["analysis"]) & (table["measure"] == first["measure"])]
+            for table in (self.models, self.comparisons, units)
+        )
+        kind = MEASURES[first["measure"]]
+        return model_figure(models, comparisons, units, ax=ax, label=kind.label, chance=kind.chance)
 
     def report(self, folder: str | Path) -> Path:
-        """Write tables, figures and ``report.html`` to `folder`, as `contstim.write_report` does.
+        """Write tables, a figure and ``report.html`` to a folder; return the path of the page.
 
         Raises
         ------
         OutputError
             If the folder or a file cannot be written.
         """
-        from contstim.evaluation.report import write_report  # figures take a second to load
+        from contstim.evaluation.report import write_report  # loads Matplotlib
 
         return write_report(self, folder)
-
-
-def results_figure(
-    tables: Mapping[str, pd.DataFrame],
-    analysis: str | Sequence[str] | None = None,
-    measure: str | None = None,
-    ax: Axes | None = None,
-    width: float | None = None,
-) -> Axes | None:
-    """Draw the tables `models`, `comparisons`, `participants` and `groups` of an evaluation.
-
-    The other parameters, and what is returned, are those of `Evaluation.figure`.
-    """
-    from contstim.report.model_figure import model_figure  # figures take a second to load
-
-    models = tables["models"]
-    rows = models[models["value"].notna()]
-    if measure is not None:
-        rows = rows[rows["measure"] == measure]
-    wanted = [analysis] if isinstance(analysis, str) else analysis
-    present = [str(name) for name in dict.fromkeys(rows["analysis"])]
-    names = present[:1] if wanted is None else [name for name in wanted if name in present]
-    if not names:
-        return None
-    first = rows[rows["analysis"] == names[0]].iloc[0]
-    units = tables["groups" if first["unit"] == "group" else "participants"]
-    models, comparisons, units = (
-        pd.concat([of_same(table, pd.Series({**first, "analysis": name})) for name in names])
-        for table in (models, tables["comparisons"], units)
-    )
-    kind = MEASURES[first["measure"]]
-    return model_figure(
-        *(models, comparisons, units), ax=ax, label=kind.label, chance=kind.chance, width=width
-    )

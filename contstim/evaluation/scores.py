@@ -208,20 +208,6 @@ def model_specs(scores: ScoreSource | None) -> dict[str, str]:
     return {name: spec for name, spec in named.items() if name != spec}
 
 
-def token_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame | None:
-    """Return the token counts of `sentences`, one column per model, or None if not given.
-
-    They are the column `n_tokens` of a long table; missing or 0 where they are not known.
-    """
-    needed = {"sentence", "model", "n_tokens"}
-    if not isinstance(scores, pd.DataFrame) or not needed <= set(scores.columns):
-        return None
-    if (scores["n_tokens"].isna() | scores["n_tokens"].eq(0)).any():
-        return None
-    counts = scores[["sentence", "model", "n_tokens"]].rename(columns={"n_tokens": "log_prob"})
-    return score_table(counts, sentences)
-
-
 def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
     """Return the unit of each model's scores."""
     if isinstance(scores, pd.DataFrame):
@@ -255,15 +241,6 @@ def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
         ratios = second - first
     ratios[same] = 0.0
     return np.asarray(ratios, dtype=np.float64)
-
-
-def whole_table(scores: ScoreSource, wide: pd.DataFrame) -> pd.DataFrame:
-    """Return `wide`, what `score_table` made of a table, with its other sentences below."""
-    if not isinstance(scores, pd.DataFrame):
-        return wide
-    every = canonical_scores(scores).log_probs
-    others = every.loc[~every.index.isin(wide.index), list(wide.columns)]
-    return pd.concat([wide, others.astype(np.float64)])
 
 
 def _by_sentence(scores: pd.Series, model: object) -> pd.Series:

@@ -18,7 +18,6 @@ from contstim.evaluation.result import (
     COMPARISON_COLUMNS,
     CONDITION_COLUMNS,
     MODEL_COLUMNS,
-    DetailTables,
 )
 from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, mean_there, unit_means
@@ -32,14 +31,15 @@ _CEILING_COLUMNS = (
 
 _COUNTS = ("n_trials", "n_choices", "n_choices_ceiling", "n_tied_predictions", "n_tied_ratings")
 _NO_PARTICIPANT = "no participant has a value for both models"
+_IDENTICAL = "both models prefer the same sentence of every pair"
 # What every inference says of a contrast, beside its p-value and effect size.
 _TESTED = ("side", "ci_low", "ci_high", "n_units", "test")
 
 
 def result_tables(
     outcomes: Iterable[AnalysisValues], inference: Inference, options: EvaluationOptions
-) -> tuple[pd.DataFrame, pd.DataFrame, DetailTables]:
-    """Return models, comparisons and details of all analyses, as an `Evaluation` has them."""
+) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Return models, comparisons, and the values of participants, groups and ceilings by name."""
     models, comparisons, people, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
         if outcome.analysis.target == "all" and outcome.parts:
@@ -63,8 +63,11 @@ def result_tables(
     if len(tested):
         tested["unit"] = compared["unit"] = inference.unit
         _adjust(tested, compared)
-    of_ceilings = pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS))
-    details = DetailTables(_stack(people), _stack(groups), of_ceilings)
+    details = {
+        "participants": _stack(people),
+        "groups": _stack(groups),
+        "ceilings": pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS)),
+    }
     return _ordered(tested, MODEL_COLUMNS), _ordered(compared, COMPARISON_COLUMNS), details
 
 
@@ -209,7 +212,13 @@ def _comparison_rows(
             "p": contrast.p,
             "effect": contrast.effect,
             **{name: getattr(contrast, name) for name in (*_TESTED, *columns)},
-            "note": contrast.note if contrast.n_units else _NO_PARTICIPANT,
+            "note": (
+                _IDENTICAL
+                if contrast.n_units and not np.isnan(contrast.p) and _are_identical(outcome, i, j)
+                else contrast.note
+                if contrast.n_units
+                else _NO_PARTICIPANT
+            ),
             "family": "planned" if {models[i], models[j]} in planned else family,
         }
         for (i, j), contrast in zip(pairs, contrasts, strict=True)
@@ -218,6 +227,16 @@ def _comparison_rows(
         interval = row["difference"], row["ci_low"], row["ci_high"]
         row["ci_low"], row["ci_high"] = _possible(*interval, outcome.measure, 2)
     return pd.DataFrame(rows, columns=None if rows else [*COMPARISON_COLUMNS, "side", "family"])
+
+
+def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
+    """Return whether two models prefer the same sentence of every pair of the analysis."""
+    parts = outcome.part_of(i), outcome.part_of(j)
+    if parts[0] is None or parts[1] is None:
+        return False
+    first, second = (np.unique(part.subset.pair) for part in parts if part is not None)
+    sign = np.sign(outcome.data.log_ratio)
+    return np.array_equal(first, second) and np.array_equal(sign[first, i], sign[first, j])
 
 
 def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
@@ -252,8 +271,9 @@ def _verdicts(comparisons: pd.DataFrame) -> list[str]:
     if "p_equivalence" in comparisons:
         small = comparisons["p_equivalence"].to_numpy(dtype=float)
     different = q < ALPHA
-    cases = [different & (side > 0), different, small < ALPHA, ~np.isnan(p)]
-    words = ["model 1", "model 2", "equivalent", "undecided"]
+    identical = np.array([_IDENTICAL in note for note in comparisons["note"]], dtype=bool)
+    cases = [identical, different & (side > 0), different, small < ALPHA, ~np.isnan(p)]
+    words = ["indistinguishable", "model 1", "model 2", "equivalent", "undecided"]
     return [str(word) for word in np.select(cases, words, default="")]
 
 

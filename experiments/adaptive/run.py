@@ -31,7 +31,7 @@ from scipy.special import expit, ndtr
 from contstim.adaptive import AdaptivePlan, Conductor, Link, PolicyOptions, Pool, Stopping
 from contstim.adaptive.simulation import simulated_answers
 from contstim.design.simulate import exact_interval
-from contstim.report.style import colour, save_figure
+from contstim.drawing import colour, save_figure
 from contstim.response_model import People, log_bayes_factors, log_ratio_scale
 from contstim.selection import read_scores
 

@@ -20,8 +20,8 @@ from matplotlib.ticker import PercentFormatter
 from tables import read_li_adger
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.drawing import colour, save_figure, sheet
 from contstim.models.devices import torch_threads
-from contstim.report.style import colour, save_figure, sheet
 from contstim.text.cola import PARTS, matthews_correlation, read_cola_folder
 from contstim.training.finetuning import rows_of, train_classifier
 from contstim.training.learnt.classifier import graded

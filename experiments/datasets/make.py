@@ -15,9 +15,9 @@ import contstim
 from contstim.cli.demonstration import PAIRS
 from contstim.datasets import FOLLOWED
 from contstim.design import Layout, Simulation, simulate_choices
-from contstim.report import save_figure
-from contstim.report.pair_figures import triplet_figure
+from contstim.drawing import save_figure
 from contstim.selection import controversiality
+from contstim.selection.figure import triplet_figure
 
 MODELS = ("bigram", "trigram", "rnn", "lstm", "gpt", "smollm2")
 NATURAL, TRIPLETS, CHOICES = "natural_scores.csv", "triplets.csv", "choices.csv"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from contstim.report.style import colour, drawing_axes, legend_below, short
+from contstim.drawing import colour, drawing_axes, legend_below, short
 
 
 def relation_figure(

@@ -26,9 +26,9 @@ from study import (
 
 from contstim import load_model
 from contstim.benchmarks.pairs import read_minimal_pairs
+from contstim.drawing import save_figure
 from contstim.errors import ContstimError
 from contstim.models.hf.metrics import METRICS
-from contstim.report.style import save_figure
 
 
 def main() -> int:

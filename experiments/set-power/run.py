@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from contstim.design.figures import recovery_figure
 from contstim.design.recovery import DECISIONS, recovery
-from contstim.report.pair_figures import recovery_figure
-from contstim.report.style import save_figure
+from contstim.drawing import save_figure
 from contstim.selection import read_scores, select_natural_pairs, select_set
 
 N_PAIRS = 360

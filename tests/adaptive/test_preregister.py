@@ -49,8 +49,6 @@ def test_the_document_states_every_number(tmp_path, capsys):
         "Results may be looked at after every participant.",
         "At most 60 participants finish; the stopping rule says when it ends.",
         "No rule leaves out participants or trials.",
-        # 12 trials of 8 seconds.
-        "A session takes about 1.6 minutes, 12 trials of 8 seconds, and all 60 together 1.6 hours.",
     ):
         assert stated in text
 

@@ -43,7 +43,10 @@ def test_the_model_that_people_follow_wins(
     models = ["--model", "contstim:trigram", "--model", "contstim:bigram"]
     assert main(["evaluate", str(choices), *models, "--out", str(out)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.startswith("Undecided: contstim:trigram has the highest accuracy (0.")
+    assert printed.out.startswith(
+        "Analysed: 8 participants, 160 choices on 20 sentence pairs.\nNothing was excluded.\n"
+    )
+    assert "\nUndecided: contstim:trigram has the highest accuracy 0." in printed.out
     options = ["--inference", "signed-rank", "--bootstrap", "20", "--out", str(out)]
     assert main(["evaluate", str(choices), *models, *options]) == 0
     printed = capsys.readouterr()

@@ -21,7 +21,6 @@ from contstim.evaluation import (
     ColumnMapping,
     ExclusionRules,
     HumanData,
-    align_choices,
     benjamini_hochberg,
     check_choices,
     evaluate,
@@ -30,10 +29,10 @@ from contstim.evaluation import (
     signed_rank_cosine,
     wilcoxon_signed_rank,
 )
-from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.exclusion import leave_out_unknown
 from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
+from contstim.evaluation.summary import summarize
 from contstim.models.registry import load_model
 from contstim.tables import read_table
 from contstim.text.languages import language_called
@@ -43,7 +42,7 @@ from contstim.training.ngram import train_ngram
 def no_silent_gap(result):
     """Every row of every table that lacks a number says why."""
     for name, table in result.tables().items():
-        if name in ("trials", "instructive", "excluded") or not len(table):
+        if name in ("trials", "excluded") or not len(table):
             continue
         numbers = table.select_dtypes("number").drop(columns="expected_chosen", errors="ignore")
         gap = numbers.isna().any(axis=1)
@@ -118,10 +117,6 @@ def test_roles_in_pairs_of_a_natural_and_a_synthetic_sentence(make_study):
     assert counts["natural_vs_synthetic/accept", "b"] == 1
     assert counts["natural_vs_synthetic/reject", "a"] == 1
     assert counts["natural_vs_synthetic/reject", "b"] == 2
-    preference = result.pairs.natural_preference.set_index(["accepts", "rejects"])
-    assert preference.loc[("a", "b"), "n_trials"] == 2
-    rows = study[mixed & (study["model_1"] == "a")]
-    assert preference.loc[("a", "b"), "natural_chosen"] == (rows["rating"] > 0).mean()
 
 
 def test_roles_are_told_of_trials_that_were_laid_out_here():
@@ -142,9 +137,6 @@ def test_roles_are_told_of_trials_that_were_laid_out_here():
         assert counts[f"{role}/accept", accepts] == counts[f"{role}/reject", rejects] == 6
         assert (f"{role}/targeted", accepts) not in counts
     assert counts["synthetic_vs_synthetic", "a"] == 6
-    preference = result.pairs.natural_preference.set_index(["accepts", "rejects"])
-    assert preference["natural_chosen"].to_dict() == {("a", "b"): 1, ("b", "a"): 1}
-    assert preference["n_trials"].to_dict() == {("a", "b"): 6, ("b", "a"): 6}
 
 
 @pytest.mark.parametrize("kinds", [{}, {"kind_1": None, "kind_2": np.nan}])
@@ -343,7 +335,7 @@ def test_without_models_there_are_ceilings_agreement_and_reliability(make_study)
     assert result.comparisons.empty
     assert len(result.details.ceilings) == 2 * 3
     assert 0 < result.details.ceilings["ceiling_lower"].iloc[0] < 1
-    assert result.people.reliability["spearman_brown"].between(0, 1).all()
+    assert result.details.reliability["spearman_brown"].between(0, 1).all()
     no_silent_gap(result)
 
 
@@ -396,41 +388,7 @@ def test_sides_do_not_matter(make_study):
     first, second = (evaluate(s, scores, n_bootstrap=40) for s in (study, turned))
     pd.testing.assert_frame_equal(first.models, second.models)
     pd.testing.assert_frame_equal(first.comparisons, second.comparisons)
-    pd.testing.assert_frame_equal(first.people.reliability, second.people.reliability)
-
-
-def test_instructive_trials_are_the_worst(make_study):
-    study, scores = make_study()
-    table = evaluate(study, scores, n_bootstrap=0).pairs.instructive
-    worst = table[table["model"] == "a"]
-    share = worst["n_rejected"] / (worst["n_rejected"] + worst["n_preferred"])
-    assert share.is_monotonic_decreasing
-    lp = scores.set_index("sentence")["a"]
-    first = worst.iloc[0]
-    assert first["log_prob_preferred"] == lp[first["preferred"]] > lp[first["rejected"]]
-    assert first["other"] in ("b", "c")
-
-
-def test_instructive_trials_have_most_people_against_the_model():
-    """By hand: of seven pairs only 1:3 and 0:4 have more than half the people against the model."""
-    against = [2, 1, 3, 4, 0, 2, 2]  # of four people; in the sixth pair one, in the last two tie
-    ties = [0, 0, 0, 0, 0, 1, 2]
-    rows = [
-        {
-            "participant": f"s{i}",
-            "sentence_1": f"A {p}",
-            "sentence_2": f"B {p}",
-            "rating": -0.5 if i < k else 0.0 if i < k + tied else 0.5,
-        }
-        for p, (k, tied) in enumerate(zip(against, ties, strict=True))
-        for i in range(4)
-    ]
-    names = [f"{side} {p}" for p in range(7) for side in "AB"]
-    scores = pd.DataFrame({"sentence": names, "m": [-30.0, -20.0] * 7})
-    choices = check_choices(pd.DataFrame(rows), "slider")
-    table = evaluate(HumanData(align_choices(choices)), scores, n_bootstrap=0).pairs.instructive
-    assert table["preferred"].tolist() == ["B 3", "B 2"]
-    assert table[["n_preferred", "n_rejected"]].to_numpy().tolist() == [[0, 4], [1, 3]]
+    pd.testing.assert_frame_equal(first.details.reliability, second.details.reliability)
 
 
 def test_conditions_named_as_analyses_are_have_rows_of_their_own(make_study):
@@ -440,7 +398,7 @@ def test_conditions_named_as_analyses_are_have_rows_of_their_own(make_study):
     result = evaluate(study, scores, measures=("accuracy",))
     table = result.models
     assert not table.duplicated(["analysis", "model"]).any()
-    people, models = result.people.agreement, result.pairs.model_agreement
+    people, models = result.details.agreement, result.details.model_agreement
     assert people["condition"].tolist()[0] == "all"
     assert sorted(people["condition"]) == ["all", "condition all", "targeted"]
     assert not models.duplicated(["condition", "model_1", "model_2"]).any()
@@ -598,26 +556,25 @@ def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
         "no interval of the ceilings and no test against them: most pairs were seen by two people, "
         "who are judged by each other alone"
     }
-    assert answer_sentences(result)[-1].endswith(", which could not be tested.")
+    assert summarize(result)[-1].endswith("; not tested).")
     three = evaluate(*make_study(n_people=15, n_pairs=12, n_groups=5), analyses=(Analysis("all"),))
     assert three.models[unknown].notna().all(axis=None)
 
 
-def test_the_answer_says_how_many_would_decide(make_study):
-    """The number is that of the table; of these sentences, only people can be more."""
-    for population, named in (("such sentences", "sentence pairs"), ("these sentences", "people")):
+def test_the_summary_says_how_many_would_decide(make_study):
+    """The numbers are those of the table; with fixed items only participants can be added."""
+    for population, named in (("such sentences", "items"), ("these sentences", "participants")):
         study = make_study(n_people=8, n_pairs=16, noise=2.0)
         result = evaluate(*study, analyses=(Analysis("all"),), population=population)
         table = result.comparisons[result.comparisons["measure"] == "accuracy"]
         best = result.models.loc[result.models["value"][:3].idxmax(), "model"]
         rows = table[(table["model_1"] == best) | (table["model_2"] == best)]
         row = rows[rows["verdict"] == "undecided"].iloc[0]
-        sentence = answer_sentences(result)[1]
-        column = "more_people" if named == "people" else "more_sentences"
-        assert f"{int(row[column]):,} {named} would decide" in sentence
+        sentence = summarize(result)[1]
+        assert f"{int(row[f'{named}_needed']):,} {named}" in sentence
         if population == "these sentences":
-            assert np.isinf(table["more_sentences"]).all()
-            assert "sentence pairs" not in sentence
+            assert np.isinf(table["items_needed"]).all()
+            assert " items" not in sentence
 
 
 def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study, tmp_path):

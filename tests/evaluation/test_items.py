@@ -10,8 +10,8 @@ from contstim.design.simulate import exact_interval
 from contstim.errors import InputError
 from contstim.evaluation import EvaluationOptions, evaluate
 from contstim.evaluation.items import canonical_trials, item_codes, warn_related_pairs, with_items
+from contstim.evaluation.methods import methods_paragraphs
 from contstim.evaluation.result import Evaluation
-from contstim.evaluation.wording import methods_sentences
 
 N_PEOPLE, N_ITEMS, PER_ITEM = 12, 8, 3
 N_PAIRS = N_ITEMS * PER_ITEM
@@ -75,7 +75,7 @@ def test_items_enter_values_differences_and_ceilings(measure: str) -> None:
     assert (found.models["df"] < plain.models["df"]).all()
     one, other = plain.comparisons.iloc[0], found.comparisons.iloc[0]
     assert other["stderr"] > one["stderr"]
-    assert other["more_sentences"] > one["more_sentences"]
+    assert other["items_needed"] > one["items_needed"]
 
 
 def test_five_percent_of_null_studies_are_found_with_items() -> None:
@@ -93,15 +93,14 @@ def test_five_percent_of_null_studies_are_found_with_items() -> None:
 
 def text_of(result: Evaluation) -> str:
     """The methods paragraph on tests."""
-    return " ".join(methods_sentences(result))
+    return " ".join(methods_paragraphs(result))
 
 
 def test_the_report_says_what_was_taken_for_a_sample() -> None:
     choices, scores = study()
-    assert "Each sentence pair is an item of its own" in text_of(evaluate(choices, scores))
+    assert "Each pair is an item of its own." in text_of(evaluate(choices, scores))
     text = text_of(evaluate(of_items(choices), scores))
-    assert "participants, to items and to the rest" in text
-    assert f"{N_PAIRS} pairs are {N_ITEMS} items" in text
+    assert f"The {N_PAIRS} pairs form {N_ITEMS} items." in text
 
 
 def test_a_pair_with_two_items_is_refused() -> None:

@@ -37,7 +37,9 @@ def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
     assert set(result.models["analysis"]) == {"mine"}
     assert set(result.models["measure"]) == {"accuracy"}
     assert result.provenance.departures == ()
-    assert "None: all was done as planned." in result.report(tmp_path / "out").read_text("utf-8")
+    assert "<h2>Deviations from the analysis plan</h2>\n<ul><li>None.</li></ul>" in result.report(
+        tmp_path / "out"
+    ).read_text("utf-8")
 
 
 def test_a_plan_names_levels_of_columns(tmp_path):
@@ -66,7 +68,7 @@ def test_a_seed_that_is_given_replaces_the_plans(make_study, tmp_path, given, se
     out = tmp_path / "out"
     assert main(["evaluate", *files, "--plan", str(plan), *given, "--out", str(out)]) == 0
     page = (out / "report.html").read_text("utf-8")
-    assert f"; seed {seed}." in page
+    assert f"; seed {seed};" in page
     assert (f"seed is {seed}; the plan has 7." in page) == (seed != 7)
 
 
@@ -79,7 +81,7 @@ def test_departures_are_listed(make_study, plan, tmp_path):
     changed = ["--margin", "0.3", "--population", "these sentences", "--min-rt-ms", "10"]
     assert main(["evaluate", *files, "--plan", str(plan), *changed, "--out", str(out)]) == 0
     page = (out / "report.html").read_text("utf-8")
-    assert "Departures from the analysis plan" in page
+    assert "Deviations from the analysis plan" in page
     for sentence in (
         "population is these sentences; the plan has such sentences.",
         "margin is 0.3; the plan has 0.2.",

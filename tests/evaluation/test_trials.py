@@ -52,9 +52,9 @@ def test_scores_of_catch_trials_change_nothing_but_their_own_analysis(with_catch
     same = partial.models["analysis"].unique()
     for one, two in zip(tables_of(full, *same), tables_of(partial, *same), strict=True):
         pd.testing.assert_frame_equal(one, two)
-    agreement = full.pairs.model_agreement.query("condition == 'all'")
+    agreement = full.details.model_agreement.query("condition == 'all'")
     pd.testing.assert_frame_equal(
-        agreement, partial.pairs.model_agreement.query("condition == 'all'")
+        agreement, partial.details.model_agreement.query("condition == 'all'")
     )
 
 
@@ -69,7 +69,7 @@ def test_catch_trials_alone_are_what_is_analysed(with_catch):
     study, scores = with_catch
     result = evaluate(study[study["condition"] == "catch"], scores)
     assert set(result.models["analysis"]) == {"catch"}
-    assert set(result.people.agreement["condition"]) == {"catch"}
+    assert set(result.details.agreement["condition"]) == {"catch"}
 
 
 def test_an_analysis_has_trials_of_one_kind(with_catch):

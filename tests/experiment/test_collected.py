@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,6 @@ from talking import answer, answers_to, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
-from contstim.evaluation import audit as audits
 from contstim.evaluation.importers import read_choices
 from contstim.experiment.collected import participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds
@@ -618,33 +616,3 @@ def test_row_ids_of_other_data_sets_are_unique(filled: Study, tmp_path: Path) ->
     (folder / "data" / "task-x_data.csv").write_text("row_id\n1\n1\n", "utf-8")
     with pytest.raises(ValidationError, match="row_id is not unique"):
         check_psychds(folder)
-
-
-def test_the_audit_of_a_study(
-    study: Study,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    command = ["experiment", "audit", str(study.folder), "--out", str(tmp_path / "audit")]
-    with Store(study) as store:
-        assert main([*command, "--model", "contstim:bigram"]) == 2
-        assert "nobody has answered every trial" in capsys.readouterr().err
-        for name in "ABC":
-            play(store, name)
-    assert main(command) == 2
-    assert "give --scores, or --model" in capsys.readouterr().err
-    trials = [trial for own in study.design.trials.values() for trial in own]
-    sentences = {sentence for trial in trials for sentence in trial.shown.values()}
-    scores = pd.DataFrame({"sentence": sorted(sentences)})
-    scores["m1"] = np.arange(len(scores), dtype=float)
-    scores["m2"] = -scores["m1"]
-    scores.to_csv(tmp_path / "scores.csv", index=False)
-    assert main([*command, "--scores", str(tmp_path / "scores.csv")]) == 0
-    assert "0 participants have a flag" in capsys.readouterr().out
-    assert (tmp_path / "audit" / "audit.md").exists()
-    models = [f"contstim:bigram?reduction={name}&unknown=unk" for name in ("mean", "sum")]
-    spy = Mock(wraps=audits.audit)
-    monkeypatch.setattr(audits, "audit", spy)
-    assert main([*command, "--model", models[0], "--model", models[1]]) == 0
-    assert spy.call_args.args[1].shape[1] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,14 @@ import pandas as pd
 import pytest
 from hosts import Server
 from talking import answer, consent
-from whole_study import choose, evaluate_study, plan_study, play_until_closed, scores_of
+from whole_study import (
+    choose,
+    evaluate_study,
+    plan_study,
+    play_until_closed,
+    scores_of,
+    watch_study,
+)
 
 from contstim.experiment.collected import read_collected
 from contstim.experiment.study import Study
@@ -76,20 +84,17 @@ def test_from_pilot_to_report(policy: str, tmp_path: Path) -> None:
         verdict = play_until_closed(study, lambda: take_part(server, study, scores, rng))
     finally:
         server.close()
-    page, departures = evaluate_study(tmp_path)
-    assert departures == ["None: all was done as planned."]
-    assert verdict in page
+    page, deviations = evaluate_study(tmp_path)
+    assert deviations == ["None."]
+    assert "p and q do not account for stopping early" in page
+    watched = watch_study(tmp_path)
+    assert f"conclusion: {verdict}" in watched
+    assert "deviation" not in watched
     n = len(read_collected(study).sessions)
-    assert f"the study could have ended: first after {n} participants" in page
-    # The study stopped at an interim analysis, for which only its own table allows.
-    notes = pd.read_csv(tmp_path / "results/comparisons.csv")["note"]
-    assert notes.str.endswith("p and q do not allow for stopping early; stopping.csv does").all()
-    row = pd.read_csv(tmp_path / "results/stopping.csv").squeeze()
-    explained = (Path(__file__).parents[2] / "docs/results.md").read_text("utf-8")
-    assert [column for column in row.index if f"`{column}`" not in explained] == []
-    assert (row["p"] < 0.05) == row["differs"] == (row["high"] < 0 or row["low"] > 0)
-    assert f"({row['low']:.3f} to {row['high']:.3f}, p = {row['p']:.2g}, q" in page
+    assert f"could have stopped after {n} participants" in watched
+    # The study stopped at an interim analysis; these p and q allow for it.
+    assert re.search(r"to [+-]\d\.\d+\), p = \S+, q = \S+ significant", watched)
     other = (tmp_path / "plan.toml").read_text("utf-8").replace("anchors = 1", "anchors = 2")
     (tmp_path / "other.toml").write_text(other, "utf-8")
-    _, departures = evaluate_study(tmp_path, "other.toml")
-    assert departures == ["1 anchors were asked; the plan has 2."]
+    watched = watch_study(tmp_path, "other.toml")
+    assert "deviation from the plan: 1 anchors were asked; the plan has 2." in watched

@@ -108,11 +108,19 @@ def play_until_closed(study: Study, take_part: Callable[[], str]) -> str:
     return why.removeprefix("by its rule: ")
 
 
-def evaluate_study(folder: Path, plan: str = "plan.toml") -> tuple[str, list[str]]:
-    """Export and evaluate; return the page, and the departures that it lists."""
+def evaluate_study(folder: Path) -> tuple[str, list[str]]:
+    """Export and evaluate; return the page, and the deviations that it lists."""
     give("experiment", "export", folder / "study", "--out", folder / "collected")
-    given = ["--scores", folder / "scores.csv", "--plan", folder / plan]
+    given = ["--scores", folder / "scores.csv", "--plan", folder / "plan.toml"]
     give("evaluate", folder / "collected/choices.csv", *given, "--out", folder / "results")
     page = (folder / "results/report.html").read_text("utf-8")
-    _, _, after = page.partition("Departures from the analysis plan</h2>")
+    _, _, after = page.partition("Deviations from the analysis plan</h2>")
     return page, re.findall(r"<li>(.*?)</li>", after.partition("<h2")[0])
+
+
+def watch_study(folder: Path, plan: str = "plan.toml") -> str:
+    """Return what `contstim watch` says of the study by a plan."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        give("watch", folder / "study", "--plan", folder / plan)
+    return said.getvalue()

@@ -15,8 +15,8 @@ from scipy import stats
 from six_pairs import PEOPLE, SIX
 from tiny_transformers import SENTENCES
 
+from contstim.drawing import save_figure
 from contstim.errors import InputError
-from contstim.report.style import save_figure
 from contstim.training.options import FitOptions
 
 __all__ = ["bert", "cola", "tiny"]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive import Conductor, PolicyOptions, Pool
-from contstim.evaluation.options import read_adaptive_plan
+from contstim.adaptive.preregister import read_adaptive_plan
 
 
 def test_a_policy(added, run):

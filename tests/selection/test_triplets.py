@@ -15,7 +15,6 @@ from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.reductions import REDUCTIONS, Reduction
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.report.triplets_page import triplets_page
 from contstim.selection import controversiality, select_triplets, triplet_objective, worst_ranks
 from contstim.selection.highs import SOLVER
 from contstim.selection.triplets import OBJECTIVES
@@ -394,8 +393,6 @@ def test_a_name_does_not_hide_what_a_model_scores_in(tmp_path, monkeypatch, caps
         chosen = select_triplets(triplets_of, per_pair=1, objective="worst-rank")
         columns = chosen[["spec_1", "spec_2"]].to_numpy().ravel().tolist()
         assert columns == ["contstim:unigram?reduction=half", "contstim:bigram"]
-    page = triplets_page(table, {"both": [-5.0, -4.0], "b": [-40.0, -30.0]})
-    assert "model 1 (halves)" in page
     # Where models go by their specs there is nothing to say.
     pair = tuple(text.partition("=")[2] for text in pair)
     plain = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)

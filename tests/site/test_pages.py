@@ -26,7 +26,7 @@ PAGES = {
 }
 API = PAGES["api/index"]
 #: Packages whose ``__all__`` is public besides the namespace itself.
-PACKAGES = ("contstim.adaptive", "contstim.evaluation", "contstim.report", "contstim.selection")
+PACKAGES = ("contstim.adaptive", "contstim.evaluation", "contstim.selection")
 
 
 def _listed() -> list[str]:
@@ -124,11 +124,8 @@ FIRST_MET = [
     ("contstim/cli/score.py", "its event", "gives a probability, with or without full stop"),
     ("contstim/cli/design.py", '"--catch N"', "sentences against their shuffled words"),
     ("contstim/cli/evaluate.py", "noise ceiling", "how well the best possible model could do"),
-    ("contstim/evaluation/report.py", "noise ceiling", "the best possible model of these people"),
-    ("contstim/evaluation/report.py", "nats", "units of natural logarithms"),
-    ("contstim/evaluation/report.py", "false discovery rate", "the share of false ones"),
-    ("contstim/report/templates/triplets.html", "nats", "2.7 times less probable"),
-    ("contstim/report/templates/demonstration.html", "ceiling", "the best possible model"),
+    ("contstim/templates/demo.html", "nats", "2.7 times less probable"),
+    ("contstim/templates/demo.html", "ceiling", "the best possible model"),
     ("contstim/cli/demo.py", "a floor on plausibility (", "it may fall by 5 nats"),
     ("contstim/synthesis/bounded.py", "budget", "exact scores"),
     ("contstim/text/words.py", "Zipf", "once in a million words"),

@@ -49,7 +49,7 @@ class Contrast:
         Two-sided p-value of the value against chance.
     margin, p_equivalence
         How large a difference is called equivalent, and the p-value of one as large as that.
-    more_people, more_sentences
+    participants_needed, items_needed
         How many participants, or sentences, in all would decide with probability 0.8 if the
         difference is as large as it seems; see `SampledMean.factors`.
     ceiling_lower_ci_low, ceiling_lower_ci_high, ceiling_upper_ci_low, ceiling_upper_ci_high
@@ -72,8 +72,8 @@ class Contrast:
     p_chance: float = np.nan
     margin: float = np.nan
     p_equivalence: float = np.nan
-    more_people: float = np.nan
-    more_sentences: float = np.nan
+    participants_needed: float = np.nan
+    items_needed: float = np.nan
     ceiling_lower_ci_low: float = np.nan
     ceiling_lower_ci_high: float = np.nan
     ceiling_upper_ci_low: float = np.nan

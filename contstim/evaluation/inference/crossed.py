@@ -52,7 +52,7 @@ class CrossedTests:
     margin: float
     columns = (
         ("p_chance", "stderr", "df", *CEILING_INTERVALS),
-        ("stderr", "df", "margin", "p_equivalence", "more_people", "more_sentences"),
+        ("stderr", "df", "margin", "p_equivalence", "participants_needed", "items_needed"),
     )
 
     @property
@@ -193,8 +193,8 @@ class CrossedTests:
             df=difference.df,
             margin=margin,
             p_equivalence=0.0 if alike else small,
-            more_people=np.ceil(people * n_people),
-            more_sentences=np.ceil(sentences * n_pairs),
+            participants_needed=np.ceil(people * n_people),
+            items_needed=np.ceil(sentences * n_pairs),
         )
 
 

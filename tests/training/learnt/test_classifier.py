@@ -20,7 +20,6 @@ from contstim.models.registry import score_kind
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.report.triplets_page import triplets_page
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.text import WordList
 from contstim.text.cola import matthews_correlation, read_cola
@@ -135,14 +134,6 @@ def test_a_sum_of_falls_in_different_units_is_refused(classifier: Path) -> None:
             study=StudyOptions(name="x"),
             stages=(SynthesisOptions(), TripletOptions()),
         )
-
-
-def test_tables_name_its_unit(classifier: Path) -> None:
-    spec = f"classifier:{classifier}"
-    reference = {spec: [-1.0, 1.0], "contstim:trigram": [-10.0, -20.0]}
-    page = triplets_page(_triplets(classifier), reference)
-    assert "model 1 (score)" in page
-    assert "log p, model 2 (nats)" in page
 
 
 @pytest.mark.parametrize("strategy", ["exhaustive", "bounded"])

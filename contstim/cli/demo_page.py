@@ -1,4 +1,4 @@
-"""Pages of stimuli: triplets of sentences, and the demonstration."""
+"""The page of the demonstration."""
 
 from __future__ import annotations
 
@@ -10,48 +10,17 @@ import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 
-from contstim.errors import InputError
-from contstim.models.registry import score_kind
-from contstim.report.page import inline_svg, render
-from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
-from contstim.report.style import sheet, svg_text
-from contstim.selection.triplets import controversiality, specs_of_triplets, worst_ranks
+from contstim.drawing import sheet, svg_text
+from contstim.page import TEMPLATES, inline_svg
+from contstim.selection.figure import TRIPLET_COLOURS, triplet_figure
+from contstim.selection.triplets import controversiality
 from contstim.text import marked_html
-from contstim.text.diversity import diversity_line
 
 _ROLES = {
     "natural": "natural",
     "synthetic_1": "accepted by model 1",
     "synthetic_2": "accepted by model 2",
 }
-
-
-def triplets_page(
-    triplets: pd.DataFrame,
-    reference: Mapping[str, Sequence[float]],
-    title: str = "Controversial sentences",
-    rows: int = 12,
-) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    triplets
-        A `triplets` table.
-    reference
-        For each model its scores of natural sentences; percentiles are among them.
-    title
-        Heading of the page.
-    rows
-        How many triplets of each pair to list, the most controversial first; where a model gives
-        no log-probabilities, by the rank of the weaker synthetic sentence.
-
-    Raises
-    ------
-    InputError
-        If there is no triplet, or no reference for a model.
-    """
-    return render("triplets.html", title=title, sections=_sections(triplets, reference, rows))
 
 
 @dataclass(frozen=True)
@@ -119,16 +88,17 @@ def demonstration_page(
     ----------
     pairs
         What it begins with.
-    triplets, reference
-        As for `triplets_page`.
+    triplets
+        A `triplets` table.
+    reference
+        Scores of natural sentences under each model; percentiles are among them.
     verdict, figure
         What people's choices say, in sentences and drawn.
     further
         By what a reader may want next, the commands.
     """
-    drawn = _sections(triplets, reference, len(triplets))
-    return render(
-        "demonstration.html",
+    drawn = _sections(triplets, reference)
+    return TEMPLATES.get_template("demo.html").render(
         title="Sentences on which language models disagree",
         pairs=pairs,
         sections=drawn,
@@ -139,42 +109,25 @@ def demonstration_page(
 
 
 def _sections(
-    triplets: pd.DataFrame, reference: Mapping[str, Sequence[float]], rows: int
+    triplets: pd.DataFrame, reference: Mapping[str, Sequence[float]]
 ) -> list[dict[str, object]]:
-    """Return what the page shows of each pair of models."""
-    if triplets.empty:
-        raise InputError("there is no triplet to show; the page needs at least one")
+    """Return what the page shows of each pair of models, the most controversial triplet first."""
     sections: list[dict[str, object]] = []
-    specs = specs_of_triplets(triplets)
     for key, group in triplets.groupby(["model_1", "model_2"], sort=False):
-        models = [str(model) for model in key]
-        for model in models:
-            if model not in reference:
-                raise InputError(f"no natural sentences were scored under {model!r}")
-        head = []
-        kinds = [score_kind(specs[model]) for model in models]
-        for number, unit in enumerate((scored.unit for scored in kinds), start=1):
-            log_p = f"log p, model {number} (nats)"
-            head.append(log_p if unit == "nats" else f"model {number} ({unit})")
-        # Listed by the sum of falls, where it has a unit.
-        nats = all(scored.differs_in_nats for scored in kinds)
-        values = controversiality(group) if nats else -worst_ranks(group)
-        best = group.loc[values.sort_values(ascending=False, kind="stable").index[:rows]]
-        first, second = models
+        first, second = (str(model) for model in key)
+        order = controversiality(group).sort_values(ascending=False, kind="stable").index
         svg = svg_text(triplet_figure(group, reference[first], reference[second], sheet()[0]))
-        for kind in TRIPLET_COLOURS:  # the sentence of each dot, shown when it is pointed at
-            for place, text in enumerate(group[kind]):
-                dot = f'<g id="{kind}-{place}">'
+        for kind in TRIPLET_COLOURS:  # the sentence of each dot is its tooltip
+            for number, text in enumerate(group[kind]):
+                dot = f'<g id="{kind}-{number}">'
                 svg = svg.replace(dot, f"{dot}<title>{escape(str(text))}</title>")
         label = f"Percentiles of sentences under {first} and {second}"
-        written = [*group["synthetic_1"].astype(str), *group["synthetic_2"].astype(str)]
         sections.append(
             {
-                "heading": " and ".join(models),
-                "words": diversity_line(written, group["natural"].astype(str)),
+                "heading": f"{first} and {second}",
                 "svg": inline_svg(svg, len(sections) + 1, label),
-                "head": head,
-                "triplets": [_lines(record) for record in best.to_dict("records")],
+                "head": [f"log p, model {number} (nats)" for number in (1, 2)],
+                "triplets": [_lines(record) for record in group.loc[order].to_dict("records")],
             }
         )
     return sections

@@ -1,13 +1,13 @@
+"""The page of the demonstration and the figure of triplets, `contstim.selection.figure`."""
+
 import html
 import re
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from contstim.errors import InputError
-from contstim.report.pair_figures import percentiles, triplet_figure
-from contstim.report.triplets_page import triplets_page
+from contstim.cli.demo_page import demonstration_page
+from contstim.selection.figure import percentiles, triplet_figure
 
 REFERENCE = {"a:1": [-40.0, -30.0, -20.0, -10.0], "b:<2>": [-40.0, -30.0, -20.0, -10.0]}
 
@@ -27,7 +27,7 @@ def test_percentiles_count_ties_half() -> None:
 
 
 def test_the_page_holds_every_sentence_and_point() -> None:
-    page = triplets_page(_triplets(), REFERENCE)
+    page = demonstration_page([], _triplets(), REFERENCE, [], None, {})
     assert page.count("<svg") == 1
     titles = re.findall(r'<g id="f1-(\w+)-(\d)"><title>([^<]+)</title>', page)
     rows = _triplets()
@@ -46,7 +46,6 @@ def test_the_page_holds_every_sentence_and_point() -> None:
     assert not re.search(r'(src|href)="https?:', page)
     # On phones tables move within their own box, and figures are no wider than the screen.
     assert page.count("<table>") == page.count('<div class="wide"><table>') == 1
-    assert set(re.findall(r"figure svg \{([^}]*)\}", page)) == {" max-width: 100%; height: auto; "}
 
 
 def test_the_figure_places_points_by_percentile() -> None:
@@ -62,10 +61,3 @@ def test_the_figure_places_points_by_percentile() -> None:
     joins = [line.get_xydata().tolist() for line in others if len(line.get_xdata()) == 2]
     assert [dots["natural-0"], dots["synthetic_1-0"]] in joins
     assert len(joins) == 4
-
-
-def test_what_cannot_be_shown() -> None:
-    with pytest.raises(InputError, match="there is no triplet to show"):
-        triplets_page(_triplets().iloc[:0], REFERENCE)
-    with pytest.raises(InputError, match="no natural sentences were scored under 'b:<2>'"):
-        triplets_page(_triplets(), {"a:1": [-1.0]})

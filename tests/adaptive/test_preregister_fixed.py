@@ -1,15 +1,21 @@
-"""The plan of a fixed study in words, by `contstim preregister`, and where data depart from it."""
+"""The plan of a study with fixed trials in words, and deviations of data from it.
+
+Tests `contstim.cli.preregister` and `contstim.evaluation.sample`.
+"""
 
 import pandas as pd
+import pytest
 
+from contstim.adaptive.preregister import PlannedDesign, study_paragraphs
 from contstim.cli import main
 from contstim.design.planning import power
 from contstim.design.studies import FITTED, StatedStudies
+from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.preregister import PlannedDesign, study_paragraphs
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
+from contstim.settings import build
 
 ANALYSIS = """\
 measures = ["accuracy"]
@@ -30,11 +36,8 @@ min_rt_ms = 250
 min_trials = 6
 
 [sample]
-participants = 30
-minutes = 12
-pay = 9
-currency = "EUR"
-fee = 0.5
+participants = 6
+groups = 2
 """
 
 
@@ -67,23 +70,19 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
     text = capsys.readouterr().out
     for stated in (
         "# Fixed study\n",
-        "The table of trials has 6 assignments in 2 groups. Each participant answers 10 trials: ",
-        "2 of the condition 'catch', 4 of the condition 'easy', 4 of the condition 'hard'.",
-        "The 8 pairs that compare models are of 4 items. The pairs were made for 2 models: one,",
-        "30 participants take part, in 2 groups with pairs of their own.",
+        "The trials are for 6 participants in 2 groups. Each participant answers 10 trials: ",
+        "2 of condition 'catch', 4 of condition 'easy', 4 of condition 'hard'.",
+        "The 8 experimental pairs of a participant form 4 items. The pairs compare 2 models: one,",
+        "6 participants, in 2 groups with pairs of their own.",
         "Trials answered in less than 250 ms are left out. Participants with less than 0.75 of",
         "fewer than 6 trials",
-        "hard: a model on the trials made to target it, of the conditions hard. The main "
+        "hard: each model on the trials that target it, of the conditions hard. The main "
         "result is that of hard.",
-        "Student's tests across participants, which take the sentences as they are",
-        "smaller than 0.2 of the way from chance",
-        "comparisons planned before (one and two) are a family of their own",
-        "Only models that trials pit against each other are compared.",
-        "The power of tests that speak of these sentences alone is not worked out.",
-        # 30 people, 12 minutes, 9 EUR an hour: 1.80 each, 54 together, half as much again.
-        "A session takes about 12 minutes, and all 30 together 6 hours. At 9.00 EUR an hour a "
-        "participant is paid 1.80 EUR, and all together 54.00 EUR; with the recruiter's fee of "
-        "0.5 of that, 81.00 EUR.",
+        "t-tests across participants; items are fixed",
+        "by less than 0.2 of the range from chance",
+        "Planned comparisons (one and two) are adjusted separately.",
+        "Only models that some trial targets together are compared.",
+        "Power is computed only for tests that treat participants and items as random.",
         "- plan.toml: SHA-256 ",
         "- trials.csv: SHA-256 ",
     ):
@@ -109,10 +108,9 @@ def test_a_plan_of_stages_says_what_its_run_makes(tmp_path, capsys):
         "6 assignments in 2 groups are laid out, each of 9 trials: 6 of the condition "
         "'natural_controversial', 1 of the condition 'random_natural', 2 of the condition 'catch'.",
         "(seed 5)",
-        "6 participants take part",
+        "6 participants",
         "7 pairs each",
         "among 3 comparisons",
-        "A session takes about 1.2 minutes, 9 trials of 8 seconds",
     ):
         assert stated in text
     assert main(["run", str(study)]) == 0
@@ -129,24 +127,46 @@ def test_plans_that_contradict_each_other_are_refused(tmp_path, capsys):
     paths = [str(tmp_path / name) for name in ("a.toml", "b.toml")]
     assert main(["preregister", *paths]) == 2
     assert capsys.readouterr().err == (
-        f"contstim: {paths[0]} and {paths[1]} are both plans of an analysis; give one\n"
+        f"contstim: {paths[0]} and {paths[1]} are both analysis plans; give one\n"
+    )
+
+
+def test_a_sample_that_contradicts_the_trials_is_refused(tmp_path, capsys):
+    plan, table = tmp_path / "plan.toml", tmp_path / "trials.csv"
+    trials(people=4).drop(columns="item").to_csv(table, index=False)
+    command = ["preregister", str(plan), "--trials", str(table)]
+    for line, there in (("participants = 40", 4), ("groups = 1", 2), ("trials_each = 9", 8)):
+        plan.write_text(f"[sample]\n{line}\n")
+        assert main(command) == 2
+        assert capsys.readouterr().err == (
+            f"contstim: [sample] of the plan has {line}; the trials have {there}. Correct the "
+            "plan or the trials\n"
+        )
+    plan.write_text("[sample]\nparticipants = 4\n")
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert "The table has no column 'item': each pair is an item of its own." in text
+    assert "column 'item'" not in text.replace("has no column 'item'", "")
+
+
+def test_a_file_that_is_no_plan_is_told_what_a_plan_is(tmp_path, capsys):
+    study = tmp_path / "study.toml"
+    study.write_text('title = "Which?"\n[trials]\npath = "trials.csv"\n')
+    assert main(["preregister", str(study)]) == 2
+    assert capsys.readouterr().err == (
+        f"contstim: {study} is no analysis plan (with measures, [exclusions], [sample] or "
+        "[adaptive]) and no study plan of `contstim run` (with models); give one of these\n"
     )
 
 
 def test_signed_rank_plans_and_samples_alone():
     options = EvaluationOptions(
-        inference="signed-rank",
-        sample=Sample(participants=24, groups=2, trials_each=12, per_item=3, seconds=10),
+        inference="signed-rank", sample=Sample(participants=24, groups=2, trials_each=12)
     )
     paragraphs = study_paragraphs(options)
-    assert paragraphs["Design"] == "Each participant judges 12 pairs of sentences, of 4 items."
-    assert "or across participants where there are fewer than 6 groups" in paragraphs["Analysis"]
-    assert "1,000 bootstrap samples over groups, or over" in paragraphs["Analysis"]
-    assert paragraphs["Power"] == "The power of signed-rank tests is not worked out."
-    # 24 people, 12 trials of 10 seconds.
-    assert paragraphs["Costs"] == (
-        "A session takes about 2 minutes, 12 trials of 10 seconds, and all 24 together 0.8 hours."
-    )
+    assert paragraphs["Design"] == "Each participant judges 12 pairs of sentences."
+    assert "groups (participants if there are fewer than 6 groups)" in paragraphs["Analysis"]
+    assert paragraphs["Power"].startswith("Power is computed only for tests that treat")
     assert study_paragraphs(EvaluationOptions()).keys() == {"Exclusions", "Analysis"}
 
 
@@ -156,13 +176,12 @@ def test_columns_that_analyses_go_by_are_named():
     options = EvaluationOptions(by=("language", "frequency"), analyses=analyses)
     text = study_paragraphs(options)["Analysis"]
     assert "of the conditions hard, of language de or en, of frequency high." in text
-    assert "They are also made by language and frequency, and models, and differences" in text
+    assert "are also compared between levels of language and frequency." in text
 
 
 def test_the_power_stated_is_that_of_the_design():
-    design = PlannedDesign(40, 2, 30, 10, 36, 2)
-    options = EvaluationOptions(sample=Sample(participants=24))
-    text = study_paragraphs(options, design)["Power"]
+    design = PlannedDesign(24, 2, 30, 10, 36, 2)
+    text = study_paragraphs(EvaluationOptions(), design)["Power"]
     assert text.startswith(
         "With 24 participants in 2 groups with pairs of their own, 30 pairs of 10 items each, of "
     )
@@ -172,16 +191,9 @@ def test_the_power_stated_is_that_of_the_design():
 
 
 def test_power_is_not_stated_of_another_test():
-    design = PlannedDesign(40, 2, 30, 10, 36, 2)
-    sample = Sample(participants=24)
-    options = EvaluationOptions(sample=sample, population="these sentences")
-    assert study_paragraphs(options, design)["Power"] == (
-        "The power of tests that speak of these sentences alone is not worked out."
-    )
-    options = EvaluationOptions(sample=sample, measures=("signed_rank_cosine",))
-    assert study_paragraphs(options, design)["Power"] == (
-        "Power is worked out for accuracy; that of tests by signed-rank cosine similarity is not."
-    )
+    design = PlannedDesign(24, 2, 30, 10, 36, 2)
+    options = EvaluationOptions(measures=("signed_rank_cosine",))
+    assert study_paragraphs(options, design)["Power"] == "Power is computed only for accuracy."
 
 
 def test_data_that_are_not_as_planned_are_departures(tmp_path):
@@ -201,3 +213,9 @@ def test_data_that_are_not_as_planned_are_departures(tmp_path):
     assert evaluate(gone, plan=plan).provenance.departures == (
         "5 of 6 participants judged more than 7 pairs; the plan has 7 each.",
     )
+
+
+@pytest.mark.parametrize("table", [{"participants": 0}, {"people": 3}])
+def test_a_sample_that_makes_no_sense_is_refused(table):
+    with pytest.raises(InputError, match=f"sample.{next(iter(table))}"):
+        build(Sample, table, "sample")

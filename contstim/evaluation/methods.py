@@ -1,0 +1,155 @@
+"""The analysis in words, for the methods section of a report and for a preregistration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.options import PRESETS, EvaluationOptions
+from contstim.evaluation.summary import counted
+from contstim.sampling import POPULATIONS
+
+if TYPE_CHECKING:
+    from contstim.evaluation.result import Evaluation
+
+_TARGETS = {
+    "all": "every model on the experimental trials",
+    "accept": "each model on the trials with the synthetic sentence that it accepts",
+    "reject": "each model on the trials with the synthetic sentence that it rejects",
+    "targeted": "each model on the trials that target it",
+    "either": "each model on the trials that target it",
+}
+_FAMILIES = {
+    "page": "across all analyses and measures, separately for comparisons and for tests against "
+    "the ceiling",
+    "together": "within each analysis and measure, across comparisons and tests against the "
+    "ceiling",
+    "apart": "within each analysis and measure, separately for comparisons and for tests against "
+    "the ceiling",
+}
+
+
+def methods_paragraphs(evaluation: Evaluation) -> list[str]:
+    """Return the methods of an evaluation: sample, measures, analyses, tests and versions."""
+    s, provenance = evaluation.summary, evaluation.provenance
+    options = provenance.options
+    sample = (
+        f"{counted(s.n_participants, 'participant')} in {counted(s.n_groups, 'group')} made "
+        f"{s.n_choices:,} choices on {s.n_trials:,} sentence pairs "
+        f"({_range(*s.trials_per_participant)} trials per participant, "
+        f"{_range(*s.participants_per_trial)} participants per pair)."
+    )
+    if s.median_rt_ms is not None:
+        sample += f" The median response time was {s.median_rt_ms:.0f} ms."
+    if s.catch_correct is not None:
+        lowest, mean = s.catch_correct
+        sample += (
+            f" Accuracy on catch trials was {100 * mean:.1f} % on average and {100 * lowest:.1f} % "
+            "for the least accurate participant."
+        )
+    tests = describe_tests(options)
+    if options.inference == "crossed" and options.population == POPULATIONS[0]:
+        data = evaluation.data
+        tests += (
+            f" The {data.n_pairs:,} pairs form {counted(data.n_items, 'item')}."
+            if data.n_items < data.n_pairs
+            else " Each pair is an item of its own."
+        )
+    elif options.n_bootstrap:
+        levels = " and ".join(f"{level}s" for level in provenance.levels)
+        tests += f" Intervals use {options.n_bootstrap:,} bootstrap samples of {levels}."
+    changed = "" if options == PRESETS[provenance.preset] else ", with changes"
+    versions = ", ".join(f"{name} {number}" for name, number in provenance.versions.items())
+    made = f"Preset {provenance.preset!r}{changed}; seed {options.seed}; {versions}."
+    return [
+        sample,
+        options.exclusions.words,
+        describe_measures(options),
+        describe_analyses(options),
+        *([tests] if len(evaluation.models) else []),
+        made,
+    ]
+
+
+def describe_measures(options: EvaluationOptions) -> str:
+    """Return the definitions of the measures and of their noise ceilings."""
+    used = [MEASURES[name] for name in options.measures]
+    measures = " ".join(m.words + m.upper_bounds[options.upper] for m in used)
+    return (
+        f"{measures} Noise ceilings are computed for each analysis on the analysed trials that at "
+        f"least {counted(options.min_others, 'other participant')} saw. Values are means over "
+        "participants."
+    )
+
+
+def describe_analyses(options: EvaluationOptions) -> str:
+    """Return the trials of each analysis."""
+    parts = []
+    for analysis in options.analyses:
+        trials = _TARGETS.get(analysis.target, _TARGETS["all"])
+        if analysis.conditions:
+            trials += f", of the conditions {', '.join(analysis.conditions)}"
+        for column in dict.fromkeys(column for column, _ in analysis.where):
+            levels = [level for name, level in analysis.where if name == column]
+            trials += f", of {column} {' or '.join(levels)}"
+        parts.append(f"{analysis.name}: {trials}")
+    if not parts:
+        parts = [
+            f"all: {_TARGETS['all']}",
+            f"targeted, if trials target models: {_TARGETS['targeted']}",
+            "each condition by its name, if there are several, in the same two ways",
+        ]
+    text = f"Analyses: {'; '.join(parts)}."
+    if options.headline is not None:
+        text += f" The main result is that of {options.headline}."
+    if options.by:
+        text += (
+            f" Models, and differences between models, are also compared between levels of "
+            f"{' and '.join(options.by)}."
+        )
+    return text
+
+
+def describe_tests(options: EvaluationOptions) -> str:
+    """Return how models are compared, and how p-values are adjusted."""
+    if options.inference == "crossed":
+        tests = (
+            "t-tests across participants; items are fixed, so results hold for these items only"
+            if options.population == POPULATIONS[1]
+            else "t-tests that treat participants and items as random: the variance of a mean is "
+            "the sum of components due to participants, items and residual, with Satterthwaite "
+            "degrees of freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)"
+        )
+    else:
+        unit = {
+            "auto": f"groups (participants if there are fewer than {options.min_groups} groups)"
+        }
+        tests = f"Wilcoxon signed-rank tests across {unit.get(options.unit, options.unit + 's')}"
+    text = (
+        "Models are compared with each other and with the lower noise ceiling by two-sided "
+        f"{tests}."
+    )
+    if options.inference == "crossed":
+        if not all(MEASURES[name].mean_of_trials for name in options.measures):
+            text += " Signed-rank cosines enter by the infinitesimal jackknife."
+        text += (
+            " Intervals are 95 % intervals of the same distribution, on Fisher's z scale for values"
+            " and ceilings. Two models are equivalent if two one-sided tests show that they differ "
+            f"by less than {options.margin:g} of the range from chance to the lower noise ceiling."
+        )
+    text += (
+        f" P-values are adjusted by the Benjamini-Hochberg procedure {_FAMILIES[options.family]}; "
+        f"a difference is significant if q < {ALPHA:g}. Effect sizes are rank-biserial correlations"
+        " across participants."
+    )
+    if options.planned:
+        named = ", ".join(" and ".join(pair) for pair in options.planned)
+        text += f" Planned comparisons ({named}) are adjusted separately."
+    if options.contrasts == "targeted":
+        text += " Only models that some trial targets together are compared."
+    return text
+
+
+def _range(low: float, middle: float, high: float) -> str:
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}, median {middle:g},"
