@@ -278,6 +278,12 @@ def tell_model(model: SentenceModel) -> None:
     """Say what a model gives a probability, and which one it is where it has a name."""
     spec = "" if model.name == model.spec else f"{model.spec}, "
     tell(f"{model.name}: {spec}{model.event}")
+    if model.event.skips_first_word:
+        tell(
+            f"note: {model.name} has no start token, so the first word of each sentence has no "
+            "probability and is left out of its score; set one in the spec, such as prefix=eos or "
+            "prefix=TOKEN"
+        )
 
 
 def tell(line: object) -> None:

@@ -3,66 +3,78 @@
 Writes the table `scores` as CSV: sentence, model, log_prob (in nats, which are units of natural
 logarithms, unless unit says otherwise; higher is better), n_tokens, n_words, stderr, unit, and
 perplexity, exp(-log_prob / n_tokens), where log_prob is a log-probability (for a masked model the
-pseudo-perplexity). With --by word the table has the surprisal of each word. What each model gives a
-probability, with or without full stop and end, is its event; it is stated on standard error.
+pseudo-perplexity). A model without a start token cannot predict the first word; a column not_scored
+says so, and the option prefix of the spec sets a start token. With --by word the table has the
+surprisal of each word. What each model gives a probability, with or without full stop and end, is
+its event; it is stated on standard error.
 
-Example:
+examples:
   contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, Literal, TypeVar
 
+from cyclopts import Parameter
+
+from contstim.cli.application import application
 from contstim.cli.common import tell, tell_model, write_output
-from contstim.cli.parsing import CommandParser
+from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
 from contstim.errors import InputError
-from contstim.models.base import SentenceModel
-from contstim.models.registry import load_models
-from contstim.models.training_overlap import training_notes
 from contstim.tables import SCORES, SPEC, UNIT
-from contstim.text import read_sentences
+
+if TYPE_CHECKING:
+    from contstim.models.base import SentenceModel
 
 _CHUNK = 2048
 
 _Result = TypeVar("_Result")
 
 
-def configure(parser: CommandParser) -> None:
-    """Add the command's arguments."""
-    what = (
-        "sentences, one a line, or a CSV with a column 'sentence' or with pairs, sentence_1 and "
-        "sentence_2; - reads standard input"
-    )
-    parser.add("file", what)
-    parser.add(
-        "--model [NAME=]SPEC",
-        "a model, which tables call NAME if it has one",
-        required=True,
-        several=True,
-    )
-    what = "one row per sentence (default) or a word"
-    parser.add("--by", what, choices=("sentence", "word"), default="sentence")
-    parser.add_out()
+app = application("score", __doc__)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Score and write."""
-    sentences = read_sentences(args.file, pairs=True)
-    models = load_models(args.model)
-    for model in models:
-        tell_model(model)
-    for note in training_notes([model.spec for model in models], sentences):
+@app.default
+def score(
+    sentences: File,
+    /,
+    *,
+    model: Annotated[tuple[Spec, ...], Parameter(metavar="[NAME=]SPEC")],
+    by: Annotated[Literal["sentence", "word"], Parameter(metavar="ROW")] = "sentence",
+    out: OutputFile = STANDARD_OUTPUT,
+) -> None:
+    """Score sentences.
+
+    Parameters
+    ----------
+    sentences
+        sentences, one per line, or a CSV with a column 'sentence' or with pairs, sentence_1 and
+        sentence_2; - reads standard input
+    model
+        model, which tables call NAME if it has one
+    by
+        one row per sentence or per word
+    out
+        output table [standard output]
+    """
+    from contstim.models.registry import load_models
+    from contstim.models.training_overlap import training_notes
+    from contstim.text import read_sentences
+
+    texts = read_sentences(sentences, pairs=True)
+    models = load_models(model)
+    for loaded in models:
+        tell_model(loaded)
+    for note in training_notes([loaded.spec for loaded in models], texts):
         tell(note)
-    write = _write_words if args.by == "word" else _write_sentences
-    with write_output(args.out, [args.file]) as out:
-        write(out, sentences, models)
-    return 0
+    write = _write_words if by == "word" else _write_sentences
+    with write_output(out, [sentences]) as file:
+        write(file, texts, models)
 
 
 def _chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
@@ -75,7 +87,10 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
     writer = csv.writer(out, lineterminator="\n")
     # Where a model is called otherwise, the table says what it is.
     has_specs = any(model.name != model.spec for model in models)
-    writer.writerow((*SCORES, UNIT, "perplexity", *[SPEC] * has_specs))
+    # Where a model has no start token, the table says what it leaves out.
+    has_missing = any(model.event.skips_first_word for model in models)
+    columns = [*[SPEC] * has_specs, *["not_scored"] * has_missing]
+    writer.writerow((*SCORES, UNIT, "perplexity", *columns))
     # In another batch a score may have other last digits, and a sentence has one score.
     repeated = {sentence for sentence, n in Counter(sentences).items() if n > 1}
     figures_before: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
@@ -85,17 +100,19 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
             figures = dict(before)
             if new:
                 totals = _numbered(model.totals, new, first, chunk)
-                columns = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
-                rows = zip(*(column.tolist() for column in columns), strict=True)
+                arrays = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
+                rows = zip(*(array.tolist() for array in arrays), strict=True)
                 figures.update(zip(new, rows, strict=True))
                 before.update((s, figures[s]) for s in repeated.intersection(new))
-            unit, spec = model.kind.unit, [model.spec] * has_specs
+            unit = model.kind.unit
+            missing = "first word" if model.event.skips_first_word else ""
+            stated = [*[model.spec] * has_specs, *[missing] * has_missing]
             plain = model.event.reduction == "sum" and unit == "nats"
             perplexities = (
                 _perplexity(*figures[s][:2]) if plain and figures[s][1] else "" for s in chunk
             )
             writer.writerows(
-                (s, model.name, *figures[s], unit, perplexity, *spec)
+                (s, model.name, *figures[s], unit, perplexity, *stated)
                 for s, perplexity in zip(chunk, perplexities, strict=True)
             )
         out.flush()

@@ -84,6 +84,11 @@ class Event:
         return ", ".join(f"{key} {value}" for key, value in asdict(self).items())
 
     @property
+    def skips_first_word(self) -> bool:
+        """Whether the first word has no probability, for want of a start token before it."""
+        return (self.units, self.start, self.metric) == ("tokens", "none", "chain")
+
+    @property
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the event's fields."""
         return digest(json.dumps(asdict(self), sort_keys=True))[:16]

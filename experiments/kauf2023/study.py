@@ -68,20 +68,26 @@ def words_of(sentences: Sequence[str]) -> list[str]:
     return words
 
 
+def under_metric(model: SentenceModel, metric: str) -> SentenceModel:
+    """Return a masked model with another metric."""
+    spec = ModelSpec.parse(model.spec)
+    options = tuple(sorted({**dict(spec.options), "metric": metric}.items()))
+    return load_model(ModelSpec(spec.family, spec.location, options))
+
+
 def all_parts(
     model: SentenceModel, sentences: Sequence[str], metrics: Sequence[str], label: str
 ) -> dict[str, dict[str, SentenceParts]]:
     """Score each distinct sentence under every metric: from metric to sentence to parts.
 
-    A masked model computes the inputs that metrics share once. Of another model there is one
-    metric, that of its event.
+    A model that is not masked has one metric, that of its event.
     """
     distinct = list(dict.fromkeys(sentences))
     blocks = [distinct[i : i + _BLOCK] for i in range(0, len(distinct), _BLOCK)]
     found: dict[str, dict[str, SentenceParts]] = {}
     for block in track(blocks, len(blocks), label):
         if isinstance(model, MaskedModel):
-            scored = model.parts_by_metric(block, metrics)
+            scored = {m: under_metric(model, m).parts(block) for m in metrics}
         else:
             scored = {model.event.metric: model.parts(block)}
         for metric, parts in scored.items():

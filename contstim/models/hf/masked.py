@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import SpecError, require_known
+from contstim.errors import SpecError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import MASKED_OPTIONS, Checkpoint, MaskedOptions
@@ -35,7 +35,6 @@ from contstim.models.hf.metrics import (
     METRICS,
     Plan,
     masked_rows,
-    merge,
     permutation,
     plan_for,
 )
@@ -162,15 +161,12 @@ class MaskedModel(TransformerModel):
         """Those of transformers, and the one that brings the metric."""
         return (*super().packages, *METRICS.packages(self.options.metric))
 
-    def plan(self, encoded: Encoded, metric: str | None = None) -> Plan:
-        """Return the rows and terms of a sentence under this model's metric, or under `metric`."""
-        options = self.options if metric is None else replace(self.options, metric=metric)
-        return plan_for(encoded.layout, options)
+    def plan(self, encoded: Encoded) -> Plan:
+        """Return the rows and terms of a sentence under this model's metric."""
+        return plan_for(encoded.layout, self.options)
 
-    def _parts(
-        self, encoded: Encoded, values: FloatArray, plan: Plan | None = None
-    ) -> SentenceParts:
-        plan = self.plan(encoded) if plan is None else plan
+    def _parts(self, encoded: Encoded, values: FloatArray) -> SentenceParts:
+        plan = self.plan(encoded)
         return SentenceParts(
             encoded.units,
             plan.by_slot(values),
@@ -179,47 +175,12 @@ class MaskedModel(TransformerModel):
             plan.stderr(values),
         )
 
-    def parts_by_metric(
-        self, sentences: Sequence[str], metrics: Sequence[str] = ()
-    ) -> dict[str, list[SentenceParts]]:
-        """Score sentences under several metrics, computing each masked input once for all.
-
-        Parameters
-        ----------
-        sentences
-            S sentences.
-        metrics
-            Names of metrics, by default all; other options are this model's.
-
-        Returns
-        -------
-        dict
-            For each metric what `parts` of a model with that metric gives.
-        """
-        metrics = metrics or tuple(METRICS)
-        for metric in metrics:
-            require_known("metric", metric, METRICS)
-        encoded = self.encode(sentences)
-        plans = [[self.plan(e, metric) for metric in metrics] for e in encoded]
-        merged = [merge(p) for p in plans]
-        values = self._terms(encoded, [m[0] for m in merged])
-        return {
-            metric: [
-                self._parts(e, v[places[k]], p[k])
-                for e, p, (_, places), v in zip(encoded, plans, merged, values, strict=True)
-            ]
-            for k, metric in enumerate(metrics)
-        }
-
     def values(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
-        """Compute the terms of each sentence's plan: S arrays (M,), nats."""
-        return self._terms(encoded, [self.plan(e) for e in encoded])
-
-    def _terms(self, encoded: Sequence[Encoded], plans: Sequence[Plan]) -> list[FloatArray]:
-        """Compute the terms of each plan: S arrays (M,), nats.
+        """Compute the terms of each sentence's plan: S arrays (M,), nats.
 
         Rows of one length are computed together, whatever sentence they come from.
         """
+        plans = [self.plan(e) for e in encoded]
         terms: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for group in self._groups(encoded, [len(plan.masks) for plan in plans]):
             rows, at, positions = [], [], []

@@ -218,32 +218,6 @@ def _within_word(
             yield [tokens[k] for k in order[:n]], [tokens[j]], 1.0
 
 
-def merge(plans: Sequence[Plan]) -> tuple[Plan, list[IntArray]]:
-    """Lay out the rows of several plans of one layout together, each distinct row once.
-
-    Returns
-    -------
-    Plan
-        All distinct rows and terms (its weights are not meant for use).
-    list of arrays
-        For each plan the place of its terms among the merged ones.
-    """
-    rows: dict[bytes, int] = {}
-    masks: list[BoolArray] = []
-    terms: dict[tuple[int, int], int] = {}
-    places: list[IntArray] = []
-    for plan in plans:
-        renumbered = np.empty(len(plan.masks), dtype=np.int64)
-        for i, mask in enumerate(plan.masks):
-            renumbered[i] = rows.setdefault(mask.tobytes(), len(rows))
-            if len(rows) > len(masks):
-                masks.append(mask)
-        pairs = zip(renumbered[plan.row].tolist(), plan.slot.tolist(), strict=True)
-        places.append(np.array([terms.setdefault(key, len(terms)) for key in pairs]))
-    row, slot, place = _by_row(terms)
-    return exact_plan(np.array(masks), row, slot, 1.0), [place[p] for p in places]
-
-
 def _by_row(terms: Iterable[tuple[int, int]]) -> tuple[IntArray, IntArray, IntArray]:
     """Return the rows, ascending, and slots of terms, and the place there of each given term."""
     keys = np.array(list(terms), dtype=np.int64)

@@ -13,6 +13,7 @@ import transformers
 from tiny_transformers import CAUSAL, SENTENCES, refusal
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from contstim.cli import main
 from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.registry import load_model
@@ -260,3 +261,21 @@ def test_at_the_last_word_one_pass_gives_every_score(tiny: Tiny) -> None:
     assert table.exact
     texts = [str(sentence.replace(5, w)) for w in words]
     np.testing.assert_allclose(table.estimate, model.score(texts), atol=1e-4)
+
+
+def test_a_missing_start_token_is_reported(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text("The dog saw a cat.\n", "utf-8")
+    spec = f"hf:{tiny('no-bos')}"
+    score = ["score", str(tmp_path / "texts.txt"), "--model", "contstim:unigram?unknown=unk"]
+    assert main([*score, "--model", spec]) == 0
+    printed, messages = capsys.readouterr()
+    assert f"note: {spec} has no start token, so the first word of each sentence" in messages
+    assert "set one in the spec, such as prefix=eos" in messages
+    header, other, row = (line.split(",") for line in printed.splitlines())
+    assert (header[-1], other[-1], row[-1]) == ("not_scored", "", "first word")
+    assert main([*score, "--model", f"{spec}?prefix=eos"]) == 0
+    printed, messages = capsys.readouterr()
+    assert "note" not in messages
+    assert "not_scored" not in printed

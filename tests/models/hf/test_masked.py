@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_transformers import MASKED, SENTENCES, refusal
+from tiny_transformers import MASKED, refusal
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
-from contstim.errors import InputError, UnknownNameError, UnknownWordError
+from contstim.errors import InputError, UnknownWordError
 from contstim.models.check import check_model
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.metrics import METRICS
@@ -121,15 +121,10 @@ class _Brute:
 @pytest.mark.parametrize("name", MASKED)
 def test_every_metric_equals_brute_force(tiny: Tiny, name: str, restricted: str) -> None:
     brute = _Brute(tiny(name), restricted == "yes")
-    model = load_model(f"hf:{tiny(name)}?restricted={restricted}")
-    assert isinstance(model, MaskedModel)
-    together = model.parts_by_metric(SHORT)
     for metric in METRICS:
         expected = [brute.score(sentence, metric) for sentence in SHORT]
         one = load_model(f"hf:{tiny(name)}?metric={metric}&restricted={restricted}")
         np.testing.assert_allclose(one.score(SHORT), expected, atol=1e-4)
-        joint = [parts.log_prob for parts in together[metric]]
-        np.testing.assert_allclose(joint, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -217,7 +212,7 @@ def test_two_metrics_share_one_network(tiny: Tiny) -> None:
 
 
 def test_each_masked_input_is_computed_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = load_model(f"hf:{tiny('bert')}")
+    model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     assert isinstance(model, MaskedModel)
     rows: list[tuple[int, ...]] = []
     real = model.network.logits
@@ -227,10 +222,9 @@ def test_each_masked_input_is_computed_once(tiny: Tiny, monkeypatch: pytest.Monk
         return real(ids, *args, **more)
 
     monkeypatch.setattr(model.network, "logits", spy)
-    model.parts_by_metric(["The dog saw a cat."])
+    model.score(["The dog saw a cat."])
     assert len(rows) == len(set(rows))
-    # 31 sets of hidden words; for each of 16 that hide "cat.", two with one token of it shown;
-    # one token of "cat." hidden alone is among the latter, and so is every row of the others.
+    # 31 sets of hidden words; for each of 16 that hide "cat.", two with one token of it shown.
     assert len(rows) == 31 + 16 * 2
 
 
@@ -361,13 +355,6 @@ def test_the_longest_sentence_is_what_positions_allow(tiny: Tiny) -> None:
 def test_bad_options_are_named(tiny: Tiny, options: str, message: str) -> None:
     spec = f"hf:{tiny('bert')}?{options}"
     assert refusal(spec) == message.format(spec)
-
-
-def test_an_unknown_metric_is_refused(tiny: Tiny) -> None:
-    model = load_model(f"hf:{tiny('bert')}")
-    assert isinstance(model, MaskedModel)
-    with pytest.raises(UnknownNameError, match="unknown metric 'plll'; did you mean 'pll'"):
-        model.parts_by_metric(SENTENCES, ["plll"])
 
 
 def test_the_first_word_is_written_as_stated(tiny: Tiny) -> None:

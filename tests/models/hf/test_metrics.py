@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from contstim.models.hf.checkpoint import MaskedOptions
-from contstim.models.hf.metrics import LARGEST_EXACT, Plan, merge, plan_for, subset_weights
+from contstim.models.hf.metrics import LARGEST_EXACT, Plan, plan_for, subset_weights
 
 
 def _options(**changes: Any) -> MaskedOptions:
@@ -141,17 +141,6 @@ def test_too_many_rows_are_sampled() -> None:
     plan = plan_for((1,) * 8 + (12,), _options(orders=4))
     assert LARGEST_EXACT < 2**8 * (2**12 - 2)
     assert plan.n_pairs == 2
-
-
-def test_merged_plans_share_rows_and_terms() -> None:
-    layout = (1, 2, 1)
-    plans = [plan_for(layout, _options(metric=m)) for m in ("pll", "pll-word-l2r", "permutation")]
-    merged, places = merge(plans)
-    assert len({m.tobytes() for m in merged.masks}) == len(merged.masks) == len(plans[2].masks)
-    for plan, place in zip(plans, places, strict=True):
-        np.testing.assert_array_equal(merged.masks[merged.row[place]], plan.masks[plan.row])
-        np.testing.assert_array_equal(merged.slot[place], plan.slot)
-    assert (np.diff(merged.row) >= 0).all()
 
 
 def test_each_order_comes_with_its_reverse() -> None:
