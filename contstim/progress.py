@@ -1,8 +1,7 @@
-"""Progress of long work: a bar with the time left on a terminal, plain lines elsewhere."""
+"""Progress of long work by tqdm: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import io
 import multiprocessing
 import os
 import sys
@@ -10,9 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from types import TracebackType
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -22,10 +19,31 @@ _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_TICKS = 1.0
 # Work that takes less is not reported, seconds.
 _SILENT = 2.0
-# What is being reported; work within it is not.
+# Labels of the work that is being reported; work within it is not.
 _OPEN: list[str] = []
-# Steps of unknown length that go on, the outermost first.
-_STEPS: list[str] = []
+
+
+class _Lines:
+    """Standard error as a stream on which every state of a bar is a line of its own."""
+
+    def write(self, text: str) -> None:
+        if line := text.strip("\r\n "):
+            print(line, file=sys.stderr)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def _bar(label: str, terminal: str, elsewhere: str, **options: Any) -> tqdm[Any]:
+    """Return a bar with one of two formats, which disappears from a terminal when it is closed."""
+    shown: dict[str, Any]
+    if sys.stderr.isatty():
+        shown = {"file": sys.stderr, "bar_format": terminal, "leave": False}
+    else:
+        shown = {"file": _Lines(), "bar_format": elsewhere, "leave": True}
+        shown["mininterval"] = _SECONDS_BETWEEN_LINES
+    # The time left is estimated from all work that was done, so that it does not jump.
+    return tqdm(desc=label, smoothing=0, miniters=1, **shown, **options)
 
 
 def track(
@@ -40,148 +58,81 @@ def track(
     Parameters
     ----------
     items
-        What is still to do.
+        Items that are left.
     total
-        Number of items in all, `done` included, as far as is known: more may come.
+        Number of all items, `done` included, as far as is known: more may come.
     label
-        What is being done, in a few words.
+        Name of the work, a few words.
     done
-        How many were done before, by an earlier run.
+        Number of items that an earlier run has done.
     weights
-        How long each item still to do takes, beside the others; by default all take as long.
+        Relative durations of the items that are left; by default all are equal.
     """
-    if _OPEN or _elsewhere():  # within work that is shown as a whole
+    if _OPEN or _is_silent():
         yield from items
         return
     rest = [1.0] * (total - done) if weights is None else weights
-    started = last = time.monotonic()
-    bar = (
-        tqdm(
-            total=done + sum(rest),
-            initial=done,
-            desc=label,
-            leave=False,
-            delay=_SILENT,
-            file=_line(),
-            smoothing=0,  # the time left is by all that was done, so that it does not jump
-            bar_format="{desc} {percentage:3.0f}% |{bar:24}| {elapsed}, {remaining} left",
-        )
-        if _live()
-        else None
-    )
     _OPEN.append(label)
     try:
-        for number, item in enumerate(items, start=done + 1):
-            yield item
-            beyond = number > total  # more came than was known; how many are left no one knows
-            if beyond:
-                total, rest = number, [*rest, 1.0]
-                if bar is not None:
-                    bar.total = done + sum(rest)
-            if bar is not None:
-                bar.update(rest[number - done - 1])
-                continue
-            now = time.monotonic()
-            at_end = number == total and not beyond and now - started >= _SILENT
-            if now - last >= _SECONDS_BETWEEN_LINES or at_end:
-                last = now
-                left = (now - started) * sum(rest[number - done :]) / sum(rest[: number - done])
-                with_total = f"{number} of {total}, about {left:.0f} s left"
-                print(f"{label}: {f'{number} so far' if beyond else with_total}", file=sys.stderr)
+        with _bar(
+            label,
+            "{desc} {percentage:3.0f}% |{bar:24}| {elapsed}, {remaining} left",
+            "{desc}: {percentage:.0f}%, {elapsed}, about {remaining} left",
+            total=done + sum(rest),
+            initial=done,
+            delay=_SILENT,
+        ) as bar:
+            for number, item in enumerate(items):
+                yield item
+                if number >= len(rest):
+                    bar.total = bar.n + 1
+                bar.update(rest[number] if number < len(rest) else 1)
     finally:
         _OPEN.remove(label)
-        if bar is not None:
-            bar.close()
 
 
 @contextmanager
 def waiting(label: str, most: float | None = None) -> Iterator[None]:
-    """Report on standard error how long one step has gone on, from two seconds on.
-
-    What is reported within it, or around it, is so in its place.
+    """Report on standard error how long one step has lasted, from two seconds on.
 
     Parameters
     ----------
     label
-        What is being done, in a few words.
+        Name of the step, a few words.
     most
-        Seconds that it may take, if there is a limit.
+        Time limit of the step, seconds.
     """
-    if _elsewhere():
+    if _OPEN or _is_silent():
         yield
         return
-    started, live, over = time.monotonic(), _live(), threading.Event()
     limit = "" if most is None else f" of at most {most:.0f} s"
-
-    line = _line()
+    started, is_over, is_terminal = time.time(), threading.Event(), sys.stderr.isatty()
 
     def report() -> None:
-        shown, pause = "", _SILENT if live else _SECONDS_BETWEEN_LINES
-        while not over.wait(pause):
-            if _OPEN or _STEPS[0] != label:
-                continue
-            shown = f"{label}: {time.monotonic() - started:.0f} s{limit}"
-            print(f"\r{shown}" if live else shown, end="" if live else "\n", file=line, flush=True)
-            pause = _SECONDS_BETWEEN_TICKS if live else _SECONDS_BETWEEN_LINES
-        if shown and live:
-            print(f"\r{' ' * len(shown)}\r", end="", file=line, flush=True)
+        if is_over.wait(_SILENT if is_terminal else _SECONDS_BETWEEN_LINES):
+            return
+        with _bar(label, "{desc}: {elapsed}" + limit, "{desc}: {elapsed}" + limit) as bar:
+            bar.start_t = started
+            while not is_over.wait(
+                _SECONDS_BETWEEN_TICKS if is_terminal else _SECONDS_BETWEEN_LINES
+            ):
+                bar.refresh()
 
     thread = threading.Thread(target=report, daemon=True)
-    _STEPS.append(label)
+    _OPEN.append(label)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        is_over.set()
         thread.join()
-        _STEPS.remove(label)
+        _OPEN.remove(label)
 
 
-def _elsewhere() -> bool:
-    """Return whether to be silent: in a worker, whose tasks another process shows, or as asked."""
-    wanted = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
-    return not wanted or multiprocessing.parent_process() is not None
-
-
-def _live() -> bool:
-    """Return whether a line can be written again: a terminal's or a notebook's."""
-    return sys.stderr.isatty() or _in_notebook()
-
-
-def _in_notebook() -> bool:
-    return "ipykernel" in sys.modules
-
-
-def _line() -> TextIO:
-    """Return where progress is written."""
-    return _NotebookLine() if _in_notebook() else sys.stderr
-
-
-class _NotebookLine(io.StringIO):
-    """A line of a notebook's output, for what writes a terminal's line again and takes it away.
-
-    Notebooks set standard error on pink and keep the block when it is empty.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._place: Any = None
-
-    def write(self, text: str) -> int:
-        line = text.rpartition("\r")[2].strip()
-        if self._place is None and line:
-            display = import_module("IPython.display").display  # notebooks have it
-            self._place = display({"text/plain": line}, raw=True, display_id=True)
-        elif self._place is not None and text:
-            # Of plain text even an empty line would stay.
-            self._place.update({"text/plain": line} if line else {"text/html": ""}, raw=True)
-        return len(text)
-
-
-def note(text: str, *, within: bool = False) -> None:
-    """Print a line on standard error; `within` work that is shown as a whole, only if asked to."""
-    if not _elsewhere() and (within or not (_OPEN or _STEPS)):
-        tqdm.write(text, file=sys.stderr)
+def _is_silent() -> bool:
+    """Return whether to report nothing: in a worker process, or as the environment says."""
+    is_on = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
+    return not is_on or multiprocessing.parent_process() is not None
 
 
 def say(text: str) -> None:
@@ -190,37 +141,27 @@ def say(text: str) -> None:
 
 
 class Progress:
-    """Reports steps and evaluations on standard error, or nothing at all if not `shown`."""
+    """Steps of a training: a bar on a terminal, and lines of `say` unless it is not `shown`."""
 
     def __init__(self, total: int, done: int, shown: bool) -> None:
         self._shown = shown
-        self._bar = (
-            tqdm(total=total, initial=done, unit="step", desc="training")
-            if shown and sys.stderr.isatty()
-            else None
+        is_bar = shown and sys.stderr.isatty()
+        self._bar: tqdm[Any] = tqdm(
+            total=total, initial=done, unit="step", desc="training", disable=not is_bar
         )
 
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
 
     def step(self, loss: float) -> None:
         """Count one step."""
-        if self._bar is not None:
-            self._bar.update()
-            self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+        self._bar.update()
+        self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
 
     def say(self, line: str) -> None:
         """Report an evaluation or the like."""
-        if self._bar is not None:
-            self._bar.write(line, file=sys.stderr)
-        elif self._shown:
-            print(line, file=sys.stderr, flush=True)
+        if self._shown:
+            tqdm.write(line, file=sys.stderr)
