@@ -246,6 +246,8 @@ def test_sprouse2013(put, fetched, tmp_path):
     rows = [["A comparison ...", None, None, None, None], [None] * 5]
     rows.append(["Bad ID", "Bad sentence", "NOTES", "Good ID", "Good sentence"])
     rows += [[bad, f"Bad {bad}.", None, good, f"Good {good}."] for bad, good in items]
+    # The first pair is listed under another phenomenon as well.
+    rows.append(["34.1.x.*.01", f"Bad {items[0][0]}.", None, "34.1.x.g.01", f"Good {items[0][1]}."])
     pd.DataFrame(rows).to_excel(tmp_path / "SSA.Materials.xlsx", header=False, index=False)
     comments = "#Data from Sch\u00fctze,,\n,,\n"
     choices, ratings = [], []
@@ -257,6 +259,7 @@ def test_sprouse2013(put, fetched, tmp_path):
             choices += [(person, "1.1", order, f"good.{item}", 1 - chose_bad)]
             ratings += [(person, item, -0.5 - order), (person, good, 0.5 + order)]
         choices += [(person, "1.1", 9, "99.1.nobody.1.*.01", 0)]
+    choices += [(4, "1.1", 0, "34.1.x.*.01", 0), (4, "1.1", 0, "good.34.1.x.*.01", 1)]
     columns = ["participant", "survey", "order", "item", "judgment"]
     text = comments + pd.DataFrame(choices, columns=columns).to_csv(index=False)
     put("FC.logistic.csv", text, "latin-1")
@@ -264,7 +267,7 @@ def test_sprouse2013(put, fetched, tmp_path):
     put("LI.me.results.csv", comments + table.to_csv(index=False), "latin-1")
     data = fetched("sprouse2013")
     human = data.benchmark("forced_choice").human.choices
-    assert len(human) == 16
+    assert len(human) == 17
     assert human["item"].nunique() == 2
     bad_chosen = human["rating"].lt(0) == human["sentence_1"].str.startswith("Bad")
     assert bad_chosen.sum() == sum(1 for p in range(4) for o in range(4) if (p + o) % 3 == 0)
