@@ -81,10 +81,13 @@ MISSING = ("", "NA", "NaN", "nan", "None", "null")
 # What may stand between cells, and what messages call it.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _COMMA_NUMBER = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
-# What is a number, but may be the name of somebody.
+# Columns that hold labels, which stay as they are written.
+_LABELS = frozenset({"participant", "group", "condition", "sentence_1", "sentence_2"})
+# Columns in which NA, as R writes it, says that there is none.
+_OPTIONAL = frozenset({"model_1", "model_2", "item", "expected", "kind_1", "kind_2", "side_1"})
+# What is a number, but may be a label.
 _CODE_ALONE = r"\s*(?:0\d+|\d+[eE]\d+)\s*"
 _WHOLE = r"\s*\d+\s*"
-_CODE = re.compile(rf"(?m)(?:^|[,;\t\"]){_CODE_ALONE}(?:$|[,;\t\"])")
 # Files that no free library reads as it is, and how they become ones that can be read.
 _EXPORTED = {
     ".sav": "in SPSS with File > Save As > CSV, or in R with write.csv(haven::read_sav(...))",
@@ -164,8 +167,8 @@ def read_table(
     cells
         What the cells are. ``typed``: numbers in columns that hold nothing
         else, otherwise text, be it ``null`` or ``12``; the first column and those of sentences
-        and models are always text. ``text``: all text, empty ones missing. ``guessed``: what
-        pandas takes them for, for data of other programs.
+        and models are always text. ``text``: all text, empty ones missing. ``guessed``: numbers
+        or truth values in columns that hold nothing else, except labels such as participants.
 
     Raises
     ------
@@ -223,25 +226,29 @@ def _put_quotes(separator: str) -> str:
 def _parse(
     name: str, path: str | PathLike[str], cells: Literal["typed", "text", "guessed"]
 ) -> pd.DataFrame:
+    usual = "\t" if ".tsv" in Path(path).suffixes else ","
+    return _parse_lines(name, [line for _, line in numbered_lines(path)], usual, cells)
+
+
+def guessed_table(lines: Sequence[str], name: str) -> pd.DataFrame:
+    """Return the table in the lines of a CSV, with numbers where a column holds nothing else."""
+    return _parse_lines(name, lines, ",", "guessed")
+
+
+def _parse_lines(
+    name: str, lines: Sequence[str], usual: str, cells: Literal["typed", "text", "guessed"]
+) -> pd.DataFrame:
     import pandas as pd
 
-    lines = [line for _, line in numbered_lines(path)]
     text = "\n".join(lines)
     if not text.strip():
         raise NoDataError(f"{name} is empty; give a table with a header and rows")
-    source = io.StringIO(text)
-    usual = "\t" if ".tsv" in Path(path).suffixes else ","
     separator = _separator(lines[0], usual)
+    missing = [] if cells == "typed" else [""]
     try:
-        if cells == "guessed":
-            table = pd.read_csv(source, sep=separator, low_memory=False)
-            if _CODE.search(text):
-                table = _with_codes(table, pd.read_csv(io.StringIO(text), sep=separator, dtype=str))
-        else:
-            missing = [] if cells == "typed" else [""]
-            table = pd.read_csv(
-                source, sep=separator, dtype=str, keep_default_na=False, na_values=missing
-            )
+        table = pd.read_csv(
+            io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=missing
+        )
     except ValueError as error:
         uneven = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         if uneven:
@@ -260,7 +267,7 @@ def _parse(
             f"the rows of {name} have more cells than its header; {_put_quotes(separator)}"
         )
     if separator != ",":
-        table, with_commas = _with_points(table, cells == "guessed")
+        table, with_commas = _with_points(table)
         if with_commas or separator != usual:
             commas = (
                 f"; decimal commas in {', '.join(map(repr, with_commas))}" if with_commas else ""
@@ -273,31 +280,42 @@ def _parse(
         table = pd.DataFrame(
             {key: column if key in as_text else _typed(column) for key, column in table.items()}
         )
+    elif cells == "guessed":
+        table = pd.DataFrame({key: _guessed(column, str(key)) for key, column in table.items()})
     return table
 
 
-def _with_codes(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the texts of those columns that hold codes.
+def _guessed(column: pd.Series, name: str) -> pd.Series:
+    """Return a column as numbers or truth values if it holds nothing else, but never labels.
 
-    In which several would be one number, as 007 and 7, or 1e5 and 100000, which are names of
-    different people; or with a zero before whole numbers, which another table of the same people
-    may hold among names, or be read with.
+    ``NA`` and the like are missing numbers, but labels among labels. Codes are labels too: numbers
+    with a zero before them, and those of which several would be one number, as 1e5 and 100000.
     """
-    codes = [
-        column
-        for column, cells in texts.items()
-        if column in table
-        and table[column].dtype.kind in "iuf"
-        and cells.str.fullmatch(_CODE_ALONE).any()
-        and (
-            cells.nunique() > table[column].nunique()
-            or (column not in _NUMBERS and cells.dropna().str.fullmatch(_WHOLE).all())
-        )
-    ]
-    return table.assign(**{str(column): texts[column] for column in codes})
+    import pandas as pd
+
+    missing = column.isna() | column.isin(MISSING)
+    given = column[~missing]
+    if name in _OPTIONAL:
+        column = column.where(~missing)
+    if name in _LABELS or (given.empty and not column.isna().all()):
+        return column
+    if column.notna().all() and given.str.lower().isin(("true", "false")).all():
+        return column.str.lower() == "true"
+    numbers = pd.to_numeric(given, errors="coerce")
+    has_codes = given.str.fullmatch(_CODE_ALONE).any()
+    whole = given.str.fullmatch(_WHOLE).all()
+    if numbers.isna().any() or (
+        has_codes and (given.nunique() > numbers.nunique() or (name not in _NUMBERS and whole))
+    ):
+        return column
+    if not missing.any() and given.str.fullmatch(r"\s*-?\d{1,18}\s*").all():
+        return given.astype("int64")
+    # Python's own parser reads back exactly what was written.
+    values = column.mask(missing, "nan").to_numpy(dtype=object).astype("float64")
+    return pd.Series(values, index=column.index)
 
 
-def _with_points(table: pd.DataFrame, guessed: bool) -> tuple[pd.DataFrame, list[str]]:
+def _with_points(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return a table with points in place of decimal commas, and in which columns they were."""
     import pandas as pd
 
@@ -308,7 +326,7 @@ def _with_points(table: pd.DataFrame, guessed: bool) -> tuple[pd.DataFrame, list
             continue
         if texts.str.fullmatch(_COMMA_NUMBER).all() and texts.str.contains(",").any():
             points = column.astype(str).where(column.notna()).str.replace(",", ".")
-            changed[str(key)] = pd.to_numeric(points) if guessed else points
+            changed[str(key)] = points
     return table.assign(**changed), list(changed)
 
 

@@ -27,13 +27,14 @@ from contstim.cli.parsing import CommandParser, given, whole_number
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.exclusion import exclude, leave_out_unknown
+from contstim.evaluation.exclusion import check_rules, exclude, leave_out_unknown
 from contstim.evaluation.importers import (
     FORMATS,
     read_choices,
     together,
     with_people,
 )
+from contstim.evaluation.importers.jspsych import complete_files
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.scores import (
@@ -49,14 +50,17 @@ from contstim.tables import read_list, read_table
 
 def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    what = "the file of choices; several are one table, with the file's name as condition (--by)"
+    what = (
+        "the file of choices; several are one table, with the file's name as condition (--by) "
+        "unless each has one participant"
+    )
     parser.add_argument("choices", nargs="+", help=what)
     parser.add(
         "--format",
         "auto (the default): exports of jsPsych, PCIbex, Gorilla and Qualtrics are recognised by "
         "their columns; tidy: the columns participant, group, trial, condition, sentence_1, "
-        "sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), rt_ms; of "
-        "any other file the columns are found by their names and cells",
+        "sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), rt_ms; the "
+        "columns of any other file are named by --column",
         choices=sorted(FORMATS),
         default="auto",
     )
@@ -75,8 +79,8 @@ def configure(parser: CommandParser) -> None:
     parser.add("--high CODE", "the answer that means sure of sentence 2, or the right one")
     parser.add(
         "--side COLUMN",
-        "the column that tells where sentence 1 was, left or right (1 or 2: which sentence was on "
-        "the left)",
+        "the column that says where sentence 1 was, left or right (1 or 2: which sentence was on "
+        "the left); none: no column does",
     )
     what = (
         "for Qualtrics, the sentences of each question: question, sentence_1, sentence_2, perhaps "
@@ -126,6 +130,12 @@ def run(args: argparse.Namespace) -> int:
     scores = read_table(args.scores) if args.scores else None
     if args.mixed_models and scores is None and human.scores is None and not args.model:
         raise InputError("--mixed-models needs --model or --scores")
+    planned = {} if args.plan is None else read_plan(args.plan)
+    rules = given_rules(args)
+    if args.exclude is not None:
+        rules["participants"] = read_list(args.exclude, "participant")
+    exclusions = replace(preset_options(args.preset, **planned).exclusions, **rules)
+    check_rules(human.choices, exclusions)
     if args.model:
         models = load_models(args.model)
         for model in models:
@@ -138,17 +148,13 @@ def run(args: argparse.Namespace) -> int:
         scores = scored if scores is None else joined_scores(scores, scored)
     for note in human.notes:
         tell(note)
-    planned = {} if args.plan is None else read_plan(args.plan)
     changes = given(args, EvaluationOptions)
     if args.measure:
         changes["measures"] = tuple(dict.fromkeys(args.measure))
-    if len(args.choices) > 1:
+    if len(args.choices) > 1 and "file" in human.choices:
         changes.setdefault("by", ("file",))
-    rules = given_rules(args)
-    if args.exclude is not None:
-        rules["participants"] = read_list(args.exclude, "participant")
     if rules:
-        changes["exclusions"] = replace(preset_options(args.preset, **planned).exclusions, **rules)
+        changes["exclusions"] = exclusions
     folder = Path(args.out)
     result = evaluate(human, scores, args.preset, plan=args.plan, **changes)
     for note in result.provenance.notes:
@@ -178,14 +184,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _all_choices(args: argparse.Namespace) -> HumanData:
     """Read the choices of all files."""
-    if len(args.choices) == 1:
-        return _choices(args.choices[0], args)
-    names = [Path(path).name.split(".")[0] for path in args.choices]
-    if len(set(names)) < len(names):
-        names = args.choices
-    if len(set(names)) < len(names):
+    if len(set(args.choices)) < len(args.choices):
         raise InputError("a file of choices is given twice; give each once")
-    return together({n: _choices(path, args) for n, path in zip(names, args.choices, strict=True)})
+    files, notes = complete_files([Path(path) for path in args.choices])
+    paths = [str(path) for path in files]
+    for note in notes:
+        tell(note)
+    if len(paths) == 1:
+        return _choices(paths[0], args)
+    names = [path.name.split(".")[0] for path in files]
+    if len(set(names)) < len(names):
+        names = paths
+    return together({n: _choices(path, args) for n, path in zip(names, paths, strict=True)})
 
 
 def _choices(path: str, args: argparse.Namespace) -> HumanData:

@@ -20,9 +20,7 @@ from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
 from contstim.evaluation.importers import (
     FORMATS,
-    ColumnMapping,
     read_choices,
-    read_mapped,
     together,
     with_people,
 )
@@ -46,7 +44,6 @@ __all__ = [
     "PRESETS",
     "Analysis",
     "Cleaning",
-    "ColumnMapping",
     "Evaluation",
     "EvaluationOptions",
     "ExclusionRules",
@@ -60,7 +57,6 @@ __all__ = [
     "exclude",
     "preset_options",
     "read_choices",
-    "read_mapped",
     "rescale",
     "score_table",
     "signed_rank_cosine",

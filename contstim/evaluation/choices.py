@@ -382,7 +382,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If one pair has two conditions, kinds or pairs of models.
+        If one pair has two conditions, kinds, pairs of models or expected sentences.
 
     Examples
     --------
@@ -395,14 +395,19 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     0    He won.    We won.    -2.5
     """
     out = turn_pairs(table, _is_turned(table))
+    hint_sides = "; if 1 is the left one, name the column that says where sentence 1 was"
     of_people = "; a condition of participants is no column 'condition' but --by COLUMN"
     for columns, what, hint in (
         (["condition"], "conditions", of_people),
         (["model_1", "model_2"], "model pairs", ""),
         (["kind"], "kinds", ""),
+        (["expected"], "expected sentences", hint_sides),
     ):
         keys = ["sentence_1", "sentence_2"]
-        distinct = out[[*keys, *columns]].drop_duplicates()
+        if not {*columns} <= {*out.columns}:
+            continue
+        stated = out if columns != ["expected"] else out[out["expected"].notna()]
+        distinct = stated[[*keys, *columns]].drop_duplicates()
         clash = distinct.duplicated(keys)
         if clash.any():
             row = distinct.loc[clash].iloc[0]

@@ -23,8 +23,8 @@ from contstim.evaluation.choices import (
     finish,
     stack_exclusions,
 )
-from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
-from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.exclusion import catch_accuracy, check_rules, exclude, leave_out_unknown
+from contstim.evaluation.importers import read_choices
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
 from contstim.evaluation.items import warn_related_pairs
@@ -119,6 +119,7 @@ def evaluate(
     departed = None if plan is None else departures(options, planned)
     if departed is not None and planned.sample is not None:
         departed = (*departed, *planned.sample.departures(human.choices))
+    check_rules(human.choices, options.exclusions)
     given = None if scores is None else as_source(scores)
     if isinstance(given, Mapping):
         models = [model for model in given.values() if isinstance(model, SentenceModel)]
@@ -262,7 +263,6 @@ def evaluate_file(
     scores: str | Path | ScoreSource | Models | None = None,
     out: str | Path | None = None,
     preset: str = "default",
-    mapping: ColumnMapping | None = None,
     plan: str | Path | None = None,
     **changes: object,
 ) -> Evaluation:
@@ -278,8 +278,6 @@ def evaluate_file(
         A CSV or Parquet file of scores, or what `evaluate` takes.
     out
         A folder; nothing is written if None.
-    mapping
-        Says where any other CSV keeps what is needed; `format` then has no part.
     preset, plan, changes
         As in `evaluate`.
 
@@ -299,7 +297,7 @@ def evaluate_file(
     >>> evaluate_file("choices.csv", scores=scores).summary.n_participants
     30
     """
-    human = read_choices(path, format) if mapping is None else read_mapped(path, mapping)
+    human = read_choices(path, format)
     given = read_table(scores) if isinstance(scores, (str, Path)) else scores
     result = evaluate(human, given, preset, plan, **changes)
     if out is not None:

@@ -104,6 +104,25 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
     return score.groupby(rows["participant"], sort=False).mean()
 
 
+def check_rules(choices: pd.DataFrame, rules: ExclusionRules) -> None:
+    """Refuse rules that cannot be used, before anything is scored.
+
+    Raises
+    ------
+    InputError
+        If a rule needs data that the table lacks (response times, catch trials, a participant).
+    """
+    timed = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
+    if any(limit is not None for limit in timed) and choices["rt_ms"].isna().all():
+        raise InputError("a rule on response times needs the column rt_ms, which is empty")
+    if lacking := set(rules.participants) - set(choices["participant"]):
+        raise InputError(
+            f"there is no participant {min(lacking)!r} to leave out; name them as the choices do"
+        )
+    if rules.min_catch_correct is not None and catch_accuracy(choices).empty:
+        raise InputError(_no_catch(choices))
+
+
 def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Apply `rules` and return the choices kept and the table of what was left out.
 
@@ -124,20 +143,12 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
     >>> choices["participant"].nunique(), left_out["participant"].nunique()
     (27, 3)
     """
+    check_rules(choices, rules)
     sieve = Sieve(choices)
-    timed = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
-    if any(limit is not None for limit in timed) and choices["rt_ms"].isna().all():
-        raise InputError("a rule on response times needs the column rt_ms, which is empty")
-    if lacking := set(rules.participants) - set(choices["participant"]):
-        raise InputError(
-            f"there is no participant {min(lacking)!r} to leave out; name them as the choices do"
-        )
     listed = choices["participant"].isin(rules.participants)
     sieve.take_out(listed, "listed", "named to be left out")
     if rules.min_catch_correct is not None:
         share = catch_accuracy(choices)
-        if share.empty:
-            raise InputError(_no_catch(choices))
         for participant, right in share[share < rules.min_catch_correct].items():
             bad = sieve.kept["participant"] == participant
             sieve.take_out(bad, "catch trials", f"{right:.3f} of catch trials right")

@@ -15,9 +15,7 @@ from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import (
     CHOICE_COLUMNS,
-    ColumnMapping,
     read_choices,
-    read_mapped,
     together,
     with_people,
 )
@@ -150,13 +148,18 @@ def test_jspsych(tmp_path, kind):
     human = read_choices(tmp_path if kind == "folder" else path, "jspsych")
     assert human.choices["rating"].tolist() == [-2.5, -1.5]
     assert human.choices["rt_ms"].tolist() == [812.5, 700]
-    assert human.notes[1] == "The answers are numbers of buttons; 0 is sure of the left sentence."
+    assert (
+        human.notes[1] == "The answers are numbers of buttons; 0 is certain of the left sentence."
+    )
     assert human.notes[2].startswith("1 row holds no two sentences and an answer, as those of ")
 
 
 def test_jspsych_errors(tmp_path):
     frame = pd.DataFrame(jspsych_trials())
-    with pytest.raises(InputError, match="not show which of its columns hold participant; name"):
+    with pytest.raises(
+        InputError,
+        match=r"which columns hold participant\? Correct what is wrong in: read_choices\(table, ",
+    ):
         read_choices(frame.drop(columns="participant"), "jspsych")
     bad = frame.copy()
     bad.loc[2, "response"] = 6
@@ -205,7 +208,7 @@ def test_jspsych_buttons_are_counted_or_refused():
         read_choices(frame, "jspsych")
     assert str(caught.value) == (
         "the data do not say how many buttons there were (rows 2 and 3); add a column "
-        "'n_choices' or give the number: n_choices=2, on the command line --buttons 2"
+        "'n_choices', or give the number: read_choices(table, n_choices=2)"
     )
     assert read_choices(frame, "jspsych", n_choices=2).choices["rating"].tolist() == [-2.5, 2.5]
     own = frame.assign(n_choices=[np.nan, 2, np.nan])
@@ -239,7 +242,9 @@ def test_jspsych_sides_in_any_spelling_or_refused(name):
 
 def test_jspsych_sides_are_given_once():
     frame = pd.DataFrame(jspsych_trials()).assign(flipped=True)
-    with pytest.raises(InputError, match="both 'swapped' and 'flipped'; say which tells where"):
+    with pytest.raises(
+        InputError, match="both 'swapped' and 'flipped'; name the column that says where"
+    ):
         read_choices(frame, "jspsych")
 
 
@@ -330,28 +335,24 @@ def test_column_mapping_of_any_file():
     raw = pd.DataFrame(
         {"who": [7, 7], "left": ["B", "C"], "right": ["A", "D"], "answer": [1, 4], "note": [5, 6]}
     )
-    mapping = ColumnMapping.of(
-        {"participant": "who", "sentence_1": "left", "sentence_2": "right", "rating": "answer"},
-        low=1,
-        high=4,
-        scale="4-point",
-    )
-    choices = read_mapped(raw, mapping).choices
+    names = {"participant": "who", "sentence_1": "left", "sentence_2": "right", "rating": "answer"}
+    described = {"columns": names, "low": 1, "high": 4, "scale": "4-point"}
+    choices = read_choices(raw, "tidy", **described).choices
     assert choices["rating"].round(3).tolist() == [2.5, 2.5]
     assert choices["sentence_1"].tolist() == ["A", "C"]
     assert choices["note"].tolist() == [5, 6]
     with pytest.raises(InputError, match="the file has no column 'who'"):
-        read_mapped(raw.drop(columns="who"), mapping)
+        read_choices(raw.drop(columns="who"), "tidy", **described)
 
 
 def test_a_mapping_that_says_half_is_refused():
     table = pd.DataFrame(
         {"participant": ["p"], "sentence_1": ["a"], "sentence_2": ["b"], "rating": [2.5]}
     )
-    with pytest.raises(InputError, match="^a scale has two ends; give both --low and --high$"):
-        read_mapped(table, ColumnMapping.of({}, low=1))
+    with pytest.raises(InputError, match="^a scale has two ends; give both low and high$"):
+        read_choices(table, "tidy", low=1)
     with pytest.raises(InputError, match="^the file has no column 'best'; it has "):
-        read_mapped(table, ColumnMapping.of({}, expected="best"))
+        read_choices(table, "tidy", expected="best")
 
 
 def test_sprouse_and_blimp_are_mappings():
@@ -366,6 +367,8 @@ def test_sprouse_and_blimp_are_mappings():
 
 
 def test_unknown_format_and_missing_file(tmp_path):
+    with pytest.raises(InputError, match="reads one table or file, not a list; join several with"):
+        read_choices([tmp_path / "x.csv"])
     with pytest.raises(UnknownNameError, match="unknown format 'golan'"):
         read_choices(tmp_path / "x.csv", "golan")
     with pytest.raises(InputError, match="there is no file"):
@@ -390,7 +393,7 @@ def test_several_files_are_one_table(tmp_path, capsys):
     scores.to_csv(tmp_path / "scores.csv", index=False)
     both = {
         "e1": read_choices(first),
-        "e2": read_choices(tmp_path / "e2.csv", low="left", high="right"),
+        "e2": read_choices(tmp_path / "e2.csv", columns={"response": "answer", "side": "side"}),
     }
     human = together(both)
     assert human.choices["file"].value_counts().to_dict() == {"e1": 15, "e2": 15}
@@ -398,7 +401,7 @@ def test_several_files_are_one_table(tmp_path, capsys):
     alike = "5 participants of several files are called alike, such as 'p0'; they count as diff"
     assert any(note.startswith(alike) for note in human.notes)
     items = human.choices.groupby(["sentence_1", "sentence_2"])["item"].nunique()
-    assert (items == 1).all()  # though each file's were guessed by itself, or not at all
+    assert (items == 1).all()
     (tmp_path / "listed.csv").write_text("participant\ne1: p0\n")
     out = tmp_path / "out"
     asked = ["evaluate", str(tmp_path / "e1.csv"), str(tmp_path / "e2b.csv")]

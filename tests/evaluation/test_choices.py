@@ -112,8 +112,8 @@ def test_what_is_wrong_is_named_with_its_rows(columns, message):
 
 def test_the_expected_sentence_may_be_written_as_text():
     # JSON data of a browser hold texts, and nothing in trials without one.
-    out = align_choices(check_choices(table(expected=["1", None, "2"])))
-    assert out["expected"].tolist()[::2] == [2, 1]
+    out = align_choices(check_choices(table(expected=["1", None, "1"])))
+    assert out["expected"].tolist()[::2] == [2, 2]
     assert np.isnan(out["expected"][1])
 
 

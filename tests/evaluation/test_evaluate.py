@@ -18,7 +18,6 @@ from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import (
     Analysis,
-    ColumnMapping,
     ExclusionRules,
     HumanData,
     benjamini_hochberg,
@@ -26,6 +25,7 @@ from contstim.evaluation import (
     evaluate,
     evaluate_file,
     preset_options,
+    read_choices,
     signed_rank_cosine,
     wilcoxon_signed_rank,
 )
@@ -519,15 +519,14 @@ def test_no_cell_of_the_tables_is_a_formula_and_all_are_read_back(make_study, tm
     assert set(back["model"]) == {"=1+1", "@SUM(1)", "c"}
 
 
-def test_any_csv_by_a_mapping(make_study, tmp_path):
+def test_any_csv_whose_columns_are_named(make_study, tmp_path):
     study, scores = make_study(n_people=6)
     other = study.rename(columns={"participant": "who", "rating": "slider"})
     other["slider"] = 50 + 13 * other["slider"]
     other.to_csv(tmp_path / "other.csv", index=False)
-    mapping = ColumnMapping.of(
-        {"participant": "who", "rating": "slider"}, low=0, high=100, scale="slider"
-    )
-    result = evaluate_file(tmp_path / "other.csv", scores=scores, mapping=mapping, n_bootstrap=0)
+    columns = {"participant": "who", "rating": "slider"}
+    human = read_choices(tmp_path / "other.csv", columns=columns, low=0, high=100)
+    result = evaluate(human, scores, n_bootstrap=0)
     expected = evaluate(study, scores, n_bootstrap=0)
     pd.testing.assert_frame_equal(result.models, expected.models)
 

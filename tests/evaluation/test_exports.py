@@ -1,6 +1,6 @@
 """Exports of other programs: recognised, read, and asked about what they cannot say.
 
-Of `contstim.evaluation.importers.exports`.
+Of `contstim.evaluation.importers.exports` and `contstim.evaluation.importers.names`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import pytest
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation import (
-    ColumnMapping,
     ExclusionRules,
     catch_accuracy,
     exclude,
     read_choices,
-    read_mapped,
 )
 
 # Two people, two pairs; both choose "Good one." of the first and disagree on the second.
@@ -185,7 +183,7 @@ def test_codes_in_texts_of_pcibex_are_characters_again(tmp_path: Path) -> None:
     table = read_choices(path).choices
     assert f"Well, {good} 7% %2F" in {*table["sentence_1"], *table["sentence_2"]}
     path.write_text(text.replace(good, f"Well, {good}"), "utf-8")
-    with pytest.raises(InputError, match="has 13 cells, its header 12; if sentences hold commas"):
+    with pytest.raises(InputError, match="has 13 cells, its header 12; PCIbex writes a comma"):
         read_choices(path)
 
 
@@ -221,10 +219,10 @@ def test_what_was_taken_for_what_is_said() -> None:
     notes = read_choices(gorilla()).notes
     assert "participant from 'Participant Private ID'" in notes[0]
     assert "side from 'SideA'" in notes[0]
-    assert "The answers are 'left' and 'right'; left is sure of the left sentence." in notes
+    assert "The answers are 'left' and 'right'; left is certain of the left sentence." in notes
     assert (
         "2 rows hold no two sentences and an answer, as those of instructions do, and were left "
-        "out; if trials are among them, name their columns with --column OURS=THEIRS."
+        "out."
     ) in notes
 
 
@@ -234,15 +232,16 @@ def test_what_was_taken_for_what_is_said() -> None:
         (
             lambda: gorilla().drop(columns="SideA"),
             {},
-            "the answers are left and right; say which column tells where sentence 1 was: "
-            "--side COLUMN (left or right), or, if it was always on the left, --low left "
-            "--high right",
+            "the answers are left and right; name the column that says where sentence 1 was: "
+            "read_choices(table, side='COLUMN'); or, if it was always on the left: "
+            "read_choices(table, low='left', high='right')",
         ),
         (
             jspsych,
             {},
-            "the answers are 'f', 'j'; say which of them mean sure of sentence 1 and of sentence 2 "
-            "(or of the left and the right one): --low CODE --high CODE",
+            "the answers are 'f', 'j'; which of them mean certain of sentence 1 and of sentence 2 "
+            "(or of the left and the right one)? Correct what is wrong in: read_choices(table, "
+            "low='f', high='j')",
         ),
         (
             jspsych,
@@ -254,7 +253,7 @@ def test_what_was_taken_for_what_is_said() -> None:
             lambda: jspsych().assign(response=[0, 1, 1, 0]),
             {},
             "the data do not say how many buttons there were (rows 1, 2, 3 and 4); add "
-            "a column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2",
+            "a column 'n_choices', or give the number: read_choices(table, n_choices=2)",
         ),
         (
             lambda: gorilla().assign(SideA="up"),
@@ -316,7 +315,8 @@ def test_the_expected_sentence_of_catch_trials_is_read_by_its_column() -> None:
     table = read_choices(gorilla().assign(Best=1), columns={"expected": "Best"}).choices
     good = table["sentence_2"].str.startswith("Good").map({True: 2, False: 1})
     assert table["expected"].tolist() == good.tolist()
-    assert "expected" not in read_choices(gorilla().assign(expected="a note")).choices
+    with pytest.raises(InputError, match="expected must be 1 or 2, .* not 'a note'"):
+        read_choices(gorilla().assign(expected="a note"))
     # By its text or its side it is the same.
     own = gorilla()
     columns = {"expected": "Best"}
@@ -346,10 +346,16 @@ def test_catch_trials_of_ones_own_exclude_people_or_say_what_is_lacking() -> Non
 
 @pytest.mark.parametrize("program", [True, False])
 def test_a_slider_is_read_by_its_ends(program: bool) -> None:
-    own = gorilla() if program else gorilla().rename(columns={"Participant Private ID": "Id"})
+    own, names = gorilla(), dict[str, str]()
+    if not program:
+        own = own.rename(columns={"Participant Private ID": "Id"})
+        names = {"sentence_1": "SentenceA", "sentence_2": "SentenceB", "response": "Response"}
+        names["side"] = "SideA"
     answers = np.random.default_rng(0).integers(0, 101, len(own)).astype(float)
     own["Response"] = np.where(own["Response"].isna(), np.nan, answers)
-    choices = read_choices(own, low=0, high=100, columns={"participant": own.columns[0]}).choices
+    choices = read_choices(
+        own, low=0, high=100, columns={"participant": own.columns[0], **names}
+    ).choices
     there = own["Response"].notna() & own["SentenceA"].notna()
     assert choices["rating"].abs().tolist() == pytest.approx(
         (own.loc[there, "Response"] / 20 - 2.5).abs().tolist()
@@ -357,7 +363,7 @@ def test_a_slider_is_read_by_its_ends(program: bool) -> None:
     tidy = pd.DataFrame(
         {"participant": "p", "sentence_1": ["A b.", "C d."], "sentence_2": ["B a.", "D c."]}
     ).assign(rating=[37, 63])
-    mapped = read_mapped(tidy, ColumnMapping.of({}, low=0, high=100))
+    mapped = read_choices(tidy, "tidy", low=0, high=100)
     assert mapped.choices["rating"].tolist() == [-0.65, 0.65]
 
 
@@ -388,10 +394,13 @@ def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     jspsych().to_csv(file, index=False)
     command = ["evaluate", str(file), "--out", str(tmp_path / "out")]
     assert main(command) == 2
-    assert "say which of them mean" in capsys.readouterr().err
+    assert f"contstim evaluate {file} --low f --high j" in capsys.readouterr().err
     assert main([*command, "--low", "f", "--high", "j"]) == 0
     assert "Read as a jsPsych export: participant from 'subject'" in capsys.readouterr().err
     own = jspsych().drop(columns=["trial_type", "swapped"])
     own.to_csv(file, index=False)
-    assert main([*command, "--low", "f", "--high", "j"]) == 0
-    assert "f is sure of sentence 1" in capsys.readouterr().err
+    asked = main([*command, "--low", "f", "--high", "j"])
+    proposed = "--column participant=subject --low f --high j; it has"
+    assert (asked, proposed in capsys.readouterr().err) == (2, True)
+    assert main([*command, "--column", "participant=subject", "--low", "f", "--high", "j"]) == 0
+    assert "f is certain of sentence 1" in capsys.readouterr().err

@@ -1,12 +1,10 @@
 """Tables of one's own, and what their columns and numbers are taken for.
 
-Of `contstim.evaluation.importers.answers`, `contstim.evaluation.importers.columns` and
-`contstim.evaluation.importers.qualtrics`.
+Of `contstim.evaluation.importers.qualtrics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -63,124 +61,62 @@ def german() -> pd.DataFrame:
     )
 
 
-def unnamed() -> pd.DataFrame:
-    """Return a table whose columns have names that nobody could know."""
-    t = study()
-    about = {"K": t["who"], "Datum": "5.1.", "A": t["one"], "B": t["two"], "Frage": "Which is it?"}
-    return pd.DataFrame({**about, "Zahl": t["code"]})
+NAMED = {"participant": "VP-Code", "left": "Satz links", "right": "Satz rechts", "rating": "Urteil"}
 
 
-def test_columns_are_found_by_names_in_several_languages() -> None:
-    human = read_choices(german())
-    assert ratings(human) == truth()
-    assert human.choices["rt_ms"].min() == 900
-    assert human.choices["Alter"].nunique() == 5
-    assert list(human.notes[:2]) == [
-        "Read as a table: participant from 'VP-Code', left from 'Satz links', right from 'Satz "
-        "rechts', rating from 'Urteil', rt_ms from 'Reaktionszeit (ms)'.",
-        "The answers are numbers from 1 to 6; 1 is sure of the left sentence. Most participants "
-        "gave 1 and most 6; if the scale goes on beyond, or is turned round, give its ends, such "
-        "as --low 6 --high 1.",
-    ]
-    names = {"VP-Code": "Sujet", "Satz links": "Gauche", "Satz rechts": "Droite"}
-    french = german().rename(columns={**names, "Urteil": "Réponse"})
-    hand = (french["Réponse"] > 3).map({False: "gauche", True: "Droite"})
-    chosen = ratings(read_choices(french.assign(Réponse=hand)))
-    assert chosen == [2.5 if rating > 0 else -2.5 for rating in truth()]
+ENDS = ["--low", "1", "--high", "6"]
 
 
-def test_columns_are_found_by_their_cells_and_that_is_said() -> None:
-    human = read_choices(unnamed())
-    assert ratings(human) == truth()
-    assert list(human.notes[1:4]) == [
-        "'A' and 'B' were taken for sentence_1 and sentence_2 by their cells; if that is wrong: "
-        "--column sentence_1=THEIRS,sentence_2=THEIRS.",
-        "'K' was taken for participant by its cells; if that is wrong: --column "
-        "participant=THEIRS.",
-        "'Zahl' was taken for response by its cells; if that is wrong: --column response=THEIRS.",
-    ]
-    numbered = unnamed().rename(columns={"A": "S1", "B": "S2"})
-    assert ratings(read_choices(numbered[["S2", "Zahl", "S1", "K"]])) == truth()
-    t = study()
-    text = t["one"].where(t["code"] < 4, t["two"])
-    chosen = read_choices(unnamed().drop(columns="Zahl").assign(Gewählt=text))
-    assert ratings(chosen) == [2.5 if rating > 0 else -2.5 for rating in truth()]
-
-
-def _numbered(table: pd.DataFrame) -> pd.DataFrame:
-    return table.rename(columns={"K": "id"}).assign(id=range(len(table)))
-
-
-@pytest.mark.parametrize(
-    ("change", "asked"),
-    [
-        (lambda t: t.assign(Text=t["A"] + " Indeed."), "sentence_1 and sentence_2 and participant"),
-        (lambda t: t.assign(Runde=np.arange(len(t)) * 7 % 5), "response"),
-        (lambda t: t.drop(columns="K"), "participant and response"),
-        (_numbered, "participant and response"),
-        (lambda t: t.assign(L=t["K"].str[1:].astype(int) // 2, K=t["K"] + "x").drop(columns="K"),
-         "participant and response"),
-    ],
-)  # fmt: skip
-def test_what_is_ambiguous_is_asked_for_in_one_message(
-    change: Callable[[pd.DataFrame], pd.DataFrame], asked: str
-) -> None:
+def test_nothing_is_guessed_and_the_complete_call_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    german().to_csv(path, index=False)
     with pytest.raises(InputError) as error:
-        read_choices(change(unnamed()))
-    assert str(error.value).startswith(f"the table does not show which of its columns hold {asked}")
-    assert "=THEIRS" in str(error.value)
+        read_choices(path)
+    assert str(error.value).startswith(
+        "which columns hold participant and sentence_1 and sentence_2 and rating? Correct what is "
+        f"wrong in: contstim evaluate {path} --column participant=THEIRS,sentence_1=THEIRS,"
+        "sentence_2=THEIRS,rating=THEIRS; it has 'Alter', "
+    )
+    with pytest.raises(InputError) as error:
+        read_choices(german(), columns=NAMED)
+    assert str(error.value) == (
+        "the answers are '6', '4', '3', '1' ...; which of them mean certain of sentence 1 and of "
+        "sentence 2 (or of the left and the right one)? Correct what is wrong in: "
+        "read_choices(table, columns={'participant': 'VP-Code', 'left': 'Satz links', 'right': "
+        "'Satz rechts', 'rating': 'Urteil'}, low=1.0, high=6.0)"
+    )
+    human = read_choices(german(), columns=NAMED, low=1, high=6)
+    assert ratings(human) == truth()
+    assert human.choices["Alter"].nunique() == 5
+    assert "rt_ms" in human.choices
+    assert human.choices["rt_ms"].isna().all()
+    english = {"VP-Code": "Subject", "Satz links": "SentenceA", "Satz rechts": "SentenceB"}
+    with pytest.raises(InputError) as error:
+        read_choices(german().rename(columns=english | {"Urteil": "Answer"}))
+    assert (
+        "columns={'participant': 'Subject', 'sentence_1': 'SentenceA', 'sentence_2': 'SentenceB', "
+        "'response': 'Answer'}, low=1.0, high=6.0)"
+    ) in str(error.value)
 
 
-def _half_as_far(table: pd.DataFrame) -> pd.DataFrame:
-    """Return answers of twice as many people, of whom the second half never said 6."""
-    others = table.assign(who="q" + table["who"], code=table["code"].clip(upper=5))
-    return pd.concat([table, others])
+def test_an_unused_column_of_left_and_right_is_asked_about() -> None:
+    t = study().assign(position=lambda t: t["left"].map({True: "Left", False: "right"}))
+    t = t.drop(columns="left")
+    columns = {"participant": "who", "sentence_1": "one", "sentence_2": "two", "rating": "code"}
+    ends = {"low": 1, "high": 6}
+    with pytest.raises(InputError) as error:
+        read_choices(t, columns=columns, **ends)
+    assert str(error.value).startswith("the column 'position' holds left and right, and is not")
+    assert str(error.value).count("side='position'") == str(error.value).count("side='none'") == 1
+    assert ratings(read_choices(t, columns=columns, side="none", **ends)) == truth()
+    shown = t.assign(code=t["code"].where(t["position"] == "Left", 7 - t["code"]))
+    assert ratings(read_choices(shown, columns=columns, side="position", **ends)) == truth()
 
 
-@pytest.mark.parametrize("names", ["own", "tidy"])
-@pytest.mark.parametrize(
-    ("change", "taken"),
-    [
-        (lambda t: t, True),
-        (lambda t: t.assign(code=t["code"] - 1), True),  # 0 to 5
-        (lambda t: t.assign(code=t["code"].map({1: -3, 2: -2, 3: -1, 4: 1, 5: 2, 6: 3})), True),
-        (lambda t: t.assign(code=(t["code"] > 3) + 1), True),  # 1 and 2
-        (lambda t: t.assign(code=(t["code"] > 3) * 1), False),  # whether 1 or 2 was chosen?
-        (lambda t: t.assign(code=t["code"] + 1), False),  # nobody said 1, or it begins at 2
-        (lambda t: t.assign(code=t["code"] * 10), False),
-        (lambda t: t.assign(code=t["code"].replace(4, 5)), False),  # nobody said 4
-        (lambda t: t[t["who"] < "p09"], False),  # nine people
-        # Of a scale up to 7 nobody used the end, and few the last but one.
-        (lambda t: t.assign(code=t["code"].where((t["code"] < 6) | (t["who"] < "p05"), 5)), False),
-        (_half_as_far, False),
-        # What the number is about may follow from a column that nobody knows.
-        (lambda t: t.assign(oben=t["left"].map({True: "a", False: "b"})), False),
-    ],
-)
-def test_the_ends_of_a_scale_are_taken_only_where_they_are_used(
-    change: Callable[[pd.DataFrame], pd.DataFrame], taken: bool, names: str
-) -> None:
-    t = change(study()).drop(columns="left")
-    ours = {"who": "participant", "one": "sentence_1", "two": "sentence_2", "code": "rating"}
-    own = t.rename(columns=ours if names == "tidy" else {**ours, "code": "Urteil"})
-    if taken:
-        human = read_choices(own)
-        low, high = t["code"].min(), t["code"].max()
-        by_hand = (t.sort_values(["who", "one"])["code"] - low) / (high - low) * 5 - 2.5
-        assert ratings(human) == pytest.approx(by_hand.tolist(), abs=1e-6)
-        assert any(f"if the scale goes on beyond, or is turned round, give its ends, such as "
-                   f"--low {high:g} --high {low:g}." in note for note in human.notes)  # fmt: skip
-        return
-    with pytest.raises(InputError, match=r"say which (answers|of them) mean sure of sentence 1"):
-        read_choices(own)
-    ends = {"low": t["code"].min(), "high": t["code"].max()}
-    assert len(read_choices(own, **ends).choices) == len(t)
-
-
-def test_sides_leave_open_what_numbers_are_about() -> None:
-    own = unnamed().assign(Seite=study()["left"].map({True: "links", False: "rechts"}))
-    with pytest.raises(InputError, match="say which of them mean sure of sentence 1"):
-        read_choices(own.rename(columns={"Zahl": "Urteil"}))
+def test_contradictory_expected_sentences_are_refused() -> None:
+    t = german().assign(best=1)
+    with pytest.raises(InputError, match="conflicting expected sentences .*if 1 is the left one"):
+        read_choices(t, columns={**NAMED, "expected": "best"}, low=1, high=6)
 
 
 def test_left_and_right_of_a_table_of_ones_own(
@@ -192,8 +128,8 @@ def test_left_and_right_of_a_table_of_ones_own(
     scores = pd.DataFrame([(one, 2) for one, _ in _PAIRS] + [(two, 1) for _, two in _PAIRS])
     scores.set_axis(["sentence", "m"], axis=1).to_csv(tmp_path / "scores.csv", index=False)
     command = ["evaluate", str(tmp_path / "own.csv"), "--scores", str(tmp_path / "scores.csv")]
-    columns = ["--column", "left=L, here,right=R,participant=VP-Code"]
-    assert main([*command, *columns, "--out", str(tmp_path / "out")]) == 0
+    columns = ["--column", "left=L, here,right=R,participant=VP-Code,rating=Urteil"]
+    assert main([*command, *columns, *ENDS, "--out", str(tmp_path / "out")]) == 0
     assert "left from 'L, here', right from 'R'" in capsys.readouterr().err
     models = pd.read_csv(tmp_path / "out" / "models.csv").set_index("measure")["value"]
     assert models["accuracy"] == pytest.approx((study()["code"] < 4).mean(), abs=1e-12)
@@ -221,8 +157,8 @@ def test_both_ends_of_each_scale_are_given(ends: dict[str, object], message: str
         read_choices(table.assign(**ends))
 
 
-@pytest.mark.parametrize("name", ["swapped", "flipped", "vertauscht"])
-@pytest.mark.parametrize("cells", [(False, True), (0, 1), ("nein", "ja")])
+@pytest.mark.parametrize("name", ["swapped", "flipped"])
+@pytest.mark.parametrize("cells", [(False, True), (0, 1), ("no", "yes")])
 def test_where_left_and_right_were_exchanged_sentence_1_was_on_the_right(
     name: str, cells: tuple[object, object]
 ) -> None:
@@ -236,7 +172,7 @@ def test_where_left_and_right_were_exchanged_sentence_1_was_on_the_right(
             "item": [1, 2, 1, 2],
         }
     )
-    choices = read_choices(table).choices
+    choices = read_choices(table, columns={"participant": "subject", "side": name}).choices
     first = choices["rating"] < 0
     chosen = choices["sentence_1"].where(first, choices["sentence_2"])
     assert chosen.tolist() == ["The dog slept.", "He went home."] * 2
@@ -246,7 +182,7 @@ def test_where_left_and_right_were_exchanged_sentence_1_was_on_the_right(
 def test_the_same_person_and_pair_again_is_refused_in_a_table_of_ones_own() -> None:
     t = german()
     with pytest.raises(InputError, match="has one pair twice .*of two people, call these diff"):
-        read_choices(pd.concat([t, t.head(1)]))
+        read_choices(pd.concat([t, t.head(1)]), columns=NAMED, low=1, high=6)
 
 
 def qualtrics() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -275,6 +211,7 @@ def _in_order(human: HumanData) -> list[float]:
 
 def test_numbers_and_timers_of_qualtrics_are_read() -> None:
     raw, questions = qualtrics()
+    questions = questions.assign(low=1, high=6)
     human = read_choices(raw, trials=questions)
     assert _in_order(human) == truth()
     times = human.choices.groupby("trial")["rt_ms"].unique()
@@ -298,6 +235,7 @@ def test_numbers_and_timers_of_qualtrics_are_read() -> None:
 
 def test_one_person_twice_in_qualtrics_is_one_participant() -> None:
     raw, questions = qualtrics()
+    questions = questions.assign(low=1, high=6)
     again = raw.tail(1).assign(ResponseId="R_again", **{f"Q{n}": 1 for n in range(12)})
     human = read_choices(pd.concat([raw, again]), trials=questions)
     assert _in_order(human) == truth()
@@ -316,7 +254,7 @@ def test_the_ends_of_scales_of_qualtrics_are_in_its_texts_or_given_by_question()
     raw, questions = qualtrics()
     low = raw.copy()
     low.iloc[2:, low.columns.str.fullmatch(r"Q\d\d?")] = 3
-    with pytest.raises(InputError, match="say which of them mean sure"):
+    with pytest.raises(InputError, match="which of them mean certain"):
         read_choices(low, trials=questions)
     for column in questions["question"]:
         low.iloc[0, low.columns.get_loc(column)] = f"Item {column}: 1 = surely A, 5 = surely B"
@@ -346,6 +284,8 @@ def test_the_ends_of_scales_of_qualtrics_are_in_its_texts_or_given_by_question()
         (("1e5", "100000"), {"1e5", "100000"}),
         (("p1 ", "p2"), {"p1", "p2"}),
         (("Jose\u0301", "p2"), {"Jos\u00e9", "p2"}),
+        (("NA", "null"), {"NA", "null"}),
+        (("None", "7"), {"None", "7"}),
     ],
 )
 def test_people_have_the_names_that_the_file_has(
@@ -421,19 +361,3 @@ def test_two_columns_of_one_name_are_not_chosen_from(tmp_path: Path) -> None:
     path.write_text("participant,sentence_1,sentence_2,rating,rating\np1,A b.,B a.,2.5,-2.5\n")
     with pytest.raises(InputError, match="twice.csv has two columns 'rating'; keep one"):
         read_choices(path)
-
-
-def test_ratings_of_single_sentences_are_no_choices(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = pd.DataFrame(
-        {"participant": ["p1", "p1"], "satz": ["Der Hund lief weg.", "Er schlief."], "urteil": 4}
-    )
-    table.to_csv(tmp_path / "ratings.csv", index=False)
-    for command in (["evaluate"], ["publish", "--about", "about.toml"]):
-        assert main([*command, str(tmp_path / "ratings.csv"), "--out", str(tmp_path / "out")]) == 2
-        assert capsys.readouterr().err == (
-            "contstim: the table has one sentence in a row, in 'satz', and a choice is between "
-            "two; for ratings of single sentences there is RatingBenchmark in "
-            "contstim.benchmarks.ratings\n"
-        )

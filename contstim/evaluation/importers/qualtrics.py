@@ -10,8 +10,7 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.evaluation.choices import refuse_rows
-from contstim.evaluation.importers.answers import TRUTH
-from contstim.evaluation.importers.columns import plain, taken_for
+from contstim.evaluation.importers.names import TRUTH, plain, taken_for
 from contstim.tables import read_table, require_columns
 
 # What Qualtrics calls sessions of nobody: by text, and by code where numbers are exported.

@@ -1,0 +1,270 @@
+"""Files as other programs write them, one per program, read to the digit.
+
+Of `contstim.evaluation.importers.jspsych`. Each has sentences with quotes, commas and line breaks,
+catch trials, fillers, a session that was not finished and a participant who took part again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from contstim.errors import InputError
+from contstim.evaluation import HumanData, read_choices
+
+# Sentence 1, sentence 2, item, condition, expected sentence.
+TRIALS = [
+    ('"Never again," he said.', '"Never" again, he said.', "i1", "verb", None),
+    ("Ann, Bob and I left.", "Ann and Bob, I left.", "i1", "verb", None),
+    ("The last\nline broke.", "The line\nlast broke.", "i2", "noun", None),
+    ("He paid 50% more.", "He more paid 50%.", "i2", "noun", None),
+    ("The dog slept.", "Dog the slept.", "c1", "Catch ", "1"),
+    ("It was late.", "Late it was.", "f1", "filler", None),
+]
+# What each participant chose, trial by trial: 1 or 2; `gone` left after three trials.
+ANSWERS = {"p1": "112211", "NA": "121212", "007": "211121", "gone": "112"}
+KINDS = ["experimental"] * 4 + ["catch", "filler"]
+
+
+def side(who: str, number: int) -> str:
+    """Side of sentence 1."""
+    return "left" if (len(who) + number) % 2 else "right"
+
+
+def rows(*, again: bool = True) -> list[dict[str, str]]:
+    """All answers in the order in which they were given; p1 takes part again at the end."""
+    sessions = [*ANSWERS.items(), *([("p1", "222222")] if again else [])]
+    table = []
+    for session, (who, answers) in enumerate(sessions):
+        for number, answer in enumerate(answers):
+            one, two, item, condition, expected = TRIALS[number]
+            where = side(who, number)
+            on_left = (answer == "1") == (where == "left")
+            table.append(
+                {
+                    **{"who": who, "session": str(session), "number": str(number + 1)},
+                    **{"one": one, "two": two, "item": item, "condition": condition},
+                    **{"expected": expected or "", "side": where},
+                    "left": one if where == "left" else two,
+                    "right": two if where == "left" else one,
+                    "key": "left" if on_left else "right",
+                    "chosen": one if answer == "1" else two,
+                    "rt": str(800 + 10 * number + session),
+                }
+            )
+    return table
+
+
+def as_csv(table: list[dict[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(table[0]), lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return text.getvalue()
+
+
+def check(human: HumanData, answers: dict[str, str] = ANSWERS) -> None:
+    """Compare what was read with what was answered, trial by trial."""
+    choices = human.choices
+    texts = [" ".join(text.split()) for text, *_ in TRIALS]
+    number = choices["sentence_1"].map({text: k for k, text in enumerate(texts)})
+    is_first = number.notna()
+    number = number.fillna(choices["sentence_2"].map({t: k for k, t in enumerate(texts)}))
+    assert number.notna().all()
+    answer = (choices["rating"] > 0).eq(is_first).map({True: "2", False: "1"})
+    read: dict[str, str] = {}
+    order = pd.DataFrame({"who": choices["participant"], "k": number, "answer": answer})
+    for who, own in order.sort_values("k").groupby("who"):
+        read[str(who)] = "".join(own["answer"])
+    assert read == answers
+    assert [KINDS[int(k)] for k in number] == choices["kind"].tolist()
+    assert [TRIALS[int(k)][2] for k in number] == choices["item"].tolist()
+    right = choices.loc[choices["kind"] == "catch", "expected"].eq(1) == is_first[number == 4]
+    assert right.all()
+    assert choices["rt_ms"].between(800, 860).all()
+
+
+def jspsych(table: list[dict[str, str]]) -> list[dict[str, object]]:
+    """Rows of jsPsych: the first is a welcome screen."""
+    made: list[dict[str, object]] = []
+    for row in table:
+        if row["number"] == "1":
+            made.append({"trial_type": "instructions", "trial_index": 0, "subject": row["who"]})
+        data = {name: row[name] for name in ("item", "condition", "side", "left", "right")}
+        made.append(
+            {
+                **{"trial_type": "html-button-response", "trial_index": int(row["number"])},
+                **{"subject": row["who"], "response": int(row["key"] == "right")},
+                **{"rt": float(row["rt"]), "n_choices": 2, "choices": '["<b>A, B</b>","B"]'},
+                **{**data, "expected": int(row["expected"]) if row["expected"] else None},
+            }
+        )
+    return made
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "lines", "jatos"])
+def test_jspsych(form: str, tmp_path: Path) -> None:
+    trials = jspsych(rows())
+    path = tmp_path / ("data.csv" if form == "csv" else "data.json")
+    if form == "csv":
+        pd.DataFrame(trials).to_csv(path, index=False)
+    elif form == "json":
+        path.write_text(json.dumps(trials), "utf-8")
+    else:
+        if form == "jatos":
+            path = tmp_path / "jatos_results.txt"
+        sessions = [json.dumps([t for t in trials if t["subject"] == who]) for who in ANSWERS]
+        path.write_text("\n".join(sessions), "utf-8")
+    check(read_choices(path))
+
+
+def test_jatos_with_a_header_for_each_participant(tmp_path: Path) -> None:
+    path = tmp_path / "jatos_results.txt"
+    trials = pd.DataFrame(jspsych(rows()))
+    blocks = [of.to_csv(index=False) for _, of in trials.groupby("subject", sort=False)]
+    path.write_text("".join(blocks), "utf-8")
+    check(read_choices(path))
+    path.write_text(blocks[0] + json.dumps([{"a": 1}]) + "\n", "utf-8")
+    with pytest.raises(InputError, match=r"line \d+ is JSON, and the first line is that of a"):
+        read_choices(path)
+    path.write_text(json.dumps([{"a": 1}]) + "\n" + blocks[0], "utf-8")
+    with pytest.raises(InputError, match="line 2 is not JSON .*and the first line is; export"):
+        read_choices(path)
+
+
+def test_a_partial_file_beside_the_complete_one(tmp_path: Path) -> None:
+    whole, own = tmp_path / "data", jspsych(rows(again=False))
+    whole.mkdir()
+    for who in ANSWERS:
+        trials = [trial for trial in own if trial["subject"] == who]
+        name = f"{who}.partial.json" if who == "gone" else f"{who}.json"
+        (whole / name).write_text(json.dumps(trials), "utf-8")
+    (whole / "p1.partial.json").write_text(json.dumps(own[:3]).replace('"p1"', '"x7"'), "utf-8")
+    check(read_choices(whole))
+
+
+PCIBEX = (
+    *("Results reception time", "MD5 hash of participant's IP address", "Controller name"),
+    *("Order number of item", "Inner element number", "Label", "Latin Square Group"),
+    *("PennElementType", "PennElementName", "Parameter", "Value", "EventTime"),
+    *("ID", "item", "condition", "expected", "Left", "Right", "LeftIs", "Comments"),
+)
+
+
+def pcibex(table: list[dict[str, str]]) -> str:
+    """Results file of PCIbex: no quotes, commas and line ends as codes."""
+
+    def written(text: str) -> str:
+        return text.replace("%", "%25").replace(",", "%2C").replace("\n", "%0A")
+
+    lines = ["# Results on Friday, 27 November 2026 10:00:00 UTC", "# USER AGENT: Mozilla/5.0"]
+    lines += ["# Columns below this comment are as follows:"]
+    lines += [f"# {k}. {name}." for k, name in enumerate(PCIBEX, start=1)]
+    for row in table:
+        time = 1773150000000 + 5000 * int(row["number"])
+        head = [f"177315{row['session']}", "d41d8cd98f00b204e9800998ecf8427e", "PennController"]
+        head += [row["number"], "0", "trial", "NULL"]
+        logged = [row["who"], row["item"], row["condition"], row["expected"] or "NULL"]
+        logged += [row["left"], row["right"], "1" if row["side"] == "left" else "2", "NULL"]
+        for event in (
+            ["PennController", "trial", "_Trial_", "Start", str(time)],
+            ["Selector", "choice", "Selection", row["key"], str(time + int(row["rt"]))],
+            ["PennController", "trial", "_Trial_", "End", str(time + 2000)],
+        ):
+            lines.append(",".join(map(written, [*head, *event, *logged])))
+    return "\n".join(lines) + "\n"
+
+
+def test_pcibex(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text(pcibex(rows()), "utf-8")
+    columns = {"participant": "ID"}
+    check(read_choices(path, columns=columns))
+    cut = pcibex(rows()).splitlines()
+    cut[-2] = cut[-2].rpartition(",")[0]
+    path.write_text("\n".join(cut), "utf-8")
+    with pytest.raises(InputError, match=f"line {len(cut) - 1} has 19 cells, its header 20; PC"):
+        read_choices(path, columns=columns)
+
+
+def gorilla(table: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Task data of Gorilla: columns of the spreadsheet have a prefix, screens rows of their own."""
+    made = []
+    for row in table:
+        name = "Spreadsheet: "
+        own = {
+            **{"Event Index": row["number"], "Participant Private ID": row["who"]},
+            **{"Trial Number": row["number"], "Reaction Time": row["rt"]},
+            **{"Response": row["key"].title(), f"{name}SentenceA": row["one"]},
+            **{f"{name}SentenceB": row["two"], f"{name}SideA": row["side"].title()},
+            **{f"{name}item": row["item"], f"{name}condition": row["condition"]},
+            f"{name}expected": row["expected"],
+        }
+        made += [own, {**own, "Response": "AUTO ADVANCE", "Reaction Time": "500"}]
+    blank = dict.fromkeys(made[0], "")
+    return [*made, {**blank, "Event Index": "END OF FILE"}]
+
+
+def test_gorilla(tmp_path: Path) -> None:
+    path = tmp_path / "data_exp_1-v1_task-abc.csv"
+    table = rows()
+    path.write_text(as_csv(gorilla(table)), "utf-8")
+    human = read_choices(path)
+    check(human)
+    assert f"{len(table)} rows of Gorilla without an answer were left out." in human.notes
+    assert any("side from 'Spreadsheet: SideA'" in note for note in human.notes)
+    shown = pd.read_csv(path).rename(columns={"Spreadsheet: SideA": "Spreadsheet: position"})
+    with pytest.raises(InputError, match="'Spreadsheet: position' holds left and right, and is"):
+        read_choices(shown, low="left", high="right")
+
+
+def test_qualtrics(tmp_path: Path) -> None:
+    sessions: dict[str, dict[str, str]] = {}
+    for row in rows():
+        one = sessions.setdefault(
+            row["session"],
+            {
+                **{"Status": "IP Address", "Progress": "100", "Finished": "True"},
+                **{"ResponseId": f"R_{row['session']}", "PROLIFIC_PID": row["who"]},
+            },
+        )
+        one |= {f"Q{row['number']}": row["chosen"], f"T{row['number']}_Page Submit": "0.81"}
+    sessions["3"] |= {"Progress": "50", "Finished": "False"}
+    names = ["Status", "Progress", "Finished", "ResponseId", "PROLIFIC_PID"]
+    names += [f"{n}{k}{e}" for k in range(1, 7) for n, e in (("Q", ""), ("T", "_Page Submit"))]
+    top = [
+        {name: f'Which is "better", {name}?' for name in names},
+        {name: json.dumps({"ImportId": name}) for name in names},
+    ]
+    full = [{**dict.fromkeys(names, ""), **session} for session in sessions.values()]
+    path = tmp_path / "study.csv"
+    path.write_text(as_csv([*top, *full]), "utf-8")
+    questions = pd.DataFrame(
+        TRIALS, columns=["sentence_1", "sentence_2", "item", "condition", "expected"]
+    ).assign(question=[f"Q{k}" for k in range(1, 7)])
+    human = read_choices(path, trials=questions)
+    names = {f"R_{session}": who for session, who in enumerate(ANSWERS)}
+    human.choices["participant"] = human.choices["participant"].replace(names)
+    check(human, {who: answers for who, answers in ANSWERS.items() if who != "gone"})
+    assert human.excluded["rule"].tolist() == ["session not finished", "repeated trial"]
+
+
+def test_psychopy_is_read_by_the_call_that_the_error_shows(tmp_path: Path) -> None:
+    names = {"who": "participant", "number": "trials.thisN", "one": "SentenceA", "two": "SentenceB"}
+    names |= {"key": "key_resp.keys", "rt": "key_resp.rt"}
+    table = [{names.get(k, k): v for k, v in row.items()} for row in rows(again=False)]
+    for row in table:
+        row["key_resp.rt"] = str(int(row["key_resp.rt"]) / 1000)
+        del row["left"], row["right"], row["chosen"], row["session"]
+    path = tmp_path / "data.csv"
+    path.write_text(as_csv(table), "utf-8")
+    with pytest.raises(InputError) as error:
+        read_choices(path)
+    assert "--column sentence_1=SentenceA,sentence_2=SentenceB,rating=THEIRS" in str(error.value)
+    columns = {"sentence_1": "SentenceA", "sentence_2": "SentenceB", "response": "key_resp.keys"}
+    check(read_choices(path, columns={**columns, "rt_s": "key_resp.rt", "side": "side"}))
