@@ -1,7 +1,6 @@
 """Importers of choices: what each reads of its format, and the contract of all.
 
-Of `contstim.evaluation.importers`, `contstim.evaluation.importers.golan2023` and
-`contstim.evaluation.importers.jspsych`.
+Of `contstim.evaluation.importers` and `contstim.evaluation.importers.golan2023`.
 """
 
 import json

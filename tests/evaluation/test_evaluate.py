@@ -165,7 +165,8 @@ def test_units_are_groups_where_there_are_enough(make_study):
 def test_the_preset_is_the_published_analysis(make_study):
     study, scores = make_study(n_people=30, models=("a", "b", "c", "d"))
     study["condition"] = np.where(study["trial"] > 16, "catch", "synthetic")
-    study["expected"] = np.where(study["rating"] < 0, 1, 2)
+    study["rating"] = study["rating"].where(study["trial"] <= 16, study["rating"].abs())
+    study["expected"] = np.where(study["trial"] > 16, 2, np.nan)
     result = evaluate(study, scores, preset="golan2023", n_bootstrap=0)
     here = result.comparisons.query("analysis == 'targeted' and measure == 'accuracy'")
     assert list(zip(here["model_1"], here["model_2"], strict=True)) == [
@@ -342,9 +343,10 @@ def test_without_models_there_are_ceilings_agreement_and_reliability(make_study)
 def test_exclusions_are_reported(make_study):
     study, scores = make_study(n_people=6)
     study["condition"] = np.where(study["trial"] <= 4, "catch", "main")
-    study["expected"] = np.where(study["rating"] < 0, 1, 2)
+    study["rating"] = study["rating"].where(study["trial"] > 4, study["rating"].abs())
+    study["expected"] = np.where(study["trial"] <= 4, 2, np.nan)
     wrong = (study["participant"] == "s2") & (study["trial"] <= 2)
-    study.loc[wrong, "expected"] = 3 - study.loc[wrong, "expected"]
+    study.loc[wrong, "rating"] *= -1
     study.loc[(study["participant"] == "s3") & (study["trial"] == 9), "rt_ms"] = 12
     rules = ExclusionRules(min_catch_correct=0.75, min_rt_ms=100, min_trials=20)
     result = evaluate(study, scores, n_bootstrap=0, exclusions=rules)

@@ -222,10 +222,10 @@ def read_export(
         data = data.drop(columns="rating", errors="ignore")
     answer = "rating" if "rating" in data else "response"
     if program == "Gorilla":
-        own = data[answer].astype("str").str.strip().str.casefold().isin(_NO_ANSWER)
-        if own.any():
-            decisions.append(f"{int(own.sum())} rows of Gorilla without an answer were left out.")
-            data = data[~own]
+        no_answer = data[answer].astype("str").str.strip().str.casefold().isin(_NO_ANSWER)
+        if n := int(no_answer.sum()):
+            decisions.append(f"{n} rows of Gorilla without an answer were left out.")
+            data = data[~no_answer]
     name = taken.get("side", "")
     is_left = _sentence_1_on_left(data["side"], name) if name else None
     both = _sentences(data, is_left)
