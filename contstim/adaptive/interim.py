@@ -19,6 +19,7 @@ from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
 from contstim.evaluation.group_sequential import repeated_p
 from contstim.evaluation.inference import benjamini_hochberg
+from contstim.evaluation.inference.quasi_f import CellDesign
 from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.stopping import (
     Stopping,
@@ -26,7 +27,6 @@ from contstim.evaluation.stopping import (
     pairwise_level,
     stopping_boundary,
 )
-from contstim.sampling import CellDesign
 from contstim.trial_kinds import EXPERIMENTAL, with_kinds
 
 _ANCHOR = "anchor"  # condition of the trials that all participants see; no policy chooses them

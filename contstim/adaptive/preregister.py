@@ -15,13 +15,13 @@ from contstim.adaptive.interim import is_chosen, ordered_pairs
 from contstim.adaptive.posterior import Link
 from contstim.design.planning import plan_design
 from contstim.errors import InputError
+from contstim.evaluation.inference.quasi_f import POPULATIONS
 from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.methods import describe_analyses, describe_measures, describe_tests
 from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.stopping import Stopping
 from contstim.evaluation.summary import counted, span
-from contstim.sampling import POPULATIONS
 from contstim.settings import build, read_toml
 from contstim.tables import require_columns
 from contstim.trial_kinds import EXPERIMENTAL

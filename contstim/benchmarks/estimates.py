@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.sampling import FEWEST, SampledMean
+from contstim.evaluation.inference.quasi_f import MIN_UNITS, SampledMean
 
 #: An estimate and the ends of its 95 % interval (NaN if it has none).
 Estimate = tuple[float, float, float]
@@ -47,10 +47,10 @@ def mean_over_items(values: FloatArray, chance: float) -> Estimate:
     n = len(given)
     if not n:
         return np.nan, np.nan, np.nan
-    if n < FEWEST:
+    if n < MIN_UNITS:
         return float(given.mean()), np.nan, np.nan
     mean = SampledMean(float(given.mean()), float(given.std(ddof=1) / np.sqrt(n)), n - 1)
-    return float(given.mean()), *mean.bounded_interval(chance, top=1.0)
+    return float(given.mean()), *mean.bounded_interval(chance)
 
 
 def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
@@ -147,7 +147,7 @@ def _clustered_error(influence: FloatArray, cluster: IntArray) -> tuple[float, i
     """Return the standard error of the mean influence, and its degrees of freedom."""
     sums = np.bincount(cluster, influence)
     n = len(sums)
-    if n < FEWEST:
+    if n < MIN_UNITS:
         return np.nan, 1
     return float(np.sqrt(n / (n - 1) * (sums**2).sum()) / len(influence)), n - 1
 
@@ -174,7 +174,7 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     above = (ranks[labels] - rankdata(groups[0])) / sizes[1]
     below = (ranks[~labels] - rankdata(groups[1])) / sizes[0]
     value = float(above.mean())
-    if min(sizes) < FEWEST:
+    if min(sizes) < MIN_UNITS:
         return value, np.nan, np.nan
     variance = sum(part.var(ddof=1) / len(part) for part in (above, below))
     mean = SampledMean(value, float(np.sqrt(variance)), min(sizes) - 1)

@@ -20,7 +20,7 @@ from contstim.benchmarks.estimates import (
     z_scores,
 )
 from contstim.errors import InputError
-from contstim.sampling import FEWEST, SampledMean
+from contstim.evaluation.inference.quasi_f import MIN_UNITS, SampledMean
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,7 +149,7 @@ class _Answers:
         ]
         variances, dfs = [], []
         for pairs in map(np.array, left_out):
-            if (n := len(pairs)) >= FEWEST:
+            if (n := len(pairs)) >= MIN_UNITS:
                 three = np.column_stack([np.arctanh(pairs), pairs[:, 0] - pairs[:, 1]])
                 variances.append((n - 1) ** 2 / n * np.var(three, axis=0, ddof=1))
                 dfs.append(n - 1)
@@ -174,7 +174,7 @@ def _correlation(score: FloatArray, moments: FloatArray, items: BoolArray) -> tu
     n, mean, errors = moments
     rated = items & (n > 0)
     x, y = score[rated], mean[rated]
-    if len(x) < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if len(x) < MIN_UNITS or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan, np.nan
     finite_errors = errors[rated]
     error = np.nan if np.isnan(finite_errors).all() else float(np.nanmean(finite_errors))

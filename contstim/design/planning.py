@@ -22,9 +22,15 @@ from contstim.design.studies import (
 from contstim.display import displayed
 from contstim.errors import InputError, require_whole
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
+from contstim.evaluation.inference.quasi_f import (
+    MIN_PARTICIPANTS,
+    MIN_UNITS,
+    CellDesign,
+    SampledMean,
+    mean_differences,
+)
 from contstim.evaluation.stopping import Stopping, first_crossing
 from contstim.progress import track
-from contstim.sampling import FEWEST, FEWEST_PEOPLE, CellDesign, SampledMean, differences_of
 
 _MOST_PEOPLE = 500  # of all groups, before the last step of a search
 _CELLS = 50_000  # simulated at once
@@ -149,7 +155,7 @@ def people_needed(
             ]
         return tried[people]
 
-    people = FEWEST_PEOPLE if n_groups == 1 else -(-FEWEST_PEOPLE // n_groups)
+    people = MIN_PARTICIPANTS if n_groups == 1 else -(-MIN_PARTICIPANTS // n_groups)
     rising = np.ones(len(try_size(people)), dtype=np.bool_)
     while people * n_groups < _MOST_PEOPLE:
         before = tried[people]["power"].to_numpy()
@@ -286,8 +292,7 @@ def _tests(drawn: Drawn, n_models: int) -> tuple[FloatArray, FloatArray]:
 def _means(drawn: Drawn, n_models: int) -> list[list[SampledMean]]:
     """Return the difference of each comparison in each study."""
     compared = []
-    for _, measure, cells in drawn.cells:
-        chance = None if measure.mean_of_trials else measure.chance
+    for _, _, cells in drawn.cells:
         for i, j in combinations(range(n_models), 2):
             there: BoolArray = np.isfinite(cells[[i, j]])
             means: list[SampledMean] = [SampledMean(np.nan, np.nan, np.nan)] * cells.shape[1]
@@ -303,9 +308,7 @@ def _means(drawn: Drawn, n_models: int) -> list[list[SampledMean]]:
                     (np.flatnonzero(here), design, cells[m, alike][:, here])
                     for m, here, design in zip((i, j), rows, designs, strict=True)
                 )
-                differences = differences_of(
-                    first, second, drawn.person, item, chance=chance, top=measure.top
-                )
+                differences = mean_differences(first, second, drawn.person, item)
                 for study, mean in zip(alike, differences, strict=True):
                     means[study] = mean
             compared.append(means)
@@ -377,10 +380,10 @@ class DesignPlan:
             text += f" in {self.groups} groups with pairs of their own"
         items = "" if self.items == self.pairs else f" of {self.items} items"
         text += f", {self.pairs} pair{'s' * (self.pairs != 1)}{items} each"
-        if people < FEWEST_PEOPLE or self.items * self.groups < FEWEST:
+        if people < MIN_PARTICIPANTS or self.items * self.groups < MIN_UNITS:
             return (
                 f"With {text}, nothing can be significant: a test over people and items takes "
-                f"{FEWEST_PEOPLE} people and {FEWEST} items."
+                f"{MIN_PARTICIPANTS} people and {MIN_UNITS} items."
             )
         text = f"With {text}, of two models that disagree on every pair `evaluate` finds "
         if np.isnan(self.alone):
@@ -448,7 +451,7 @@ def plan_design(
     n = int(np.clip(500_000 // size.answers, 100, 400))
     least = [np.nan, np.nan]
     items = -(-pairs // kin)
-    if groups * participants < FEWEST_PEOPLE or groups * items < FEWEST:
+    if groups * participants < MIN_PARTICIPANTS or groups * items < MIN_UNITS:
         return DesignPlan(groups, participants, pairs, items, comparisons, alpha, target, *least)
     differences = np.geomspace(0.02, 0.9, 16).tolist()
     most = StatedStudies(0.0, people, kin, ("accuracy",)).most

@@ -27,6 +27,7 @@ from contstim.design.simulate import (
 )
 from contstim.display import displayed
 from contstim.errors import InputError, require_known, require_whole
+from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
 from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
@@ -40,7 +41,6 @@ from contstim.evaluation.scores import (
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData, default_analyses, select
 from contstim.models.registry import Models
-from contstim.sampling import FEWEST, FEWEST_PEOPLE
 from contstim.trial_kinds import EXPERIMENTAL
 
 #: People like those of the second experiment of Golan et al. (2023), in units of the noise of an
@@ -194,7 +194,7 @@ class _Judged:
                 for model, subset in enumerate(subsets):
                     if subset.n_rows:
                         ratio = data.log_ratio[subset.pair, model]
-                        of_measure[model, subset.rows] = measure.cells(subset, ratio)
+                        of_measure[model, subset.rows] = measure.trial_influence(subset, ratio)
                 cells.append((name, measure, of_measure.reshape(m, n, -1)))
         return Drawn(person, _numbered(self.item)[:, place], cells)
 
@@ -490,7 +490,7 @@ class PilotStudies(Studies):
         subset = Subset.of_pairs(data, asked, np.arange(len(data.models)))
         cells = np.stack(
             [
-                MEASURES[name].cells(subset, data.log_ratio[subset.pair, model])
+                MEASURES[name].trial_influence(subset, data.log_ratio[subset.pair, model])
                 for name in measures
                 for model in range(len(data.models))
             ]
@@ -498,10 +498,10 @@ class PilotStudies(Studies):
         there = np.asarray(np.isfinite(cells).all(axis=0), dtype=np.bool_)
         design = subset.design(there)
         people, items = design.sizes if there.any() else (0.0, 0.0)
-        if people < FEWEST_PEOPLE - 1e-9 or items < FEWEST - 1e-9:
+        if people < MIN_PARTICIPANTS - 1e-9 or items < MIN_UNITS - 1e-9:
             raise InputError(
                 f"the pilot has {people:.3g} people and {items:.3g} items (counted by weight), "
-                f"which say nothing of others; it takes {FEWEST_PEOPLE} and {FEWEST}"
+                f"which say nothing of others; it takes {MIN_PARTICIPANTS} and {MIN_UNITS}"
             )
         return cls(
             models=data.models,

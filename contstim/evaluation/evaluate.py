@@ -27,6 +27,7 @@ from contstim.evaluation.exclusion import catch_accuracy, check_rules, exclude, 
 from contstim.evaluation.importers import read_choices
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
+from contstim.evaluation.inference.quasi_f import POPULATIONS
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import DetailTables, Evaluation, Provenance, Summary
@@ -56,7 +57,6 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
 from contstim.models.registry import Models
 from contstim.progress import track
-from contstim.sampling import POPULATIONS
 from contstim.settings import read_toml
 from contstim.tables import read_table
 from contstim.trial_kinds import EXPERIMENTAL

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.inference.quasi_f import POPULATIONS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
 from contstim.evaluation.summary import counted
-from contstim.sampling import POPULATIONS
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
@@ -75,7 +75,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
 def describe_measures(options: EvaluationOptions) -> str:
     """Return the definitions of the measures and of their noise ceilings."""
     used = [MEASURES[name] for name in options.measures]
-    measures = " ".join(m.words + m.upper_bounds[options.upper] for m in used)
+    measures = " ".join(m.words + m.upper_words for m in used)
     return (
         f"{measures} Noise ceilings are computed for each analysis on the analysed trials that at "
         f"least {counted(options.min_others, 'other participant')} saw. Values are means over "

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from contstim.errors import InputError, require_known
-from contstim.evaluation.ceilings import UPPER_BOUNDS
 from contstim.evaluation.exclusion import ExclusionRules
+from contstim.evaluation.inference.quasi_f import POPULATIONS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
 from contstim.response_model import MIN_GROUPS
-from contstim.sampling import POPULATIONS
 from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
 
 #: What becomes of differences that are zero.
@@ -59,9 +58,6 @@ class EvaluationOptions:
         of the way from chance to the lower noise ceiling.
     min_others
         A trial supports a noise ceiling if at least this many other participants saw it.
-    upper
-        ``published``: the upper bounds of Golan et al. (2023). ``optimum``: bounds that a
-        prediction can attain (the best one for the participants who saw the same trials).
     unit
         What signed-rank tests run across: ``group``, ``participant``, or ``auto``: groups if there
         are at least `min_groups`, otherwise participants.
@@ -121,7 +117,6 @@ class EvaluationOptions:
         "SHARE",
     )
     min_others: Count = 1
-    upper: Annotated[str, one_of(UPPER_BOUNDS, "upper bound")] = "published"
     unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
     min_groups: int = MIN_GROUPS
     zero_method: Annotated[str, one_of(ZERO_METHODS, "zero method")] = "zsplit"

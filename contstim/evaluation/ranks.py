@@ -38,8 +38,6 @@ class SegmentRanks:
         The segment each belongs to, 0 ... K-1 in order, shape (R,).
     n_segments
         K.
-    weight
-        A value of weight w counts as w that tie, shape (R,); each counts once by default.
 
     Attributes
     ----------
@@ -48,16 +46,10 @@ class SegmentRanks:
     ranks
         Signed ranks, shape (R,).
     counts
-        How many values of each segment have a rank, by weight, shape (K,).
+        How many values of each segment have a rank, shape (K,).
     """
 
-    def __init__(
-        self,
-        values: FloatArray,
-        segment: IntArray,
-        n_segments: int,
-        weight: FloatArray | None = None,
-    ) -> None:
+    def __init__(self, values: FloatArray, segment: IntArray, n_segments: int) -> None:
         self.segment = segment
         nonzero = np.flatnonzero(values)
         size, where = np.abs(values[nonzero]), segment[nonzero]
@@ -74,12 +66,11 @@ class SegmentRanks:
         self._order = nonzero[order]
         self._tie = np.cumsum(first) - 1
         self._end = (starts + counts)[where]
-        mass = np.ones(len(order)) if weight is None else weight[self._order]
-        running = np.concatenate([[0.0], np.cumsum(mass)])
-        self.counts = np.asarray(np.bincount(where, mass, n_segments), dtype=np.float64)
+        running = np.arange(len(order) + 1.0)
+        self.counts = counts.astype(np.float64)
         self.ranks: FloatArray = np.zeros(len(values))
         below = running[:-1][first] - running[starts[where][first]]
-        average = below + (np.bincount(self._tie, mass) + 1) / 2
+        average = below + (np.bincount(self._tie) + 1) / 2
         self.ranks[self._order] = np.sign(values[self._order]) * average[self._tie]
 
     def raised(self, weight: FloatArray) -> FloatArray:

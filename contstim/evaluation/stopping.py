@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from contstim.errors import InputError
 from contstim.evaluation.group_sequential import SPENDING, limits_at, spent_by
-from contstim.sampling import SampledMean
+from contstim.evaluation.inference.quasi_f import SampledMean
 from contstim.settings import Count, Several, one_of, settings
 
 #: Minimum number of participants for the confidence sequence, which is asymptotic.

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.evaluation.inference.quasi_f import CellDesign
 from contstim.evaluation.ranks import SegmentRanks
 from contstim.evaluation.trials import TrialData
-from contstim.sampling import CellDesign
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +108,9 @@ class Subset:
         """Signed ranks of the ratings of each participant."""
         return self.ranked(self.rating)
 
-    def ranked(self, values: FloatArray, weight: FloatArray | None = None) -> SegmentRanks:
+    def ranked(self, values: FloatArray) -> SegmentRanks:
         """Return signed ranks of a number of each row, (R,), within participants."""
-        return SegmentRanks(values, self.person, self.n_people, weight)
+        return SegmentRanks(values, self.person, self.n_people)
 
     @cached_property
     def signs(self) -> FloatArray:

@@ -44,7 +44,7 @@ def result_tables(
     for outcome in outcomes:
         if outcome.analysis.target == "all" and outcome.parts:
             part = outcome.parts[0]
-            lower, upper = part.ceilings.lower.value, part.ceilings.upper.value
+            lower, upper = part.ceilings.lower, part.ceilings.upper
             there = ~np.isnan(lower)
             values = mean_there(lower), mean_there(upper[there]), int(there.sum())
             note = "" if there.any() else "no trial was seen by enough other participants"
@@ -114,7 +114,7 @@ def _possible(
     The largest difference is so many `steps` from chance to the top; a measure without a lowest
     value may have larger ones.
     """
-    most = steps * (measure.top - measure.chance)
+    most = steps * (measure.maximum - measure.chance)
     return (low, high) if abs(value) > most else (max(low, -most), min(high, most))
 
 

@@ -44,7 +44,7 @@ class SubsetValues:
     def of(cls, subset: Subset, measure: Measure, options: EvaluationOptions) -> SubsetValues:
         """Compute the values of one measure."""
         value = measure.values(subset)
-        ceilings = Ceilings.of(subset, measure, options.min_others, options.upper)
+        ceilings = Ceilings.of(subset, measure, options.min_others)
         whole = ceilings.matched is subset
         return cls(subset, value, ceilings, value if whole else measure.values(ceilings.matched))
 
@@ -89,8 +89,8 @@ class AnalysisValues:
         return cls(
             *(data, analysis, measure, parts),
             value=spread(lambda part: part.value),
-            lower=spread(lambda part: part.ceilings.lower.value[:, None], matched=True),
-            upper=spread(lambda part: part.ceilings.upper.value[:, None], matched=True),
+            lower=spread(lambda part: part.ceilings.lower[:, None], matched=True),
+            upper=spread(lambda part: part.ceilings.upper[:, None], matched=True),
             matched=spread(lambda part: part.matched, matched=True),
         )
 

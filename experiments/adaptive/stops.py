@@ -34,7 +34,7 @@ from contstim.evaluation.group_sequential import (
     limits_at,
     spent_by,
 )
-from contstim.sampling import CellDesign
+from contstim.evaluation.inference.quasi_f import CellDesign
 
 Floats = NDArray[np.float64]
 ALPHA, POWER, TRIALS, PERSON_SD = 0.05, 0.8, 20, 0.16

@@ -23,12 +23,11 @@ from run import NAMES
 from scipy.stats import norm
 from study import GAIN, ITEMS, LEANING, LIMITS, TASTE
 
-from contstim import sampling
 from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.inference.quasi_f import CellDesign, SampledMean, contrast
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
-from contstim.sampling import CellDesign, SampledMean, contrast_of
 
 #: People in the one condition and in the other, and sentence pairs that each judges.
 SHAPES = ((10, 10, 20), (30, 30, 40), (30, 10, 40), (100, 100, 40))
@@ -144,14 +143,16 @@ def said(
             rows = (where + len(person) * np.arange(size)[:, None]).ravel()
             subset = Subset(data, rows, np.arange(2))
             ratios = data.log_ratio[subset.pair].T
-            of_levels.append([kind.cells(subset, ratio).reshape(size, -1) for ratio in ratios])
+            of_levels.append(
+                [kind.trial_influence(subset, ratio).reshape(size, -1) for ratio in ratios]
+            )
         for number in range(size):
             levels = [
                 [(where, design, model[number]) for model in of_models]
                 for where, design, of_models in zip(places, designs, of_levels, strict=True)
             ]
             for found, n_models in zip(contrasts, models, strict=True):
-                found.append(contrast_of(*(level[:n_models] for level in levels), person, item))
+                found.append(contrast(*(level[:n_models] for level in levels), person, item))
     return contrasts
 
 
@@ -188,15 +189,8 @@ def main() -> int:
     parser.add_argument("--items", type=float, nargs="+", default=ITEMS[1:4:2])
     parser.add_argument("--pairs", action="store_true", help="conditions of pairs")
     parser.add_argument("--alike", type=float, default=0.0, help="shared by versions of items (0)")
-    parser.add_argument(
-        "--trusted",
-        type=float,
-        default=sampling.TRUSTED_SKEWNESS,
-        help="how much of the skewness that is estimated is allowed for (%(default)s)",
-    )
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    sampling.TRUSTED_SKEWNESS = arguments.trusted
     print(
         "| measure | people | pairs | pairs of both | effects of pairs | interaction, none there | "
         "difference, none there | interval | interaction found | by the oracle |"

@@ -20,10 +20,10 @@ from study import Cell, simulate
 from contstim.design import CONDITIONS, Layout, design_trials
 from contstim.evaluation import evaluate
 from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.inference.quasi_f import CellDesign
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis
-from contstim.sampling import CellDesign
 
 # Of a study laid out by contstim: triplets of each two of three models, groups, people in each, and
 # standard deviations of the effects of sentences and of a person's taste, in units of noise.

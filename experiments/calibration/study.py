@@ -1,4 +1,4 @@
-"""Simulated studies of two models, and what the default tests say of them."""
+"""Simulated studies of two models, and the default inference of each."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from contstim.evaluation.ceilings import Ceilings
-from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.inference.quasi_f import CellDesign, SampledMean, mean_differences
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
-from contstim.sampling import STEP, CellDesign, SampledMean, difference_of
 
 KINDS = ("crossed", "own pairs", "shared pairs", "unequal trials")
 PEOPLE = (10, 30, 100)
@@ -152,7 +151,7 @@ def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) 
     for design, size in _batches(cell, n, rng):
         data = simulate(cell, design, size, rng, blurs)
         subset = Subset(data, np.arange(len(data.pair)), np.arange(2, 2 + len(blurs)))
-        lower = Ceilings.of(subset, MEASURES[measure]).lower.value
+        lower = Ceilings.of(subset, MEASURES[measure]).lower
         above += size * np.nanmean(MEASURES[measure].values(subset) - lower[:, None], axis=0)
     if above[0] <= 0:
         return float("nan")
@@ -177,18 +176,18 @@ def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
     subset = Subset(data, np.arange(len(data.pair)), np.arange(3))
     kind = MEASURES[measure]
     ceilings = Ceilings.of(subset, kind)
-    if not ceilings.surveyed:  # as in `evaluate`
+    if not ceilings.has_test:  # as in `evaluate`
         return
-    both = kind.cells(subset, data.log_ratio[data.pair, 2]), ceilings.lower.cells
-    for model, lower in zip(*(x.reshape(size, -1) for x in both), strict=True):
-        sides = _side(design, model), _side(design, lower)
-        whole = design.person, design.item
-        yield difference_of(*sides, *whole, chance=kind.chance, from_ceiling=True)
+    both = (
+        kind.trial_influence(subset, data.log_ratio[data.pair, 2]),
+        ceilings.trial_influence()[0],
+    )
+    yield from _differences(design, *(x.reshape(size, -1) for x in both))
 
 
 @dataclass(frozen=True)
-class Said:
-    """What is said of one study.
+class Result:
+    """The inference of one study.
 
     Attributes
     ----------
@@ -196,20 +195,17 @@ class Said:
         The ``difference`` of the models, the first one's ``value``, and the ``lower`` and ``upper``
         noise ceilings.
     intervals
-        Of the first three means and both ceilings.
-    naive
-        The p-value of Wilcoxon's test of the difference across participants.
+        Intervals of the value and of both ceilings.
     """
 
     means: dict[str, SampledMean]
     intervals: dict[str, tuple[float, float]]
-    naive: float
 
 
-def studies(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> Iterator[Said]:
-    """Yield what is said of each of `n` studies."""
+def studies(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> Iterator[Result]:
+    """Yield the inference of each of `n` studies."""
     for design, size in _batches(cell, n, rng):
-        yield from said_of(simulate(cell, design, size, rng), design, measure, size)
+        yield from results_of(simulate(cell, design, size, rng), design, measure, size)
 
 
 def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[CellDesign, int]]:
@@ -221,61 +217,41 @@ def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[Cel
         yield design, size
 
 
-def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Said]:
-    """Yield what is said of each of the `size` studies in `data`."""
+def results_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Result]:
+    """Yield the inference of each of the `size` studies in `data`."""
     design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
     kind = MEASURES[measure]
-    value = kind.values(subset).reshape(size, -1, 2)
     ceilings = Ceilings.of(subset, kind)
-    both = ceilings.lower, ceilings.upper
-    cells = {
-        name: kind.cells(subset, data.log_ratio[data.pair, column])
-        for column, name in enumerate(("a", "b"))
-    }
-    cells |= {"lower": ceilings.lower.cells, "upper": ceilings.upper.cells}
-    sides = {name: [_side(design, row) for row in x.reshape(size, -1)] for name, x in cells.items()}
-    leverage = {
-        "a": kind.leverage(subset, data.log_ratio[data.pair, 0]),
-        "lower": ceilings.lower.leverage,
-        "upper": ceilings.upper.leverage,
-    }
-    means = {name: _means(sides[name], counts) for name, counts in leverage.items()}
-    chance = kind.chance
-    intervals = {"value": [mean.bounded_interval(chance) for mean in means["a"]]}
-    for which, name in enumerate(("lower", "upper")):
-        bounds = {"top": both[which].top.reshape(size, -1).mean(axis=1)}
-        if not kind.mean_of_trials:
-            bounds["tilted"] = _tilted(ceilings, which, sides[name], means[name])
-        intervals[name] = [
-            mean.bounded_interval(chance, **{key: x[k] for key, x in bounds.items()})
-            for k, mean in enumerate(means[name])
-        ]
-    whole = design.person, design.item
-    surveyed = ceilings.surveyed
-    for k in range(size):
-        said = {name: means[name][k] for name in means} | {"value": means["a"][k]}
-        on_z = None if kind.mean_of_trials else chance
-        said["difference"] = difference_of(sides["a"][k], sides["b"][k], *whole, chance=on_z)
-        if not surveyed:  # as in `evaluate`
-            for name in ("lower", "upper"):
-                said[name] = SampledMean(said[name].value, np.nan, np.nan)
-        differences = value[k, :, 0] - value[k, :, 1]
-        naive = wilcoxon_signed_rank(differences[~np.isnan(differences)], method="asymptotic")
-        yield Said(said, {name: bounds[k] for name, bounds in intervals.items()}, naive.p)
+    cells = [kind.trial_influence(subset, data.log_ratio[data.pair, m]) for m in (0, 1)]
+    cells += ceilings.trial_influence()
+    value, other, lower, upper = (x.reshape(size, -1) for x in cells)
+    differences = _differences(design, value, other)
+    for k, difference in enumerate(differences):
+        means = {"difference": difference}
+        for name, x in (("value", value), ("lower", lower), ("upper", upper)):
+            _, of_defined, defined = _side(design, x[k])
+            means[name] = of_defined.mean(defined)
+            if name != "value" and not ceilings.has_test:  # as in `evaluate`
+                means[name] = SampledMean(means[name].value, np.nan, np.nan)
+        intervals = {
+            name: means[name].bounded_interval(kind.chance) for name in ("value", "lower", "upper")
+        }
+        yield Result(means, intervals)
 
 
-def _means(
-    sides: list[tuple[np.ndarray, CellDesign, np.ndarray]], leverage: np.ndarray | None
-) -> list[SampledMean]:
-    """Return the mean of each study; `leverage` has the cells of all, one study after the other."""
-    if leverage is None:
-        return [design.mean(cells) for _, design, cells in sides]
-    counts = leverage.reshape(len(sides), -1)
-    return [
-        design.mean(cells, leverage=row[there])
-        for (there, design, cells), row in zip(sides, counts, strict=True)
-    ]
+def _differences(design: CellDesign, first: np.ndarray, second: np.ndarray) -> list[SampledMean]:
+    """Return the difference of two means in each study, from cells of shape (studies, C)."""
+    codes = design.person, design.item
+    if not np.isnan(first + second).any():
+        rows = np.arange(len(design.person))
+        return mean_differences((rows, design, first), (rows, design, second), *codes)
+    found = []
+    for pair in zip(first, second, strict=True):
+        sides = [_side(design, cells) for cells in pair]
+        sides = [(rows, of_defined, cells[None]) for rows, of_defined, cells in sides]
+        found += mean_differences(*sides, *codes)
+    return found
 
 
 def _of_items(data: TrialData, design: CellDesign) -> CellDesign:
@@ -283,27 +259,30 @@ def _of_items(data: TrialData, design: CellDesign) -> CellDesign:
     return CellDesign(design.person, data.item[data.pair[: len(design.person)]])
 
 
-def _tilted(
-    ceilings: Ceilings,
-    which: int,
-    sides: list[tuple[np.ndarray, CellDesign, np.ndarray]],
-    means: list[SampledMean],
-) -> np.ndarray:
-    """Return the means of a ceiling, in each study, if pairs weigh a step less, and more."""
-    lean = np.concatenate(
-        [
-            design.lean(cells, mean.stderr) if mean.stderr > 0 else np.zeros(len(cells))
-            for (_, design, cells), mean in zip(sides, means, strict=True)
-        ]
-    )
-    steps = (ceilings.weighed(1 + step * lean)[which] for step in (-STEP, STEP))
-    return np.stack([values.reshape(len(sides), -1).mean(axis=1) for values in steps], axis=1)
-
-
 def _side(design: CellDesign, cells: np.ndarray) -> tuple[np.ndarray, CellDesign, np.ndarray]:
     """Return where a mean is defined, and its design and cells there."""
-    there = ~np.isnan(cells)
-    if there.all():
+    defined = ~np.isnan(cells)
+    if defined.all():
         return np.arange(len(cells)), design, cells
-    person = np.unique(design.person[there], return_inverse=True)[1]
-    return np.flatnonzero(there), CellDesign(person, design.item[there]), cells[there]
+    person = np.unique(design.person[defined], return_inverse=True)[1]
+    return np.flatnonzero(defined), CellDesign(person, design.item[defined]), cells[defined]
+
+
+def choices_and_scores(data: TrialData) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a study as tables."""
+    first = [f"first {pair}" for pair in range(data.n_pairs)]
+    second = [f"second {pair}" for pair in range(data.n_pairs)]
+    choices = pd.DataFrame(
+        {
+            "participant": data.participant,
+            "sentence_1": np.array(first)[data.pair],
+            "sentence_2": np.array(second)[data.pair],
+            "rating": data.rating,
+        }
+    )
+    if "item" in data.pairs:
+        choices["item"] = data.item[data.pair]
+    zeros = np.zeros_like(data.log_ratio)
+    scores = pd.DataFrame(np.concatenate([zeros, data.log_ratio]), columns=list(data.models))
+    scores.insert(0, "sentence", [*first, *second])
+    return choices, scores

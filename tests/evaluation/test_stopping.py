@@ -5,8 +5,8 @@ import pytest
 
 from contstim.adaptive.interim import conclusions
 from contstim.errors import InputError
+from contstim.evaluation.inference.quasi_f import CellDesign
 from contstim.evaluation.stopping import Stopping, first_crossing
-from contstim.sampling import CellDesign
 
 
 def test_two_models_differ_where_the_conclusion_says():

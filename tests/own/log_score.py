@@ -13,12 +13,11 @@ class LogScore(TrialMean):
     name = "log_score"
     label = "log score of graded choices, nats"
     chance = float(np.log(0.5))
-    top = 0.0
+    maximum = 0.0
     words = (
         "The log score is the mean log-probability of a participant's graded choices. Its lower "
         "noise ceiling predicts each choice by the mean degree of belief of the others"
     )
-    upper_bounds = {"published": "; its upper one includes the participant."}
 
     def agreement(self, rating, prediction):
         belief = 0.5 + rating / 5

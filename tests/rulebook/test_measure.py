@@ -50,7 +50,7 @@ def test_a_measure(study, run):
     row = models.loc[("log_score", "good")]
     assert row["value"] == pytest.approx(expected)
     assert row["ci_low"] < expected < row["ci_high"] < 0
-    assert "the measure has none" in row["note"]
+    assert row["ceiling_lower_ci_low"] < row["ceiling_lower"] < row["ceiling_lower_ci_high"]
     assert ended.stdout.startswith("good predicts people best (log score -0.")
     page = Path("out/report.html").read_text("utf-8")
     assert "Log score of graded choices, nats of each model" in page
@@ -73,8 +73,19 @@ def test_a_measure(study, run):
 
 def test_the_check_of_measures(study):
     for name in MEASURES:
-        assert len(contstim.check_measure(MEASURES[name])) == 6
+        assert len(contstim.check_measure(MEASURES[name])) == 5
     mistaken = type(MEASURES["log_score"])()
     mistaken.values = lambda subset: np.zeros((subset.n_people, len(subset.models)))
     with pytest.raises(ValidationError, match="^log_score: values differ from the definition by "):
         contstim.check_measure(mistaken)
+
+
+def test_a_measure_that_depends_on_the_order_is_refused(study):
+    """Mean votes that depend on the number of the row."""
+    measure = type(MEASURES["speed"])()
+    measure.mean_votes = lambda subset: tuple(
+        votes + np.sin(np.arange(subset.n_rows))
+        for votes in type(measure).mean_votes(measure, subset)
+    )
+    with pytest.raises(ValidationError, match="another order differ"):
+        contstim.check_measure(measure)

@@ -51,7 +51,7 @@ class Contrast:
         How large a difference is called equivalent, and the p-value of one as large as that.
     participants_needed, items_needed
         How many participants, or sentences, in all would decide with probability 0.8 if the
-        difference is as large as it seems; see `SampledMean.factors`.
+        difference is as large as it seems; see `SampledMean.sizes_needed`.
     ceiling_lower_ci_low, ceiling_lower_ci_high, ceiling_upper_ci_low, ceiling_upper_ci_high
         Intervals of the two noise ceilings.
     gap_ci_low, gap_ci_high

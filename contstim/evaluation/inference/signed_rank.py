@@ -10,12 +10,12 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.inference.bootstrap import Draws, draw, intervals, resample
 from contstim.evaluation.inference.contrasts import Contrast, Inferred
+from contstim.evaluation.inference.quasi_f import MIN_UNITS
 from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
 from contstim.response_model import unit_of_tests
-from contstim.sampling import FEWEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class RankTests:
                 n_units=len(there),
                 note=note if np.isnan(low[column]) else "",
             )
-            if len(there) >= FEWEST:
+            if len(there) >= MIN_UNITS:
                 test = wilcoxon_signed_rank(there, self.zero_method, self.method)
                 tested = {name: getattr(test, name) for name in ("p", "effect", "p_smallest")}
                 side = float(np.sign(test.effect))

@@ -1,113 +1,126 @@
 """Measures of how well a model predicts what people answered, by name.
 
-One of your own is a file with an instance of `TrialMean`, or of `Measure`; a package brings it by
-an entry point of the group ``contstim.measures``.
+A package adds its own, an instance of `TrialMean` or of `Measure`, by an entry point of the group
+``contstim.measures``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from contstim.arrays import FloatArray
-from contstim.evaluation.ceilings import Ceiling
+from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.subset import Subset
 from contstim.plugins import Registry
 
-#: From how often each of k pairs counts in B resamples, (B, k), to values of n participants,
-#: (B, n), one array a model.
+#: From weights of k pairs in B resamples, (B, k), to values of n participants, (B, n), one array
+#: per model.
 Resampled = Callable[[FloatArray], Iterator[FloatArray]]
+
+# By how much weights change in difference quotients.
+_STEP = 1e-5
 
 
 class Measure(ABC):
-    """How well predictions agree with what people answered, and the words for it.
+    """How well a model's predictions agree with a participant's answers.
 
-    Ratings are positive for sentence 2, predictions are log-ratios of the two sentences, positive
-    for sentence 2. What is predicted is ratings, unless `answer` says otherwise. Values and noise
-    ceilings follow from `of_one` and `vote` alone, by loops over participants; measures of
-    contstim's own do the same faster, and `check_measure` compares.
+    Ratings are positive for sentence 2. Predictions are log-ratios of the two sentences, positive
+    for sentence 2. What is predicted is ratings, unless `answer` returns something else. Values
+    and noise ceilings follow from `participant_value` and `vote` alone, by loops over participants;
+    a measure may compute them faster, and `check_measure` compares.
 
     Attributes
     ----------
     name
-        What options and tables call it.
+        Name in options and tables.
     label
-        What figures call it.
-    chance, top
-        The value of a model that guesses, and of one that is perfect.
+        Label in figures.
+    chance, maximum
+        The value of a model that guesses, and of a perfect one.
     mean_of_trials
         Whether a value is the mean over a participant's trials of numbers that do not depend on
-        the others; differences need no other scale then.
+        the other trials.
     words
-        A sentence for the methods section, without its end: what is measured, and what the lower
+        Sentence for the methods section, without its end: what is measured, and what the lower
         noise ceiling is.
-    upper_bounds
-        For each way of making the upper noise ceiling (see `UPPER_BOUNDS`) how the sentence ends.
+    upper_words
+        The end of that sentence: what the upper noise ceiling is.
 
     Examples
     --------
     >>> import numpy as np
     >>> measure = MEASURES["signed_rank_cosine"]
-    >>> measure.chance, measure.top
+    >>> measure.chance, measure.maximum
     (0.0, 1.0)
-    >>> measure.of_one(np.array([2.5, -0.5, 1.5]), np.array([3.0, -1.0, 2.0]))
+    >>> measure.participant_value(np.array([2.5, -0.5, 1.5]), np.array([3.0, -1.0, 2.0]))
     1.0
     """
 
     name: str
     label: str
     chance: float
-    top: float = 1.0
+    maximum: float = 1.0
     mean_of_trials: bool = False
     words: str
-    upper_bounds: ClassVar[Mapping[str, str]]
+    upper_words: str = "; its upper one includes the participant."
 
     def answer(self, subset: Subset) -> FloatArray:
-        """Return what is predicted of each choice, shape (R,); NaN where it is not known."""
+        """Return what is predicted for each choice, shape (R,); NaN where it is missing."""
         return subset.rating
 
     @abstractmethod
-    def of_one(self, rating: FloatArray, prediction: FloatArray) -> float:
-        """Return the value of one participant's n ratings; NaN where it is not defined."""
+    def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
+        """Return the value of one participant's n answers; NaN if it is not defined."""
 
     @abstractmethod
     def vote(self, rating: FloatArray) -> FloatArray:
-        """Return what one participant's ratings (n,) add to a prediction made of several people.
+        """Return one participant's votes (n,), of which mean votes are predictions."""
 
-        The mean of several votes is a prediction, for `of_one`.
-        """
-
-    def upper_of_one(self, rating: FloatArray, everyone: FloatArray) -> float:
-        """Return the upper noise ceiling of one participant, from the mean vote of all, (n,)."""
-        return self.of_one(rating, everyone)
-
-    @abstractmethod
-    def cells(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return what each choice says of a prediction, both (R,); NaN where not defined.
-
-        Their mean over a participant's choices is the measure; their deviations from it are n
-        times its derivative by the weight of the choice, one of n (infinitesimal jackknife).
-        """
-
-    def leverage(self, subset: Subset, prediction: FloatArray) -> FloatArray | None:
-        """Return how much each choice counts in its participant's value, (R,), up to a factor.
-
-        None where all count alike. A value of few items has fewer degrees of freedom for it.
-        """
-        return None
+    def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
+        """Return the upper noise ceiling of one participant, from the mean votes of all, (n,)."""
+        return self.participant_value(rating, everyone)
 
     @abstractmethod
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
-        """Return how values follow from how often each pair counts.
+        """Return a function from the weights of k pairs to values.
 
         Parameters
         ----------
         rating, ratios
-            Answers of n participants who saw the same k pairs, shape (n, k); of M models, (k, M).
+            Answers of n participants who saw the same k pairs, shape (n, k); predictions of M
+            models, (k, M).
         """
+
+    def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
+        """Return what each choice contributes to its participant's value, shape (R,).
+
+        value + n (value' - mean of value'), where value' is the derivative of the value of a
+        participant with n choices by the weight of the choice: the infinitesimal jackknife (Jaeckel
+        1972; Efron 1982, The jackknife, the bootstrap and other resampling plans, ch. 6). The mean
+        over a participant's choices is the value. By default the derivative is a difference
+        quotient of `resampled`. NaN where the value is not defined or the answer is missing.
+
+        Parameters
+        ----------
+        prediction
+            One number per choice, shape (R,).
+        """
+        answer, influence = self.answer(subset), np.full(subset.n_rows, np.nan)
+        for person in range(subset.n_people):
+            rows = np.flatnonzero((subset.person == person) & ~np.isnan(answer + prediction))
+            n = len(rows)
+            if not n:
+                continue
+            values = self.resampled(answer[rows][None], prediction[rows][:, None])
+            shift = _STEP * np.eye(n)
+            more, less = (next(iter(values(1.0 + side * shift)))[:, 0] for side in (1, -1))
+            slope = (more - less) / (2 * _STEP)
+            value = self.participant_value(answer[rows], prediction[rows])
+            influence[rows] = value + n * (slope - slope.mean())
+        return influence
 
     def values(self, subset: Subset) -> FloatArray:
         """Return each model's value for each participant, shape (N here, M here).
@@ -119,39 +132,36 @@ class Measure(ABC):
         for person in range(subset.n_people):
             rows = subset.person == person
             for m in range(len(subset.models)):
-                values[person, m] = self.of_one(answer[rows], ratio[rows, m])
+                values[person, m] = self.participant_value(answer[rows], ratio[rows, m])
         return values
 
-    def ceilings(self, subset: Subset, upper: str) -> tuple[Ceiling, Ceiling]:
-        """Return the lower and the upper noise ceiling; `upper` is one of `upper_bounds`."""
+    def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return for each choice the mean vote of the others, and of all, on its pair, (R,) each.
+
+        NaN if nobody else has a vote.
+        """
         answer, votes = self.answer(subset), np.empty(subset.n_rows)
         for person in range(subset.n_people):
             rows = subset.person == person
             votes[rows] = self.vote(answer[rows])
-        there = (~np.isnan(votes)).astype(np.float64)
-        votes, seen = np.nan_to_num(votes), subset.at_pair(there)
+        has_vote = (~np.isnan(votes)).astype(np.float64)
+        votes, seen = np.nan_to_num(votes), subset.at_pair(has_vote)
         total = subset.at_pair(votes)
-        with np.errstate(invalid="ignore", divide="ignore"):  # NaN where nobody else has a vote
-            predictions = (total - votes) / (seen - there), total / seen
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = (total - votes) / (seen - has_vote), total / seen
+        return np.round(means[0], DECIMALS), np.round(means[1], DECIMALS)
+
+    def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and the upper noise ceiling of each participant, (N,) each."""
+        answer, (others, everyone) = self.answer(subset), self.mean_votes(subset)
         values = np.full((2, subset.n_people), np.nan)
         for person in range(subset.n_people):
             rows = subset.person == person
-            others, everyone = (p[rows] for p in predictions)
             values[:, person] = (
-                self.of_one(answer[rows], others),
-                self.upper_of_one(answer[rows], everyone),
+                self.participant_value(answer[rows], others[rows]),
+                self.upper_value(answer[rows], everyone[rows]),
             )
-        top = np.full(subset.n_people, self.top)
-        return Ceiling(values[0], None, top), Ceiling(values[1], None, top)
-
-    def weighed_ceilings(
-        self, subset: Subset, upper: str, weight: FloatArray
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """Return both ceilings if each choice counts as `weight` (R,) that tie, (N,) each.
-
-        None where the mean of cells bends no more than a mean does.
-        """
-        return None
+        return values[0], values[1]
 
 
 class TrialMean(Measure):
@@ -170,16 +180,16 @@ class TrialMean(Measure):
     def agreement(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
         """Return the number of each trial; shapes are broadcast."""
 
-    def of_one(self, rating: FloatArray, prediction: FloatArray) -> float:
+    def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
         """Return the mean over one participant's trials."""
         return float(self.agreement(rating, prediction).mean())
 
-    def cells(self, subset: Subset, prediction: FloatArray) -> FloatArray:
+    def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
         """Return the number of each choice, shape (R,)."""
         return self.agreement(subset.rating, prediction)
 
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
-        """Return how values follow from how often each pair counts: as weighed means."""
+        """Return how values follow from weights of pairs: weighted means."""
         agreements = [self.agreement(rating, ratio) for ratio in ratios.T]
 
         def values(weights: FloatArray) -> Iterator[FloatArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from contstim.arrays import FloatArray
 from contstim.errors import ValidationError
-from contstim.evaluation.ceilings import Ceilings, around_pair, distance_from_pair, effect_on_others
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -52,16 +52,14 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     the cells of a participant have its value as their mean
     cells deviate as the value moves with the weight of a choice
     noise ceilings are those of the definition
-    the cells of ceilings have the ceilings as their mean
-    corrections of ceilings are those of the formulas
+    the order of choices does not matter
     """
     sentences: dict[str, Callable[[Measure, Subset], None]] = {
         "values are those of the definition, participant by participant": _values,
         "the cells of a participant have its value as their mean": _means,
         "cells deviate as the value moves with the weight of a choice": _derivatives,
         "noise ceilings are those of the definition": _ceilings,
-        "the cells of ceilings have the ceilings as their mean": _ceiling_cells,
-        "corrections of ceilings are those of the formulas": _corrections,
+        "the order of choices does not matter": _order,
     }
     rng = np.random.default_rng(seed)
     for _ in range(_STUDIES):
@@ -109,7 +107,7 @@ def _values(measure: Measure, subset: Subset) -> None:
 def _means(measure: Measure, subset: Subset) -> None:
     values = measure.values(subset)
     for m, model in enumerate(subset.models):
-        cells = measure.cells(subset, subset.data.log_ratio[subset.pair, model])
+        cells = measure.trial_influence(subset, subset.data.log_ratio[subset.pair, model])
         means = _means_of_people(subset, cells)
         _agree("means of cells", measure, means, values[:, m])
 
@@ -133,41 +131,34 @@ def _derivatives(measure: Measure, subset: Subset) -> None:
     for m, (more, less) in enumerate(zip(values(1 + shift), values(1 - shift), strict=True)):
         slope = (more - less)[:, 0] / (2 * _STEP)
         prediction = subset.data.log_ratio[subset.pair, m]
-        cells = measure.cells(subset, prediction)[rows]
+        cells = measure.trial_influence(subset, prediction)[rows]
         plain = cells.mean() + len(rows) * (slope - slope.mean())
         _agree("deviations of cells", measure, cells, plain, 1e-5)
 
 
 def _ceilings(measure: Measure, subset: Subset) -> None:
-    plain = Measure.ceilings(measure, subset, "published")
-    for fast, slow in zip(measure.ceilings(subset, "published"), plain, strict=True):
-        _agree("noise ceilings", measure, fast.value, slow.value)
+    plain = Measure.ceilings(measure, subset)
+    for fast, slow in zip(measure.ceilings(subset), plain, strict=True):
+        _agree("noise ceilings", measure, fast, slow)
 
 
-def _ceiling_cells(measure: Measure, subset: Subset) -> None:
-    for upper in measure.upper_bounds:
-        both = Ceilings.of(subset, measure, upper=upper)
-        for ceiling in (both.lower, both.upper):
-            if ceiling.cells is None:
-                continue
-            # Corrections move cells among a pair's people, who weigh by their number of trials.
-            mean = np.nanmean(subset.of_person(ceiling.cells) / subset.trials)
-            _agree("means of the cells of ceilings", measure, mean, np.nanmean(ceiling.value))
-
-
-def _corrections(measure: Measure, subset: Subset) -> None:
-    rng = np.random.default_rng(0)
-    cells = rng.normal(size=subset.n_rows)
-    mean, apart, effect, factor = (np.empty(subset.n_rows) for _ in range(4))
-    for row in range(subset.n_rows):
-        same = np.flatnonzero(subset.pair == subset.pair[row])
-        trials = [int((subset.person == person).sum()) for person in subset.person]
-        mean[row] = np.average(cells[same], weights=[1 / trials[other] for other in same])
-        apart[row] = cells[row] - mean[row]
-        effect[row] = trials[row] * (cells[row] - cells[same].mean())
-        k = len(same)
-        factor[row] = 1.0 if k == 2 else min((k - 1) / (k - 2), 1.5)
-    fast = [*around_pair(subset, cells), effect_on_others(subset, cells)]
-    fast.append(distance_from_pair(subset))
-    for computed, looped in zip(fast, (mean, apart, effect, factor), strict=True):
-        _agree("corrections of ceilings", measure, computed, looped)
+def _order(measure: Measure, subset: Subset) -> None:
+    """Compare with the same study whose participants come in reverse order."""
+    data = subset.data
+    order = np.argsort(-data.participant, kind="stable")
+    last = len(data.participants) - 1
+    turned = replace(
+        data,
+        participant=last - data.participant[order],
+        pair=data.pair[order],
+        rating=data.rating[order],
+        rt_ms=None if data.rt_ms is None else data.rt_ms[order],
+    )
+    other = Subset(turned, subset.rows, subset.models)
+    pairs = zip(
+        (measure.values(subset), *measure.ceilings(subset)),
+        (measure.values(other), *measure.ceilings(other)),
+        strict=True,
+    )
+    for one, two in pairs:
+        _agree("values and noise ceilings in another order", measure, two[::-1], one, 1e-12)

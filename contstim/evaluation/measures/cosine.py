@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from contstim.arrays import FloatArray
-from contstim.evaluation.ceilings import (
-    DECIMALS,
-    Ceiling,
-    around_pair,
-    distance_from_pair,
-    effect_on_others,
-)
+from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.measures import Measure, Resampled
 from contstim.evaluation.ranks import (
     SegmentRanks,
@@ -42,18 +35,11 @@ class SignedRankCosine(Measure):
         "Eq. 8 to 11). Its lower noise ceiling puts the other participants' mean normalised "
         "signed-rank vector, ranked again, in the place of the model"
     )
-    upper_bounds: ClassVar[Mapping[str, str]] = {
-        "published": (
-            "; its upper one is the dot product with the normalised mean vector of all "
-            "participants."
-        ),
-        "optimum": (
-            "; its upper one is the best similarity any prediction could have reached for "
-            "participants who saw the same trials."
-        ),
-    }
+    upper_words = (
+        "; its upper one is the dot product with the normalised mean vector of all participants."
+    )
 
-    def of_one(self, rating: FloatArray, prediction: FloatArray) -> float:
+    def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
         """Return the cosine of one participant's ratings; NaN for a vector of zeros."""
         prediction = np.round(prediction, DECIMALS)
         if not rating.any() or not prediction.any():
@@ -65,7 +51,7 @@ class SignedRankCosine(Measure):
         ranks = signed_ranks(rating)
         return ranks / np.sqrt(square_sum(max(int(np.count_nonzero(ranks)), 1)))
 
-    def upper_of_one(self, rating: FloatArray, everyone: FloatArray) -> float:
+    def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
         """Return the dot product with the normalised mean vector of all, which is not ranked."""
         length = float(np.sqrt(everyone @ everyone))
         return float(self.vote(rating) @ everyone / length) if rating.any() else float("nan")
@@ -79,16 +65,9 @@ class SignedRankCosine(Measure):
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / norm)
 
-    def cells(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return what each choice adds to its participant's cosine, see `cosine_cells`."""
+    def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
+        """Return what each choice contributes to its participant's cosine, see `cosine_cells`."""
         return cosine_cells(subset.human_ranks, subset.ranked(prediction))
-
-    def leverage(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return what each choice would add to the cosine if all agreed: the product of its ranks.
-
-        A few choices with high ranks make most of a cosine.
-        """
-        return np.abs(subset.human_ranks.ranks * subset.ranked(prediction).ranks)
 
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
         """Return how cosines follow from how often each pair counts, as ties of the same size."""
@@ -127,135 +106,40 @@ class SignedRankCosine(Measure):
 
         return values
 
-    def ceilings(self, subset: Subset, upper: str) -> tuple[Ceiling, Ceiling]:
-        """Return the lower and the upper noise ceiling, with cells.
-
-        Notes
-        -----
-        *Lower cells* are those of the others' mean vector ranked again, as of a model, and the
-        effect on others (see `_effect`). *Upper cells*, published: the others' and one's own mean
-        vector m is not ranked; with r the own normalised vector the value is
-        sum r m / sqrt(sum m^2), and n times its derivative by the weight of a trial is
-
-            n [r m / |m| + (what raised ranks add) - value / 2 (slope of log S(n) + m^2 / |m|^2)],
-
-        S(n) = 1 + 4 + ... + n^2, around its mean over the participant's trials, as in
-        `cosine_cells`; tests compare it with differences. Optimum: those of the best order, as of
-        a model. Distances from the pair's mean are then multiplied, see `distance_from_pair`.
-
-        The *top* of the lower ceiling is what a perfect prediction reaches: ranks without ties, in
-        the order of the participant's own, give the sum of squares of these over that of untied
-        ones (rearrangement inequality); a vector that need not be ranked gives the root of that.
-        """
-        human, ranks, others, everyone = self._agreement(subset)
-        defined = np.where(human.counts > 0, 1.0, np.nan)
-        predicted = subset.ranked(others)
-        cells = cosine_cells(human, predicted)
-        cells += effect_on_others(subset, _effect(subset, others, ranks), ~np.isnan(cells))
-        squares = subset.of_person(human.ranks**2)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ranked_top = np.asarray(squares / square_sum(human.counts))
-        value = _against_ranked(subset, predicted, ranks) * defined
-        lower = Ceiling(value, cells, ranked_top, np.abs(ranks * predicted.ranks))
-        if upper == "optimum":
-            best = subset.ranked(_optimum_order(subset, ranks))
-            value = _against_ranked(subset, best, ranks) * defined
-            raw, top, against = cosine_cells(human, best), ranked_top, best.ranks
-        else:
-            value, raw = _published_upper(subset, human, ranks, everyone)
-            value, top, against = value * defined, np.sqrt(ranked_top), everyone
-        mean, apart = around_pair(subset, raw)
-        cells = mean + distance_from_pair(subset) * apart
-        return lower, Ceiling(value, cells, top, np.abs(ranks * against))
-
-    def weighed_ceilings(
-        self, subset: Subset, upper: str, weight: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return both ceilings if each choice counts as `weight` (R,) that tie, (N,) each."""
-        human, ranks, others, everyone = self._agreement(subset, weight)
-        defined = np.where(human.counts > 0, 1.0, np.nan)
-        lower = _against_ranked(subset, subset.ranked(others, weight), weight * ranks)
-        if upper == "optimum":
-            best = subset.ranked(_optimum_order(subset, ranks), weight)
-            higher = _against_ranked(subset, best, weight * ranks)
-        else:
-            squares = subset.of_person(weight * everyone**2)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                higher = subset.of_person(weight * everyone * ranks) / np.sqrt(squares)
-        return lower * defined, higher * defined
-
-    def _agreement(
-        self, subset: Subset, weight: FloatArray | None = None
-    ) -> tuple[SegmentRanks, FloatArray, FloatArray, FloatArray]:
-        """Return ranks of the ratings, these normalised, and their means over others and all."""
-        human = subset.human_ranks if weight is None else subset.ranked(subset.rating, weight)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ranks = human.ranks / np.sqrt(square_sum(human.counts))[subset.person]
-        ranks = np.where(np.isnan(ranks), 0.0, ranks)
+    def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return the mean normalised signed ranks of the others, and of all, (R,) each."""
+        ranks = _normalised_ranks(subset)
         total, seen = subset.at_pair(ranks), subset.seen
         others = np.round((total - ranks) / np.maximum(seen - 1, 1), DECIMALS)
-        return human, ranks, others, np.round(total / seen, DECIMALS)
+        return others, np.round(total / seen, DECIMALS)
+
+    def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and the upper noise ceiling of each participant, (N,) each.
+
+        The lower one is the cosine with the others' mean vector, ranked again. The upper one is
+        sum(r m) / |m|, with r the participant's normalised signed ranks and m the mean of all
+        participants' r, which is not ranked.
+        """
+        ranks, (others, everyone) = _normalised_ranks(subset), self.mean_votes(subset)
+        defined = np.where(subset.human_ranks.counts > 0, 1.0, np.nan)
+        predicted = subset.ranked(others)
+        dot = subset.of_person(predicted.ranks * ranks)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lower = dot / np.sqrt(square_sum(predicted.counts))
+            norm = np.sqrt(subset.of_person(everyone**2))[subset.person]
+            upper = subset.of_person(everyone * ranks / norm)
+        return lower * defined, upper * defined
 
 
 COSINE = SignedRankCosine()
 
 
-def _published_upper(
-    subset: Subset, human: SegmentRanks, ranks: FloatArray, everyone: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the dot product with the normalised mean vector, (N,), and its cells, (R,)."""
-    person = subset.person
-    squares = subset.of_person(everyone**2)
+def _normalised_ranks(subset: Subset) -> FloatArray:
+    """Return each participant's signed ranks over their norm, (R,); zeros for a vector of zeros."""
+    human = subset.human_ranks
     with np.errstate(invalid="ignore", divide="ignore"):
-        norm = np.sqrt(squares)[person]
-        dot = everyone * ranks / norm
-        value = subset.of_person(dot) * np.where(human.counts > 0, 1.0, np.nan)
-        norm = norm * np.sqrt(square_sum(human.counts))[person]
-        slope = dot + human.raised(np.sign(human.ranks) * everyone) / norm
-        steeper = square_sum_slope(human.counts)[person] * (human.ranks != 0)
-        steeper += everyone**2 / squares[person]
-        slope -= value[person] / 2 * steeper
-    slope -= (subset.of_person(slope) / subset.trials)[person]
-    return value, value[person] + subset.trials[person] * slope
-
-
-def _effect(subset: Subset, others: FloatArray, ranks: FloatArray) -> FloatArray:
-    """Return by how much the weight of each row moves the others' lower cosines, shape (R,).
-
-    The derivative of their sum, with `others` (the mean vector m of those who judge) not ranked
-    again: ranks change by steps. Of each judged participant the cosine is sum(r m) / |m| and moves
-    by (r - cosine m / |m|) / |m| with m at the pair, which moves by (own - m) / (k - 1) with the
-    weight of one of its k - 1 judges.
-    """
-    person = subset.person
-    norm = np.sqrt(subset.of_person(others**2))[person]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cosine = subset.of_person(others * ranks / norm)[person]
-        slope = np.nan_to_num(ranks / norm - cosine * others / norm**2)
-    gained = ranks * (subset.at_pair(slope) - slope)
-    gained -= subset.at_pair(slope * others) - slope * others
-    return np.asarray(gained / np.maximum(subset.seen - 1, 1))
-
-
-def _against_ranked(subset: Subset, prediction: SegmentRanks, own: FloatArray) -> FloatArray:
-    """Return the cosine of each participant's normalised vector with a prediction's ranks."""
-    dot = subset.of_person(prediction.ranks * own)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(dot / np.sqrt(square_sum(prediction.counts)))
-
-
-def _optimum_order(subset: Subset, ranks: FloatArray) -> FloatArray:
-    """Return for each row the mean normalised rank of those who saw the same trials.
-
-    Among all predictions without ties, the one ordered as the absolute value of the mean
-    vector and with its signs has the greatest mean similarity (rearrangement inequality).
-    """
-    shared = subset.shared
-    size = np.bincount(shared.set_of)
-    mean = np.bincount(shared.place, ranks, len(shared.pair)) / size[shared.number]
-    mean = np.round(mean, DECIMALS)
-    # Where the mean is 0 either sign is as good; a tiny one keeps the rank in use.
-    return np.asarray(np.where(mean == 0, 1e-15, mean)[shared.place])
+        ranks = human.ranks / np.sqrt(square_sum(human.counts))[subset.person]
+    return np.where(np.isnan(ranks), 0.0, ranks)
 
 
 def cosine_cells(human: SegmentRanks, model: SegmentRanks) -> FloatArray:

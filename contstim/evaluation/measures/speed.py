@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Iterator
 
 import numpy as np
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.ceilings import UPPER_BOUNDS
 from contstim.evaluation.measures import Measure, Resampled
 from contstim.evaluation.subset import Subset
 
@@ -35,9 +33,6 @@ class Speed(Measure):
         "how fast a choice was by the mean rank that the other participants' choices on the same "
         "pair have among their own"
     )
-    upper_bounds: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        UPPER_BOUNDS, "; its upper one includes the participant."
-    )
 
     def answer(self, subset: Subset) -> FloatArray:
         """Return how fast each choice was, minus the logarithm of milliseconds, shape (R,)."""
@@ -49,7 +44,7 @@ class Speed(Measure):
         times = subset.data.rt_ms[subset.rows]
         return -np.log(times, where=times > 0, out=np.full(len(times), np.nan))
 
-    def of_one(self, rating: FloatArray, prediction: FloatArray) -> float:
+    def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
         """Return the rank correlation of speeds and strengths of preference."""
         there = _there(rating, prediction)
         return float(_correlations(rating, np.abs(prediction), there[None])[0])
@@ -59,26 +54,6 @@ class Speed(Measure):
         there = (~np.isnan(rating)).astype(np.float64)
         ranks = _before(rating) @ there / max(there.sum(), 1.0)
         return np.where(there > 0, ranks, np.nan)
-
-    def cells(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return the value of each choice's participant and n times its derivative, shape (R,).
-
-        Notes
-        -----
-        With ranks u, v as sums of weights of what lies before, and S_uv the sum of the weighted
-        products of their deviations a, b, one choice k more weighs in with
-
-            dS_uv = a_k b_k + sum_i H^x_ik b_i + sum_i a_i H^y_ik,
-
-        H_ik being 1 where k lies before i, 1/2 where they tie, else 0: a rank moves with what lies
-        before it. That of the correlation follows by the rule of quotients.
-        """
-        answer, cells = self.answer(subset), np.full(subset.n_rows, np.nan)
-        for person in range(subset.n_people):
-            rows = np.flatnonzero(subset.person == person)
-            rows = rows[_there(answer[rows], prediction[rows]) > 0]
-            cells[rows] = _cells(answer[rows], np.abs(prediction[rows]))
-        return cells
 
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
         """Return how values follow from how often each pair counts: by weighed ranks."""
@@ -102,23 +77,6 @@ def _before(values: FloatArray) -> FloatArray:
     """Return which of k values lie before each, (k, k): 1, those that tie with it 1/2, else 0."""
     ties = 0.5 * (values[None] == values[:, None])
     return np.asarray((values[None] < values[:, None]) + ties, dtype=np.float64)
-
-
-def _cells(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return the rank correlation of k values with others and k times its derivatives, (k,)."""
-    k = len(first)
-    value = float(_correlations(first, second, np.ones((1, k)))[0])
-    if np.isnan(value):
-        return np.full(k, np.nan)
-    before = [_before(values) for values in (first, second)]
-    apart = [ranks - ranks.mean() for ranks in (h.sum(axis=1) for h in before)]
-    size = [np.linalg.norm(a) for a in apart]
-
-    def moved(i: int, j: int) -> FloatArray:
-        raised = apart[i] * apart[j] + apart[j] @ before[i] + apart[i] @ before[j]
-        return np.asarray(raised / (size[i] * size[j]))
-
-    return np.asarray(value + k * (moved(0, 1) - value / 2 * (moved(0, 0) + moved(1, 1))))
 
 
 def _correlations(first: FloatArray, second: FloatArray, weights: FloatArray) -> FloatArray:

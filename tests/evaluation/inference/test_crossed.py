@@ -9,8 +9,8 @@ import statsmodels.formula.api as smf
 
 from contstim.errors import InputError
 from contstim.evaluation import Analysis, evaluate
+from contstim.evaluation.inference.quasi_f import CellDesign
 from contstim.evaluation.summary import summarize
-from contstim.sampling import CellDesign
 
 ALL = (Analysis("all"),)
 
