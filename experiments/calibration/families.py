@@ -11,8 +11,7 @@ import sys
 
 import numpy as np
 import pandas as pd
-from public import choices_and_scores
-from study import GAIN, LEANING, LIMITS, TASTE, Cell
+from study import GAIN, LEANING, LIMITS, TASTE, Cell, choices_and_scores
 
 from contstim.design.simulate import exact_interval
 from contstim.evaluation import benjamini_hochberg, evaluate
