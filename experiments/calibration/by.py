@@ -117,7 +117,7 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
         participant=person,
         pair=pair,
         rating=np.digitize(felt, LIMITS) - 2.5,
-        pairs=pd.DataFrame(index=range(n * n_pairs)),
+        pairs=pd.DataFrame({"item": range(n * n_pairs)}),
         models=("a", "b"),
         log_ratio=models,
     )

@@ -73,7 +73,7 @@ def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
         participant=person,
         pair=pair,
         rating=np.digitize(felt, LIMITS) - 2.5,
-        pairs=pd.DataFrame(index=range(cell.n_pairs)),
+        pairs=pd.DataFrame({"item": range(cell.n_pairs)}),
         models=("a", "b", "c"),
         log_ratio=models,
     )

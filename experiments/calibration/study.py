@@ -110,7 +110,7 @@ def simulate(
     pair = np.tile(design.item, n) + study * cell.n_pairs
     models = rng.normal(size=(n_pairs, 2))
     item = cell.effects(n_pairs, rng)
-    pairs = pd.DataFrame(index=range(n_pairs))
+    pairs = pd.DataFrame({"item": range(n_pairs)})
     if cell.kin > 1:
         of = np.arange(n_pairs) // cell.kin
         common, own = np.sqrt(cell.shared), np.sqrt(1 - cell.shared)

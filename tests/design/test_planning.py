@@ -57,7 +57,7 @@ def test_five_people_and_twenty_pairs_can_find_a_difference() -> None:
 
 def test_a_difference_of_nothing_is_found_as_often_as_the_test_errs() -> None:
     table = power(StatedStudies(0.0), [12], [20], n_simulations=1500, seed=2)
-    assert table["alone"].between(0.03, 0.065).all()
+    assert table["alone"].between(0.03, 0.07).all()
     assert (table["first_better"] / table["power"]).between(0.25, 0.75).all()
     assert table["difference"].abs().max() < 0.02
 

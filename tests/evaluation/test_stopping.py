@@ -26,7 +26,7 @@ def test_two_models_differ_where_the_conclusion_says():
         assert stopping.analyses[number] == first.n_participants
         assert differs == (first.kind == "best")
         ends.append((number, differs))
-    assert len(set(ends)) > 3
+    assert len(set(ends)) >= 3
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,8 @@ class CrossedTests:
                 continue
             sizes = [len(np.unique(data.participant[side[0][0]])) for side in (here, there)]
             items = data.item[data.pair]
-            found = contrast(here, there, data.participant, items, self.population)
-            yield models, (sizes[0], sizes[1]), found
+            interaction = contrast(here, there, data.participant, items, self.population)
+            yield models, (sizes[0], sizes[1]), interaction
 
     def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> Contrast:
         part = outcome.part_of(m)

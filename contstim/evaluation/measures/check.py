@@ -82,7 +82,7 @@ def _study(rng: np.random.Generator, people: int = 7, pairs: int = 9, models: in
         participant=person,
         pair=pair,
         rating=rng.choice(_RATINGS, size=len(pair)),
-        pairs=pd.DataFrame(index=range(pairs)),
+        pairs=pd.DataFrame({"item": range(pairs)}),
         models=tuple(f"model {m}" for m in range(models)),
         log_ratio=ratio,
         rt_ms=rng.choice([0.0, 500.0, 700.0, 900.0, 1500.0, np.nan], size=len(pair)),
@@ -160,5 +160,5 @@ def _order(measure: Measure, subset: Subset) -> None:
         (measure.values(other), *measure.ceilings(other)),
         strict=True,
     )
-    for one, two in pairs:
-        _agree("values and noise ceilings in another order", measure, two[::-1], one, 1e-12)
+    for forward, reverse in pairs:
+        _agree("values and noise ceilings in another order", measure, reverse[::-1], forward, 1e-12)
