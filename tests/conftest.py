@@ -1,5 +1,6 @@
 """The order of the tests, and what all of a process share."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from contstim.errors import MissingExtraError
+from contstim.experiment.vendor import fetch_vendor, vendor_files
 from contstim.models.ngram import model as ngram
 from contstim.models.registry import bundled_folder
 
@@ -32,3 +35,14 @@ def _bundled_ngrams_are_read_once() -> Iterator[None]:
         patch.setattr(ngram, "_load_kenlm", kept(ngram._load_kenlm))
         patch.setattr(ngram, "read_arpa", kept(ngram.read_arpa))
         yield
+
+
+@pytest.fixture(scope="session")
+def vendored() -> None:
+    """Fetch the npm files of the experiment's page, once for a checkout."""
+    try:
+        vendor_files()
+    except MissingExtraError:
+        if shutil.which("npm") is None:
+            pytest.skip("the npm files of the experiment's page are missing, and npm as well")
+        fetch_vendor()

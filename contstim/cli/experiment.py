@@ -171,10 +171,10 @@ def run(args: argparse.Namespace) -> int:
     study = read_study(args.study)
     _describe(study)
     if args.action == "serve":
-        if study.recruiter is not None and not args.pilot:
-            study.check_consent()
         if args.blinded and study.adaptive is None:
             raise InputError("--blinded is for adaptive studies; leave it out")
+        if not args.pilot:
+            study.check_consent()
         data = experiment_data.data_file(args)
         serve_study(study, args.host, args.port, args.token, data, args.blinded)
     return 0

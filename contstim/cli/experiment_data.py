@@ -115,6 +115,7 @@ def _replace(args: argparse.Namespace) -> int:
     collected = read_collected(study, data_file(args))
     table = replacement_table(collected, _excluded(collected, args), time.time())
     write_rows(table, args.out)
+    tell(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
     if args.release:
         # Who stopped has the place again on coming back, if it is still free.
         sessions = collected.sessions
@@ -148,7 +149,7 @@ def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
     whole = _whole_choices(collected, "exclusions are") if rules else pd.DataFrame()
     if whole.empty:
         return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
-    left, excluded = exclude(check_choices(whole), ExclusionRules(**rules))
+    left, excluded = exclude(check_choices(whole), ExclusionRules(**rules), allow_none=True)
     return excluded[~excluded["participant"].isin(left["participant"])]
 
 

@@ -123,7 +123,9 @@ def check_rules(choices: pd.DataFrame, rules: ExclusionRules) -> None:
         raise InputError(_no_catch(choices))
 
 
-def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame, pd.DataFrame]:
+def exclude(
+    choices: pd.DataFrame, rules: ExclusionRules, allow_none: bool = False
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Apply `rules` and return the choices kept and the table of what was left out.
 
     The table has one row per rule and participant: `rule`, `participant`, `n_rows`, `detail`.
@@ -132,7 +134,7 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
     ------
     InputError
         If a rule needs data that the table lacks (response times, catch trials), or nobody is
-        left.
+        left and `allow_none` is False.
 
     Examples
     --------
@@ -168,7 +170,7 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
         size = sieve.kept.groupby("participant")["rating"].transform("size")
         detail = f"fewer than {rules.min_trials:g} trials"
         sieve.take_out(size < rules.min_trials, "few trials", detail)
-    if sieve.kept.empty:
+    if sieve.kept.empty and not allow_none:
         raise InputError("the exclusion rules leave no choices; loosen them")
     return sieve.kept, sieve.excluded
 

@@ -26,6 +26,7 @@ from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown, write_record
 from contstim.files import digest_of
 from contstim.selection.scores import read_scores
 from contstim.tables import TABLES, read_table, table_text
+from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
 _PAIR = ("sentence_1", "sentence_2")
 _KINDS = (*TABLES, ".npz")  # of scores
@@ -122,6 +123,7 @@ def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> p
             ),
         ]
     table = pd.concat([part.astype(object) for part in parts])[list(fixed.columns)]
+    table["kind"] = np.where(table["condition"] == "catch", CATCH, EXPERIMENTAL)
     return table.sort_values(["participant", "trial"], kind="stable", ignore_index=True)
 
 

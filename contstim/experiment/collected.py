@@ -20,9 +20,10 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
 from contstim.files import digest
 from contstim.tables import CHOICES, read_table
+from contstim.trial_kinds import TRIAL_KINDS, kind_of_condition
 
 #: What a trial has beside its own columns, and what its answer has, in every table of trials.
-_PLACE = ("assignment", "item")
+_PLACE = ("kind", "assignment", "item")
 _ANSWER = (
     "choice",
     "rt_ms",
@@ -311,11 +312,18 @@ def _place(
         **person,
         "trial": int(trial.row["trial"]),
         "condition": trial.condition,
+        "kind": _kind(trial),
         "assignment": session["assignment"],
         "item": trial.row.get("item") or None,
         numbered_by(trial.row): int(trial.trial[1:]),
         **{key: answer[key] for key in _ANSWER},
     }
+
+
+def _kind(trial: Trial) -> str:
+    """Return the kind of a trial, as its row or its condition states it."""
+    stated = trial.row.get("kind", "")
+    return stated if stated in TRIAL_KINDS else kind_of_condition(trial.condition)
 
 
 def _iso(seconds: float | None) -> str | None:

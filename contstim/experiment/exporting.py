@@ -26,6 +26,7 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import record_path
 from contstim.files import json_value, write_whole
 from contstim.tables import neutral_table, table_text
+from contstim.trial_kinds import TRIAL_KINDS
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
 _REQUIRED = ("@context", "@type", "name", "description", "variableMeasured")
@@ -166,7 +167,10 @@ DESCRIBED = {
     "page_version": Column("digest of the page's scripts"),
     "browsers": Column("browsers in which the session was opened", "integer", least=1),
     "response": Column("what was answered; several options as a JSON list"),
-    "kind": Column("what happened", levels=tuple(k for k in EVENT_KINDS if k != "responses")),
+    "kind": Column(
+        "kind of a trial; of an event what happened",
+        levels=(*TRIAL_KINDS, *(kind for kind in EVENT_KINDS if kind != "responses")),
+    ),
     "at": Column(
         "when: of events and responses by the participant's clock, of allocations by the server's",
         "datetime",

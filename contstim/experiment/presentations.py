@@ -295,9 +295,11 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         return choice == _YES_NO[expected]
 
     def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
-        """Refuse an answer without a time for each word."""
+        """Refuse an answer that does not have the words of the trial, each with a time."""
         super().check_answer(shown, choice, detail)
-        _words(detail)
+        words = [word for word, _ in _words(detail)]
+        if words != _regions(shown["sentence"]):
+            raise InputError(f"the words of the answer are not those of {shown['sentence']!r}")
 
 
 class OwnModule(Presentation):
@@ -373,6 +375,12 @@ def _words(detail: str) -> list[tuple[str, float]]:
     if not isinstance(times, list) or len(times) != len(words) or not all(map(_is_time, times)):
         raise InputError(f"detail has not a time for each of its {len(words)} words")
     return list(zip(words, times, strict=True))
+
+
+def _regions(sentence: str) -> list[str]:
+    """Return what is uncovered one by one, as the page does (``presentations/reading.js``)."""
+    parts = sentence.split("|") if "|" in sentence else re.split(" +", sentence)
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _is_time(value: object) -> TypeGuard[float]:

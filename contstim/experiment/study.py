@@ -150,8 +150,7 @@ class Study(StudySettings):
         if CONSENT_PLACEHOLDER in self.consent_text:
             raise InputError(
                 f"{self.folder / self.consent.file} still has places marked {CONSENT_PLACEHOLDER} "
-                "... ]], and the study names a recruiter; write your own text there, or try the "
-                "whole with --pilot"
+                "... ]]; write your own text there, or try the study with --pilot"
             )
 
     @property

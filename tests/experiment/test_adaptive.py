@@ -145,7 +145,7 @@ def test_what_people_did_is_not_what_the_pool_says(tmp_path):
     assert set(shown["rating"]) == {-1.5, 1.5}
     assert shown["expected"].isna().all()
     assert choices["trial"].tolist() == list(range(1, 13))
-    assert set(shown["kind"]) == {"sg"}
+    assert set(shown["kind"]) == {"experimental"}
 
 
 @pytest.mark.parametrize(

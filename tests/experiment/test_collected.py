@@ -544,6 +544,16 @@ def test_release(filled: Study, capsys: pytest.CaptureFixture[str]) -> None:
     assert release_sessions(filled, {name: "again"}) == []
 
 
+def test_everybody_who_fails_is_replaced(
+    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "replace.csv"
+    command = ["experiment", "replace", str(filled.folder), "--min-trials", "1000"]
+    assert main([*command, "--out", str(out)]) == 0
+    assert pd.read_csv(out)["reason"].str.startswith("few trials: ").sum() == 2
+    assert "assignments to replace" in capsys.readouterr().err
+
+
 def test_replacement_without_rules_lists_who_stopped(filled: Study) -> None:
     none = pd.DataFrame(columns=["participant", "rule", "detail"])
     table = replacement_table(read_collected(filled), none)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from studies import RECRUITER, add
+from studies import add
 from talking import play
 
 from contstim.cli import main
@@ -104,19 +104,17 @@ def test_a_pilots_data_are_apart(
     assert "6 choices of 1 participants" in capsys.readouterr().out
 
 
-def test_a_form_that_nobody_filled_in_is_not_served_to_a_recruiters_people(
+def test_a_consent_form_with_placeholders_is_not_served(
     study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Study] = []
     monkeypatch.setattr("contstim.cli.experiment.serve_study", lambda one, *_: served.append(one))
     command = ["experiment", "serve", str(study.folder)]
-    assert main(command) == 0  # the laboratory's own
-    add(study, RECRUITER)
     assert main(command) == 2
-    assert "consent.md still has places marked [[ ... ]], and the study names a recruiter" in (
+    assert "consent.md still has places marked [[ ... ]]; write your own text there, or try" in (
         capsys.readouterr().err
     )
     assert main([*command, "--pilot"]) == 0
     (study.folder / "consent.md").write_text("Taking part is voluntary.\n", "utf-8")
     assert main(command) == 0
-    assert len(served) == 3
+    assert len(served) == 2

@@ -1,6 +1,8 @@
 """Trials as `timeline_variables`: what they hold, and that jsPsych's data give the design again."""
 
 import json
+import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -113,3 +115,39 @@ def test_sentences_to_rate_come_with_what_is_expected(tmp_path):
     (one,) = lists["1"]
     assert one["sentence"] == "Dogs run."
     assert (one["data"]["expected"], one["data"]["item"]) == ("5", "4")
+
+
+def test_results_of_pcibex_are_the_design_again(trials, tmp_path):
+    """The columns that the script of the guide logs, in a file as PCIbex writes it."""
+    guide = (Path(__file__).parents[2] / "docs/how-to/pcibex.md").read_text("utf-8")
+    logged = dict(re.findall(r'\.log\("(\w+)", (?:row\.)?(\S+)\)\n', guide))
+    fixed = ["Results reception time", "MD5 hash of participant's IP address", "Controller name"]
+    fixed += ["Order number of item", "Inner element number", "Label", "Latin Square Group"]
+    fixed += ["PennElementType", "PennElementName", "Parameter", "Value", "EventTime"]
+    lines = ["# Results on Friday", "# Columns below this comment are as follows:"]
+    names = [*fixed, *logged, "Comments"]
+    lines += [f"# {number}. {name}." for number, name in enumerate(names, start=1)]
+    design = pd.read_csv(trials, dtype=str, keep_default_na=False)
+    for order, row in enumerate(design.to_dict("records"), start=1):
+        own = {'GetURLParameter("id")': f"x{row['participant']}"}
+        cells = [own.get(name, row.get(name, "")) for name in logged.values()]
+        for parameter, value, time in (("_Trial_", "Start", 1000), ("Selection", "left", 1900)):
+            place = (
+                ["PennController-trial", "choice"] if value == "left" else ["", "PennController"]
+            )
+            start = ["1700000000", "hash", "PennController", str(order), "0", "trial", "NULL"]
+            line = [*start, *place, parameter, value, str(time), *cells, ""]
+            lines.append(",".join(cell.replace("%", "%25").replace(",", "%2C") for cell in line))
+    data = tmp_path / "results.csv"
+    data.write_text("\n".join(lines) + "\n", "utf-8")
+    choices = read_choices(data, columns={"participant": "id"}).choices
+    choices = choices.assign(participant=choices["assignment"].astype(str))
+    choices["trial"] = choices["trial"].astype(str)
+    joined = choices.merge(design, on=KEY, suffixes=("", "_planned"))
+    assert len(joined) == len(choices) == len(design)
+    assert (joined["condition"] == joined["condition_planned"]).all()
+    chosen = joined["sentence_1"].where(joined["rating"] < 0, joined["sentence_2"])
+    is_left = joined["side_1_planned"] == "left"
+    left = joined["sentence_1_planned"].where(is_left, joined["sentence_2_planned"])
+    assert (chosen == left).all()
+    assert (joined["rt_ms"] == 900).all()

@@ -56,6 +56,7 @@ def serve_session(study: Study, choices: list[int]) -> None:
         assert ended["outcome"] == "complete"
 
 
+@pytest.mark.usefixtures("vendored")
 def test_a_presentation(coins: Study, run) -> None:
     choices = [-4, -1, 1, 2, 3, 4]
     serve_session(coins, choices)
@@ -81,6 +82,7 @@ def test_a_presentation(coins: Study, run) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.usefixtures("vendored")
 def test_pages_without_a_server_ship_its_module_and_its_words(coins: Study) -> None:
     assert any(path.endswith("/coins.js") for path in study_files(coins, "", {}))
     text = Path("study/consent.md").read_text("utf-8")
