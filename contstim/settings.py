@@ -7,12 +7,12 @@ names the key by its path, what it holds and what to do.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, wraps
-from inspect import unwrap
 from pathlib import Path
 from typing import (
     Annotated,
@@ -25,7 +25,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from contstim.errors import ContstimError, InputError, UnknownNameError, near_matches, shortened
@@ -54,7 +54,6 @@ _WANTED = {
     "bool_type": _NAMES[bool],
     "tuple_type": "a list",
     "dict_type": "a table",
-    "dataclass_type": "a table",
     "dataclass_exact_type": "an instance of {class_name}",
     "finite_number": "a finite number",
     "too_short": "at least {min_length}",
@@ -126,16 +125,19 @@ def matching(pattern: str, advice: str) -> AfterValidator:
 def settings(kind: type[_Kind]) -> type[_Kind]:
     """Make a class a frozen dataclass whose fields are checked, strictly, whenever it is made.
 
-    What does not fit a field's type is an `InputError`. Rules that several fields keep together
-    stand in its ``__post_init__``, which raises one.
+    A value that does not fit its field is an `InputError`. Rules for several fields stand in
+    ``__post_init__``, which raises one.
     """
-    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True, extra="forbid")
     made: Any = checked_dataclass(frozen=True, config=config)(kind)
     make = made.__init__
 
     @wraps(make)
     def init(self: _Kind, *args: Any, **values: Any) -> None:
-        _fill(make, self, args, values, "")
+        try:
+            make(self, *args, **values)
+        except ValidationError as error:
+            raise _input_error(error, made) from None
 
     made.__init__ = init
     return cast("type[_Kind]", made)
@@ -147,36 +149,59 @@ def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
     Parameters
     ----------
     kind
-        A class made by `settings`; a field that is of such a class itself is a table, and one that
-        is a tuple of them a list of tables.
+        A class made by `settings`. A field of such a class is a table, and a tuple of them a list
+        of tables.
     table
-        What the file holds.
+        Content of the file.
     where
-        The table's name, for messages; empty for a whole file.
+        Name of the table, for messages; empty for a whole file.
 
     Raises
     ------
     InputError
-        Naming the key by its path, what it holds and what it should.
+        Naming the key by its path, its value and what it should be.
     """
-    if not isinstance(table, Mapping):
-        raise InputError(f"{where} is {table!r}; make it a table, [{where}]")
-    values, prefix = dict(table), where and f"{where}."
-    for key, hint in get_type_hints(kind).items():
-        for part in (hint, *get_args(hint)):
-            if key not in values or not is_dataclass(part) or not isinstance(part, type):
-                continue
-            path = f"{prefix}{key}"
-            if get_origin(hint) is not tuple:
-                values[key] = build(part, values[key], path)
-            elif isinstance(values[key], Mapping):
-                raise InputError(f"{path} is one table; write [[{path}]] above each")
-            elif isinstance(values[key], Sequence) and not isinstance(values[key], str):
-                items = enumerate(values[key])
-                values[key] = tuple(build(part, item, f"{path}[{i}]") for i, item in items)
-    made = object.__new__(kind)
-    _fill(unwrap(kind.__init__), made, (), values, prefix)
-    return made
+    try:
+        # As JSON lists are tuples and tables are settings, and all else is strict.
+        return TypeAdapter(kind).validate_json(json.dumps(table, default=str))
+    except ValidationError as error:
+        raise _input_error(error, kind, where) from None
+
+
+def _input_error(error: ValidationError, kind: type, where: str = "") -> ContstimError:
+    """Return the first fault of settings of a kind as an error of one line."""
+    faults = error.errors(include_url=False)
+    unknown = [fault for fault in faults if fault["type"] == "unexpected_keyword_argument"]
+    fault = (unknown or faults)[0]
+    context = fault.get("ctx", {})
+    cause = context.get("error")
+    if isinstance(cause, ContstimError):
+        return cause
+    path, hint = where, kind
+    for part in fault["loc"]:
+        owner = next((x for x in (hint, *get_args(hint)) if is_dataclass(x)), None)
+        if isinstance(part, int) and path == where and owner is kind:
+            part = fields(kind)[part].name  # a positional argument
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+        if isinstance(part, str) and owner is not None:
+            keys = [item.name for item in fields(owner)]
+            if unknown and part not in keys:
+                return InputError(f"unknown key {path}; {near_matches(part, keys)}")
+            hint = get_type_hints(owner).get(part, object)
+    if fault["type"] == "missing" and is_dataclass(hint):
+        return InputError(f"the table [{path}] is missing")
+    if fault["type"] == "missing":
+        wanted = "a list" if get_origin(hint) is tuple else _NAMES[hint]
+        return InputError(f"{path} is missing; give {wanted}")
+    value = shortened(repr(fault["input"]), 80)
+    if isinstance(cause, _UnknownValueError):
+        return UnknownNameError(f"{path} is {value}; {cause}")
+    if fault["type"] == "tuple_type" and isinstance(fault["input"], dict):
+        return InputError(f"{path} is one table; write [[{path}]] above each")
+    wanted = _WANTED.get(fault["type"], fault["msg"]).format(**context)
+    if fault["type"] == "dataclass_type":
+        return InputError(f"{path} is {value}; make it a table, [{path}]")
+    return InputError(f"{path} is {value}; {f'give {wanted}' if cause is None else cause}")
 
 
 def values_of(made: object, kind: Any) -> dict[str, Any]:
@@ -243,37 +268,3 @@ def _has_nul(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_nul, (*value, *value.values())))
     return any(map(_has_nul, value)) if isinstance(value, list) else "\0" in str(value)
-
-
-def _fill(
-    make: Callable[..., None], made: Any, args: Sequence[Any], values: dict[str, Any], where: str
-) -> None:
-    """Call the checking `make` of settings; say in one line what is wrong."""
-    keys = [item.name for item in fields(made)]
-    for key in values:
-        if key not in keys:
-            raise InputError(f"unknown key {where}{key}; {near_matches(str(key), keys)}")
-    try:
-        make(made, *args, **values)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-    else:
-        return
-    context = fault.get("ctx", {})
-    cause = context.get("error")
-    if isinstance(cause, ContstimError):
-        raise cause
-    first, *rest = fault["loc"]
-    name = keys[first] if isinstance(first, int) else first
-    path = f"{where}{name}{''.join(f'[{part}]' for part in rest)}"
-    if fault["type"] == "missing":
-        hint = get_type_hints(type(made))[name]
-        if is_dataclass(hint):
-            raise InputError(f"the table [{path}] is missing")
-        wanted = "a list" if get_origin(hint) is tuple else _NAMES[hint]
-        raise InputError(f"{path} is missing; give {wanted}")
-    value = shortened(repr(fault["input"]), 80)
-    if isinstance(cause, _UnknownValueError):
-        raise UnknownNameError(f"{path} is {value}; {cause}")
-    wanted = _WANTED.get(fault["type"], fault["msg"]).format(**context)
-    raise InputError(f"{path} is {value}; {f'give {wanted}' if cause is None else cause}")
