@@ -15,6 +15,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
 from contstim.models.scored import (
+    ScoredSentences,
     canonical_scores,
     one_score_each,
 )
@@ -128,7 +129,8 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     sources = {"": scores} if isinstance(scores, pd.DataFrame) else scores
     for model, source in sources.items():
         if isinstance(source, SentenceModel):
-            scored &= source.holds(catch_sentences)
+            if isinstance(source, ScoredSentences):
+                scored &= source.has_scores(catch_sentences)
             if source.event.unknown == "error":
                 words = map(source.language.split, catch_sentences)
                 scored &= [bool(source.knows(words_of_one).all()) for words_of_one in words]

@@ -351,26 +351,12 @@ class SentenceModel(ABC):
         """Hexadecimal digest of the weights, for caches and provenance."""
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """Names of the packages, as pip knows them, whose versions the scores depend on.
-
-        Python, contstim, NumPy, SciPy and the package that the model's class is from go without
-        saying, and so do packages that are not installed.
-        """
-        return ()
-
-    @property
     def resolution(self) -> float:
         """How far, in nats, scores of one sentence may differ with the batch it stands in.
 
         0 where arithmetic does not depend on the batch.
         """
         return 0.0
-
-    @property
-    def card(self) -> str | None:
-        """What the model is and how it was made, as Markdown; None where nobody says."""
-        return None
 
     @property
     def language(self) -> Language:
@@ -411,13 +397,6 @@ class SentenceModel(ABC):
         not known even where the event lets ``unk`` stand in.
         """
 
-    def holds(self, sentences: Sequence[str]) -> BoolArray:
-        """Return for each of S sentences whether it can have a score; shape (S,).
-
-        All can, but of a model that is a table. Words are for `knows` to tell.
-        """
-        return np.ones(len(sentences), dtype=np.bool_)
-
     @abstractmethod
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score every unit of each sentence.
@@ -448,13 +427,6 @@ class SentenceModel(ABC):
         """Return into how many tokens the model cuts each of S sentences, without scoring: (S,).
 
         None where it scores words as they are, or only scoring tells. Raises as `parts` does.
-        """
-        return None
-
-    def own_unigram(self) -> SentenceModel | None:
-        """Return a model of this one's units without context, for SLOR; None for models of words.
-
-        What scores words shares the bundled unigram model of words.
         """
         return None
 
@@ -580,8 +552,12 @@ def _distributions() -> Mapping[str, list[str]]:
 
 
 def package_names(model: SentenceModel) -> tuple[str, ...]:
-    """Name the packages that a model's scores depend on, those of its class among them, sorted."""
+    """Return the installed packages that a model's scores depend on, sorted.
+
+    Those of its class, and those that its attribute `packages` names, if it has one. Python,
+    contstim, NumPy and SciPy are recorded anyway.
+    """
     modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
     foreign = modules - sys.stdlib_module_names - {"contstim", "__main__"}
     own = [name for module in foreign for name in _distributions().get(module, [])]
-    return tuple(sorted({*model.packages, *own}))
+    return tuple(sorted({*getattr(model, "packages", ()), *own}))

@@ -183,7 +183,8 @@ class ReducedModel(SentenceModel):
     @property
     def card(self) -> str | None:
         """The inner model's."""
-        return self.model.card
+        card: str | None = getattr(self.model, "card", None)
+        return card
 
     @property
     def kind(self) -> ScoreKind:

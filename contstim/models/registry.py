@@ -61,10 +61,11 @@ def bundled_folder() -> Path:
 
 
 def model_card(model: SentenceModel) -> str | None:
-    """Return the card of a model, its own or what is bundled with it; None where there is none."""
+    """Return the card of a model (Markdown), its attribute `card` or a bundled file, or None."""
     name = ModelSpec.parse(model.spec)
-    if model.card is not None or name.family != _BUNDLED:
-        return model.card
+    card: str | None = getattr(model, "card", None)
+    if card is not None or name.family != _BUNDLED:
+        return card
     folder = bundled_folder()
     for cards in (folder / "cards", folder.parent / "cards"):
         path = cards / f"{name.location}.md"
@@ -441,8 +442,8 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
     """
     name = dict(spec.options).get("unigram")
     if name is None:
-        of_tokens = model.own_unigram()
-        if of_tokens is not None:
+        if hasattr(model, "own_unigram"):
+            of_tokens: SentenceModel = model.own_unigram()
             return of_tokens
         if "unigram" not in bundled_models():
             raise SpecError(

@@ -125,7 +125,7 @@ class ScoredSentences(SentenceModel):
         """Refuse: a table knows sentences, not words."""
         raise InputError(self._no_new())
 
-    def holds(self, sentences: Sequence[str]) -> BoolArray:
+    def has_scores(self, sentences: Sequence[str]) -> BoolArray:
         """Return which sentences the table has, shape (S,)."""
         found = [normalise_sentence(text) in self._scores.index for text in sentences]
         return np.array(found, dtype=np.bool_)

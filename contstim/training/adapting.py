@@ -70,7 +70,7 @@ def shuffled_batches(
         yield groups[g].tolist()
 
 
-def hide(
+def mask_tokens(
     encoded: Sequence[Encoded],
     share: float,
     mask_id: int,
@@ -299,7 +299,7 @@ def _train(
                 if step == options.steps or best.stale >= options.patience:
                     break
             sentences = [encoded[i] for i in next(stream)]
-            batch = hide(sentences, options.mask_share, model.mask_id, ordinary, rng)
+            batch = mask_tokens(sentences, options.mask_share, model.mask_id, ordinary, rng)
             rate = options.learning_rate * linear_rate(step, options.steps, _WARM_UP)
             bar.step(descend(optimiser, weights, _loss(network, batch), rate))
             step += 1

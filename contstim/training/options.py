@@ -86,7 +86,7 @@ class AdaptOptions:
     learning_rate
         Of AdamW; it rises over the first tenth of the steps and then falls to 0, both linearly.
     mask_share
-        Share of tokens that are hidden (see :func:`contstim.training.adapting.hide`).
+        Share of tokens that are hidden (see :func:`contstim.training.adapting.mask_tokens`).
     interval
         Steps between evaluations.
     patience

@@ -14,7 +14,7 @@ from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.models.reductions import corpus_perplexity
-from contstim.training.adapting import adapt, hide, shuffled_batches, write_checkpoint
+from contstim.training.adapting import adapt, mask_tokens, shuffled_batches, write_checkpoint
 from contstim.training.options import AdaptOptions
 
 DOMAIN = ["the old dog barked.", "the old dog ran fast.", "The old man saw a dog."] * 12
@@ -71,7 +71,7 @@ def test_what_is_hidden(base: Path) -> None:
     encoded = model.encode(["the old dog barked."] * 500)
     rng = np.random.default_rng(0)
     ordinary = np.flatnonzero(~model.tokenizer.forms.special)
-    batch = hide(encoded, 0.4, model.mask_id, ordinary, rng)
+    batch = mask_tokens(encoded, 0.4, model.mask_id, ordinary, rng)
     n_scored = len(encoded[0].scored)
     assert len(batch.rows) == 500 * round(0.4 * n_scored)
     assert np.isin(batch.positions, encoded[0].scored).all()

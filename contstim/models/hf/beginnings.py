@@ -10,7 +10,7 @@ import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.beginnings import COMMA, Beginnings
-from contstim.models.hf.network import Kept, Network
+from contstim.models.hf.network import KVCache, Network
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ _Tokens = tuple[int, ...]
 _ROWS = 128
 
 
-def goes_on(network: Network, prefix: Sequence[int]) -> bool:
+def can_extend(network: Network, prefix: Sequence[int]) -> bool:
     """Return whether rows of several lengths may go on together from what is kept of them.
 
     Tried once, on rows that go on by one and three tokens, then by two and three, and again by
     as many, filled up and not.
     """
-    return network.holds(("rows go on", tuple(prefix)), lambda: _tried(network, prefix))
+    return network.verified(("rows go on", tuple(prefix)), lambda: _tried(network, prefix))
 
 
 def _tried(network: Network, prefix: Sequence[int]) -> bool:
@@ -40,12 +40,12 @@ def _tried(network: Network, prefix: Sequence[int]) -> bool:
         return False
     steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
     for rows, step in zip(([0, 0], [1, 0], [0, 1]), [*steps, steps[0]], strict=True):
-        more, logits = before.go_on(network, rows, step, every=False)
-        whole = Kept(before.ids, None, before.seen).go_on(network, rows, step, every=False)[1]
+        more, logits = before.extend(network, rows, step, every=False)
+        whole = KVCache(before.ids, None, before.seen).extend(network, rows, step, every=False)[1]
         before, read = before.read(network, rows, step)
         every = torch.stack([values[-1] for values in read])
-        again = more.go_on(network, [0, 1], step, every=False)[1]
-        joined = before.go_on(network, [0, 1], step, every=False)[1]
+        again = more.extend(network, [0, 1], step, every=False)[1]
+        joined = before.extend(network, [0, 1], step, every=False)[1]
         pairs = (logits, whole), (every, whole), (again, joined)
         if not all(network.alike(*both) for both in pairs):
             return False
@@ -122,7 +122,7 @@ class CausalBeginnings(PieceBeginnings):
         model: CausalModel,
         lists: tuple[WordList, WordList],
         n_words: int,
-        before: Kept,
+        before: KVCache,
         last: torch.Tensor,
         pending: Sequence[_Tokens] = (),
     ) -> None:
@@ -133,7 +133,7 @@ class CausalBeginnings(PieceBeginnings):
     @classmethod
     def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalBeginnings:
         """Return one beginning without a word."""
-        keep = goes_on(model.network, model.prefix[:1])
+        keep = can_extend(model.network, model.prefix[:1])
         logits, before = model.network.begin(np.array(model.prefix, dtype=np.int64), keep=keep)
         last = logits[-1:].log_softmax(dim=1)
         if model.corrected:
@@ -158,7 +158,7 @@ class CausalBeginnings(PieceBeginnings):
         order = sorted(ways, key=lambda way: len(way[1]))
         for start in range(0, len(order), _ROWS):
             group = order[start : start + _ROWS]
-            logits = self._kept.go_on(
+            logits = self._kept.extend(
                 self._model.network,
                 [row for row, _ in group],
                 [way for _, way in group],
@@ -213,7 +213,7 @@ class CausalBeginnings(PieceBeginnings):
     def _gone_on(self, rows: IntArray, mark: _Tokens) -> torch.Tensor:
         """Return log p(token | row, mark) of every token, (k, tokens)."""
         tokens = [self._pending[row] + mark for row in rows]
-        logits = self._kept.go_on(self._model.network, rows.tolist(), tokens, every=False)[1]
+        logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)[1]
         return logits.log_softmax(dim=1)
 
     def with_commas(self, where: BoolArray) -> CausalBeginnings:
@@ -228,7 +228,7 @@ class CausalBeginnings(PieceBeginnings):
         """Return longer beginnings."""
         pairs = zip(rows.tolist(), index.tolist(), strict=True)
         tokens = [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
-        before, logits = self._kept.go_on(self._model.network, rows.tolist(), tokens, every=False)
+        before, logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)
         last = logits.log_softmax(dim=1)
         return CausalBeginnings(self._model, self.lists, self.n_words + 1, before, last)
 

@@ -19,7 +19,7 @@ from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
 from contstim.models.hf.encoding import Encoded
-from contstim.models.hf.network import Kept
+from contstim.models.hf.network import KVCache
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.hf.trie import (
     ROW_TOKENS,
@@ -86,7 +86,7 @@ class _Beginning:
 
     log_prob: float
     first: FloatArray
-    branch: Kept | None
+    branch: KVCache | None
 
 
 class CausalModel(TransformerModel):
@@ -135,7 +135,7 @@ class CausalModel(TransformerModel):
         self.boundary = _everything_but(forms.continuing, n, device)
         others = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
         self.opening = _everything_but(others, n, device)
-        self._kept: tuple[torch.Tensor, Kept] | None = None
+        self._kept: tuple[torch.Tensor, KVCache] | None = None
         # What the first scored word is divided by: the second, where the first is a condition.
         self._divisor = "start" if self.prefix else "boundary"
 
@@ -275,21 +275,21 @@ class CausalModel(TransformerModel):
         for first in range(0, len(encoded), size):
             yield encoded[first : first + size]
 
-    def _begun(self) -> tuple[torch.Tensor, Kept] | None:
+    def _begun(self) -> tuple[torch.Tensor, KVCache] | None:
         """Return the logits of the prefix, and what is kept of it; None if nothing goes on so."""
-        from contstim.models.hf.beginnings import goes_on  # which short prefixes do without
+        from contstim.models.hf.beginnings import can_extend  # which short prefixes do without
 
-        if self._kept is None and goes_on(self.network, self.prefix[:1]):
+        if self._kept is None and can_extend(self.network, self.prefix[:1]):
             self._kept = self.network.begin(np.array(self.prefix, dtype=np.int64))
         return self._kept
 
     def _gone_on(
-        self, logits: torch.Tensor, before: Kept, encoded: Sequence[Encoded]
+        self, logits: torch.Tensor, before: KVCache, encoded: Sequence[Encoded]
     ) -> list[FloatArray]:
         """Compute what `values` gives from the keys and values of the prefix."""
         n = len(self.prefix)
         tokens = [tuple(e.ids[n:].tolist()) for e in encoded]
-        beyond = before.go_on(self.network, [0] * len(tokens), tokens, every=True)[1]
+        beyond = before.extend(self.network, [0] * len(tokens), tokens, every=True)[1]
         values = []
         for e, of_sentence in zip(
             encoded, torch.split(beyond, [len(t) for t in tokens]), strict=True
@@ -376,7 +376,7 @@ class CausalModel(TransformerModel):
         return np.minimum(values, 0.0)
 
     def _predict(
-        self, ids: IntArray, rows: IntArray, positions: IntArray, before: Kept | None = None
+        self, ids: IntArray, rows: IntArray, positions: IntArray, before: KVCache | None = None
     ) -> _Predictions:
         """Predict from places of rows of one length.
 
@@ -482,7 +482,7 @@ class CausalModel(TransformerModel):
         Candidates go on from it where the network has been seen to do so rightly.
         """
         longest = len(frame.left) + most + len(frame.right)
-        keep = self.network.goes_on(longest, self.checkpoint.max_tokens, self.prefix)
+        keep = self.network.can_extend(longest, self.checkpoint.max_tokens, self.prefix)
         logits, before = self.network.begin(frame.left, keep=keep)
         branch = None if before.cache is None else before
         predictions = self._predictions(logits, np.append(frame.left[1:], 0))

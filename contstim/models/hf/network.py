@@ -73,7 +73,7 @@ class _Narrow:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KVCache:
     """What is kept of R rows of tokens, or nothing where a network keeps nothing of use.
 
     Attributes
@@ -98,9 +98,9 @@ class Kept:
         mask = torch.ones(shape, dtype=torch.int64, device=self.seen.device)
         return {"attention_mask": mask, "past_key_values": cache, "use_cache": True}
 
-    def go_on(
+    def extend(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
-    ) -> tuple[Kept, torch.Tensor]:
+    ) -> tuple[KVCache, torch.Tensor]:
         """Let rows go on by one token or more each.
 
         Parameters
@@ -120,7 +120,7 @@ class Kept:
                 range(len(ids) - (length if every else 1), len(ids))
                 for ids, length in zip(whole, lengths, strict=True)
             ]
-            further = Kept(tuple(whole), None, self.seen)
+            further = KVCache(tuple(whole), None, self.seen)
             return further, torch.cat(network.of_rows(whole, wanted))
         device, longest = network.device, max(lengths)
         padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
@@ -148,11 +148,11 @@ class Kept:
                 use_cache=True,
             )
         ids = tuple(self.ids[row] + more for row, more in zip(rows, tokens, strict=True))
-        return Kept(ids, cache, seen), logits
+        return KVCache(ids, cache, seen), logits
 
     def read(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens]
-    ) -> tuple[Kept, list[torch.Tensor]]:
+    ) -> tuple[KVCache, list[torch.Tensor]]:
         """Let rows go on, those by as many tokens together: nothing is computed to fill rows up.
 
         Returns
@@ -167,19 +167,19 @@ class Kept:
         for length in np.unique(lengths).tolist():
             group = np.flatnonzero(lengths == length).tolist()
             some = [rows[i] for i in group], [tokens[i] for i in group]
-            part, read = self.go_on(network, *some, every=True)
+            part, read = self.extend(network, *some, every=True)
             parts.append(part)
             logits.update(zip(group, torch.split(read, length), strict=True))
-        further = Kept.joined(parts, np.argsort(list(logits), kind="stable").tolist())
+        further = KVCache.joined(parts, np.argsort(list(logits), kind="stable").tolist())
         return further, [logits[i] for i in range(len(tokens))]
 
     @staticmethod
-    def joined(parts: Sequence[Kept], order: Sequence[int]) -> Kept:
+    def joined(parts: Sequence[KVCache], order: Sequence[int]) -> KVCache:
         """Return what is kept of several sets of rows, one after the other, in another order."""
         every = [ids for part in parts for ids in part.ids]
         ordered = tuple(every[i] for i in order)
         if parts[0].cache is None:
-            return Kept(ordered, None, parts[0].seen)
+            return KVCache(ordered, None, parts[0].seen)
         # Some layers count what they hold: as much as that of the longest rows.
         cache = max(parts, key=lambda part: part.seen.shape[1]).cache
         longest, pad = max(part.seen.shape[1] for part in parts), torch.nn.functional.pad
@@ -189,7 +189,7 @@ class Kept:
                 held = [getattr(part.cache.layers[number], name) for part in parts]
                 filled = [pad(h, (0, 0, 0, longest - h.shape[-2])) for h in held]
                 setattr(layer, name, torch.cat(filled)[list(order)])
-        return Kept(ordered, cache, seen[list(order)])
+        return KVCache(ordered, cache, seen[list(order)])
 
 
 class Normaliser:
@@ -382,7 +382,7 @@ class Network:
         rows: IntArray,
         positions: IntArray,
         budget: int | None = None,
-        before: Kept | None = None,
+        before: KVCache | None = None,
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield the logits of all places read, a batch of rows at a time.
 
@@ -470,7 +470,7 @@ class Network:
         ids[: len(prefix)] = prefix[:length]
         return ids
 
-    def holds(self, what: tuple[object, ...], holds: Callable[[], bool]) -> bool:
+    def verified(self, what: tuple[object, ...], check: Callable[[], bool]) -> bool:
         """Return whether something holds of this network, trying it the first time.
 
         It does not where the network cannot compute it: one that keeps something else of a row,
@@ -478,12 +478,12 @@ class Network:
         """
         if what not in self._tried:
             try:
-                self._tried[what] = holds()
+                self._tried[what] = check()
             except UNCOMPUTABLE:
                 self._tried[what] = False
         return self._tried[what]
 
-    def goes_on(self, length: int, limit: int | None, prefix: Sequence[int]) -> bool:
+    def can_extend(self, length: int, limit: int | None, prefix: Sequence[int]) -> bool:
         """Return whether rows may go on from what is kept of their beginning, to `length` tokens.
 
         Tried once for each power of two that the length does not exceed, from beginnings of many
@@ -501,9 +501,9 @@ class Network:
         length = max(4, 2 ** (length - 1).bit_length())
         length = length if limit is None else min(length, limit)
         what = "goes on", length, tuple(prefix)
-        return self.holds(what, lambda: self._goes_on(self.trial(length, prefix)))
+        return self.verified(what, lambda: self._can_extend(self.trial(length, prefix)))
 
-    def _goes_on(self, ids: IntArray) -> bool:
+    def _can_extend(self, ids: IntArray) -> bool:
         """Compare two rows that go on from beginnings of `ids` (L,) with the whole row."""
         n = len(ids)
         starts = {1, n // 4 + 1, n // 2, 3 * n // 4 + 1, n - 2, n - 1}
@@ -523,7 +523,7 @@ class Network:
                 return False
         return True
 
-    def begin(self, ids: IntArray, *, keep: bool = True) -> tuple[torch.Tensor, Kept]:
+    def begin(self, ids: IntArray, *, keep: bool = True) -> tuple[torch.Tensor, KVCache]:
         """Run the beginning of rows once and keep its keys and values.
 
         Parameters
@@ -537,15 +537,15 @@ class Network:
         -------
         tensor
             Logits at every place, shape (L, V).
-        Kept
-            What to go on from. Whether rows that go on from it are right, `goes_on` tells.
+        KVCache
+            What to go on from. Whether rows that go on from it are right, `can_extend` tells.
         """
         with torch.inference_mode():
             row = torch.from_numpy(ids[None]).to(self.device)
             output = self.model(input_ids=row, attention_mask=torch.ones_like(row), use_cache=keep)
         cache = getattr(output, "past_key_values", None)
         cache = cache if isinstance(cache, DynamicCache) else None
-        before = Kept((tuple(ids.tolist()),), cache, torch.ones_like(row))
+        before = KVCache((tuple(ids.tolist()),), cache, torch.ones_like(row))
         return output.logits[0].to(self._wide), before
 
     @cached_property

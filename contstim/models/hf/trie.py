@@ -145,7 +145,9 @@ def takes_trees(
     depth = min(max(4, 2 ** (depth - 1).bit_length()), most // 2)
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), most)
     what = "trees", n_tokens, depth, tuple(prefix)
-    return network.holds(what, lambda: _takes_tree(network, network.trial(n_tokens, prefix), depth))
+    return network.verified(
+        what, lambda: _takes_tree(network, network.trial(n_tokens, prefix), depth)
+    )
 
 
 def _takes_tree(network: Network, ids: IntArray, depth: int) -> bool:

@@ -140,4 +140,4 @@ def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}?dtype={dtype}")
     assert model.shared_values(model.encode(SHORT)) is not None
     assert model.shared_values(model.encode(LONG)) is None
-    assert model.network.goes_on(32, None, model.prefix)
+    assert model.network.can_extend(32, None, model.prefix)
