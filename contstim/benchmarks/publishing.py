@@ -23,7 +23,10 @@ from contstim.tables import CHOICES, neutral_table, table_text
 from contstim.text.normalise import letters_of
 
 #: Columns of a table of choices that are published; others only on request.
-PUBLISHED_COLUMNS = (*CHOICES, "kind", "item", "expected", "kind_1", "kind_2", "side_1", "stimulus")
+PUBLISHED_COLUMNS = (
+    *(*CHOICES, "kind", "item", "expected", "kind_1", "kind_2", "side_1", "stimulus"),
+    *("block", "propensity"),
+)
 CHECKSUMS = "SHA256SUMS"
 
 _COLUMNS = {
@@ -252,12 +255,17 @@ def _check_files(
     folder: Path, files: Iterable[Path], ids: Iterable[str], secret: Iterable[str]
 ) -> None:
     """Refuse files that contain a participant's id or a withheld sentence."""
-    ids = [one for one in ids if len(one) >= _SHORTEST_ID and not (one.isalpha() and len(one) < 12)]
+    searched_ids = [
+        one.casefold()
+        for one in ids
+        if len(one) >= _SHORTEST_ID and not (one.isalpha() and len(one) < 2 * _SHORTEST_ID)
+    ]
     secret = [letters for letters in secret if len(letters) >= _SHORTEST_SENTENCE]
     for path in files:
         text = unescape(path.read_bytes().decode("utf-8", "replace"))
         name = path.relative_to(folder).as_posix()
-        if any(one in text for one in ids):
+        folded = text.casefold()
+        if any(one in folded for one in searched_ids):
             raise InputError(
                 f"{name} would contain the id of a participant; remove it from the columns that "
                 "are published"

@@ -13,12 +13,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from studies import RECRUITER, add, make_trials
+from talking import play
 
 from contstim import evaluate, read_choices
 from contstim.benchmarks.publishing import About, publish
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.experiment.exporting import check_psychds
+from contstim.experiment.new import new_study
+from contstim.experiment.store import Store
 from contstim.files import file_digest
 
 ABOUT = About("Who walked home", ("Ada Example", "Ben Example"), "CC-BY-4.0", "About walks.")
@@ -158,6 +162,35 @@ def test_the_published_data_give_the_same_evaluation(written: Path) -> None:
     np.testing.assert_allclose(published["value"], direct["value"])
     results = pd.read_csv(written / "out/results/models.csv")
     np.testing.assert_allclose(results["value"], direct["value"])
+
+
+def test_an_id_in_another_case_is_refused(tmp_path: Path) -> None:
+    choices = make_choices()
+    choices["group"] = choices["participant"].str.upper()
+    with pytest.raises(InputError, match="would contain the id of a participant"):
+        publish(read_choices(choices), ABOUT, tmp_path / "out")
+
+
+def test_a_study_is_published_when_someone_has_finished(tmp_path: Path, capsys) -> None:
+    make_trials(participants=4).to_csv(tmp_path / "trials.csv", index=False)
+    study = add(new_study(tmp_path / "study", tmp_path / "trials.csv"), RECRUITER)
+    command = ["publish", str(study.folder), "--title", "Walks", "--author", "Ada Example"]
+    command += ["--licence", "CC0-1.0", "--out", str(tmp_path / "out")]
+    with Store(study) as store:
+        play(store, "5f3e9a1c77b2c4d0aa919", n=2)
+        assert main(command) == 2
+        assert "nobody has answered every trial" in capsys.readouterr().err
+        for number in range(5):
+            play(store, f"5f3e9a1c77b2c4d0aa91{number}")
+    assert main(command) == 0
+    everything = "".join(texts_of(tmp_path / "out").values())
+    for secret in ("5f3e9a1c77b2c4d0aa91", "answered_at", "prolific", "PROLIFIC_PID"):
+        assert secret not in everything
+    table = pd.read_csv(tmp_path / "out/data/study-Walks_task-choices_data.csv")
+    assert table["participant"].unique().tolist() == ["p1", "p2", "p3", "p4", "p5"]
+    assert not (tmp_path / "out/results").exists()
+    assert main([*command, "--format", "tidy"]) == 2
+    assert "--format tidy is for a table of choices" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
