@@ -10,11 +10,12 @@ import pandas as pd
 from contstim.design.trials import random_sides
 from contstim.errors import InputError, require_whole
 from contstim.tables import CHOICES, require_columns
-from contstim.text.normalise import normalise_sentence
+from contstim.text.normalise import normalise_labels, normalise_sentence
+from contstim.trial_kinds import with_kinds
 
 _MOST_PARTICIPANTS = 10_000
 _PAIR = ("sentence_1", "sentence_2")
-_LAID_OUT = ("participant", "group", "trial", "stimulus", "side_1", "catch")
+_LAID_OUT = ("participant", "group", "trial", "stimulus", "side_1", "kind")
 #: The condition of what has none.
 _WITHOUT = "sentence"
 
@@ -111,9 +112,9 @@ def latin_square(
     trials: pd.DataFrame = pd.concat(parts, ignore_index=True)
     first = ["participant", "group", "trial"]
     if paired:
-        trials["catch"] = trials["condition"] == "catch"
+        trials = with_kinds(trials)
         trials[["model_1", "model_2"]] = trials.reindex(columns=["model_1", "model_2"])
-        first = [*CHOICES[:8], "stimulus", "item", "side_1", "catch"]
+        first = [*CHOICES[:8], "stimulus", "item", "side_1", "kind"]
     trials = trials[[*first, *(name for name in trials if name not in first)]]
     n_items = int(place.max()) + 1
     trials.attrs = {
@@ -128,8 +129,9 @@ def _versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
     """Return the rows with an item, a condition and a number each."""
 
     def given(name: str) -> pd.Series:
-        texts = items[name].astype("str") if name in items else pd.Series("", index=items.index)
-        return texts.where(texts.str.strip() != "")
+        labels = items.reindex(columns=[name])[name]
+        labels = normalise_labels(labels) if labels.notna().any() else labels.astype("str")
+        return labels.where(labels != "")
 
     numbers = pd.Series(range(1, len(items) + 1), index=items.index)
     condition = given("condition")

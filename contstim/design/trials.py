@@ -24,6 +24,7 @@ from contstim.text.items import number_items
 from contstim.text.language import Language, split_word
 from contstim.text.languages import language_of, written_language
 from contstim.text.normalise import normalise_sentence
+from contstim.trial_kinds import with_kinds
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (
@@ -379,10 +380,10 @@ def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int
             table.insert(0, "participant", group * layout.participants + member + 1)
             tables.append(table)
     trials: pd.DataFrame = pd.concat(tables, ignore_index=True)
-    trials["catch"] = trials["condition"] == "catch"
+    trials = with_kinds(trials)
     kinds = trials["condition"].map(_KINDS)
     trials["kind_1"], trials["kind_2"] = kinds.str[0], kinds.str[1]
-    return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "catch", "kind_1", "kind_2"]]
+    return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "kind", "kind_1", "kind_2"]]
 
 
 def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
@@ -397,7 +398,7 @@ def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
     return side
 
 
-_COLUMNS = (*CHOICES[:8], "side_1", "catch")
+_COLUMNS = (*CHOICES[:8], "side_1", "kind")
 
 
 def check_design(trials: pd.DataFrame) -> dict[str, int]:
@@ -420,7 +421,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
         Naming the first promise broken and where: a participant who sees a sentence twice, is in
         two groups or has other trials than their group, trial numbers that do not count from 1, a
         group that sees a condition of a model pair more often than another does, a side that is
-        neither left nor right, a catch flag that disagrees with the condition.
+        neither left nor right, a kind that disagrees with the condition.
     InputError
         If a column is missing.
 
@@ -439,11 +440,12 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     sides = ~trials["side_1"].isin(["left", "right"])
     if sides.any():
         raise ValidationError(f"side_1 is {trials['side_1'][sides].iloc[0]!r}, not left or right")
-    wrong = trials["catch"].astype(bool) != (trials["condition"] == "catch")
+    trials = with_kinds(trials)
+    wrong = trials["kind"] != with_kinds(trials[["condition"]])["kind"]
     if wrong.any():
         row = trials[wrong].iloc[0]
         raise ValidationError(
-            f"trial {row['trial']} of participant {row['participant']}: catch is {row['catch']} "
+            f"trial {row['trial']} of participant {row['participant']}: kind is {row['kind']} "
             f"but the condition is {row['condition']!r}"
         )
     compositions: dict[object, tuple[object, list[tuple[object, ...]]]] = {}

@@ -287,7 +287,7 @@ def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, 
     """Return the columns of choices and answers, of which a study has one, and of words."""
     pair = study.presentation.pair
     usual = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
-    unlisted = {*usual, "catch"} if pair else {*usual, "participant"}
+    unlisted = {*usual} if pair else {*usual, "participant"}
     of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
     of_design += tuple(_of_pool(study).get(1, {}))
     others = [column for column in dict.fromkeys(of_design) if column not in unlisted]

@@ -114,7 +114,6 @@ DESCRIBED = {
     ),
     "stimulus": Column("number of what was shown in the design", "integer", least=1),
     "side_1": Column("side on which sentence 1 stood", levels=("left", "right")),
-    "catch": Column("whether the trial is a catch trial", "boolean", levels=(True, False)),
     "block": Column("number of the trial's block in the order of issue", "integer", least=0),
     "propensity": Column("how probable the choice of the trial was", "number", least=0, most=1),
     "available": Column("pairs that could be chosen when the block was begun", "integer", least=0),

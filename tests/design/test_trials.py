@@ -96,7 +96,7 @@ def test_the_published_layout():
     assert counts[list(CONDITIONS)].tolist() == [36, 36, 36, 36, 9, 12]
     assert trials.columns.tolist() == [
         "participant", "group", "trial", "condition", "sentence_1", "sentence_2",
-        "model_1", "model_2", "stimulus", "item", "side_1", "catch", "kind_1", "kind_2",
+        "model_1", "model_2", "stimulus", "item", "side_1", "kind", "kind_1", "kind_2",
     ]  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def test_which_sentence_is_which():
     kinds = others.groupby("condition")[["kind_1", "kind_2"]].agg(set)
     assert kinds.loc["catch"].tolist() == [{"C"}] * 2
     assert kinds.loc["random_natural"].tolist() == [{"R"}] * 2
-    catch = trials[trials["catch"]]
+    catch = trials[trials["kind"] == "catch"]
     assert set(catch["condition"]) == {"catch"}
     assert catch["model_1"].isna().all()
     for row in catch.itertuples():
@@ -366,11 +366,11 @@ def test_check_finds_each_fault(good):
         with pytest.raises(ValidationError) as caught:
             check_design(trials)
         assert str(caught.value) == message
-    row = good[~good["catch"]].iloc[0]
+    row = good[good["kind"] != "catch"].iloc[0]
     with pytest.raises(ValidationError) as caught:
-        check_design(spoil(good, row.name, catch=True))
+        check_design(spoil(good, row.name, kind="catch"))
     assert str(caught.value) == (
-        f"trial {row['trial']} of participant 1: catch is True but the condition is "
+        f"trial {row['trial']} of participant 1: kind is catch but the condition is "
         f"{row['condition']!r}"
     )
 

@@ -49,7 +49,7 @@ def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.Da
             one = trial.shown[row["side_1"]]
             two = trial.shown["right" if row["side_1"] == "left" else "left"]
             assert (one, two) == (row["sentence_1"], row["sentence_2"])
-            assert trial.expected == (row["side_1"] if row["catch"] else None)
+            assert trial.expected == (row["side_1"] if row["kind"] == "catch" else None)
     assert study.texts == default_texts()
     assert "consent.md still has places marked" in study.notes[0]
 
