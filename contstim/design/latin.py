@@ -10,7 +10,7 @@ import pandas as pd
 from contstim.design.trials import random_sides
 from contstim.errors import InputError, require_whole
 from contstim.tables import CHOICES, require_columns
-from contstim.text.normalise import normalise_labels, normalise_sentence
+from contstim.text.normalise import normalise_labels, normalise_sentence, normalise_sentences
 from contstim.trial_kinds import with_kinds
 
 _MOST_PARTICIPANTS = 10_000
@@ -133,6 +133,8 @@ def _versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
         labels = normalise_labels(labels) if labels.notna().any() else labels.astype("str")
         return labels.where(labels != "")
 
+    texts = [name for name in ("sentence", *_PAIR) if name in items]
+    items = items.assign(**{name: normalise_sentences(items[name]) for name in texts})
     numbers = pd.Series(range(1, len(items) + 1), index=items.index)
     condition = given("condition")
     if factors:

@@ -205,7 +205,7 @@ def refuse_rows(bad: pd.Series, message: str, values: pd.Series | None = None) -
 
 
 def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.Series:
-    """Map codes from `low` (sure of sentence 1) to `high` (sure of sentence 2) to -2.5 ... 2.5.
+    """Map codes from `low` (certain of sentence 1) to `high` (of sentence 2) to -2.5 ... 2.5.
 
     The map is linear, so six codes 1 to 6 become -2.5, -1.5, -0.5, 0.5, 1.5, 2.5 and the two
     codes of a forced choice become -2.5 and 2.5. A reversed scale has ``low > high``.
@@ -371,7 +371,7 @@ def _checked_times(given: pd.Series) -> pd.Series:
     if times.median() < _SHORTEST_MEDIAN_MS:
         raise InputError(
             f"the median of rt_ms is {times.median():g} ms, so that the times seem to be seconds; "
-            "give them as rt_s (--column rt_s=THEIRS), or leave the column out"
+            "give them in a column rt_s, or leave the column out"
         )
     return times
 
@@ -396,7 +396,9 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     """
     out = turn_pairs(table, _is_turned(table))
     hint_sides = "; if 1 is the left one, name the column that says where sentence 1 was"
-    of_people = "; a condition of participants is no column 'condition' but --by COLUMN"
+    of_people = (
+        "; a condition of participants is no column 'condition'; name its column as a factor (by)"
+    )
     for columns, what, hint in (
         (["condition"], "conditions", of_people),
         (["model_1", "model_2"], "model pairs", ""),
@@ -486,7 +488,7 @@ def _refuse_turned_scale(choices: pd.DataFrame) -> None:
     if n and n_right / n < _FEW_RIGHT and binom.cdf(n_right, n, 0.5) < _BY_CHANCE:
         raise InputError(
             f"only {n_right} of {n} answers to catch trials are the expected ones, so that the "
-            "scale seems to be turned round; exchange --low and --high, or correct the column "
+            "scale seems to be turned round; exchange low and high, or correct the column "
             "'expected'"
         )
 
@@ -522,7 +524,7 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
     refuse_rows(
         ~ratings.between(-_TOP, _TOP),
         "rating {value} is not between -2.5 and 2.5 ({rows}); "
-        "say which answers mean sure of sentence 1 and of 2, such as --low 1 --high 7",
+        "give the answers that mean certain of sentence 1 and of 2, such as low 1 and high 7",
         table["rating"].astype("str"),
     )
     if scale == "slider":
@@ -536,8 +538,8 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
         return ratings
     refuse_rows(
         ~ratings.isin(frozenset().union(*_VALUES.values())),
-        "rating {value:g} is on no known scale ({rows}); say which answers mean sure of sentence 1 "
-        "and of 2, such as --low 1 --high 7 (in Python, for a slider, scale='slider')",
+        "rating {value:g} is on no known scale ({rows}); give the answers that mean certain of "
+        "sentence 1 and of 2, such as low 1 and high 7",
         ratings,
     )
     largest = max(_VALUES, key=lambda name: int(ratings.isin(_VALUES[name]).sum()))

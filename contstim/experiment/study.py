@@ -166,6 +166,12 @@ class Study(StudySettings):
             notes.append("recruiter.codes.complete is missing; nobody gets a completion code")
         if not any(trial.expected for own in self.design.trials.values() for trial in own):
             notes.append("the design has no catch trials and the study no attention checks")
+        shown = {t.shown.get("sentence", "") for own in self.design.trials.values() for t in own}
+        if n := sum("|" in sentence for sentence in shown):
+            notes.append(
+                f"{n} sentences have a bar, at which they are read region by region; write bars "
+                "nowhere else"
+            )
         return notes
 
 

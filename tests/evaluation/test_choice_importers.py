@@ -424,7 +424,7 @@ def test_several_files_are_one_table(tmp_path, capsys):
     assert "there is no participant 'p0' to leave out" in capsys.readouterr().err
     with pytest.raises(InputError, match="^e1 has a column 'file' of its own; rename it"):
         together({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]})
-    with pytest.raises(InputError, match="has conflicting conditions .*--by COLUMN$"):
+    with pytest.raises(InputError, match="has conflicting conditions .*as a factor \\(by\\)$"):
         together({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})
 
 

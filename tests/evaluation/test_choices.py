@@ -33,18 +33,18 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
     [
         (
             {"rating": [0.5, 3.0, 1.5]},
-            "rating 3.0 is not between -2.5 and 2.5 (row 2); say which answers mean sure of "
-            "sentence 1 and of 2, such as --low 1 --high 7",
+            "rating 3.0 is not between -2.5 and 2.5 (row 2); give the answers that mean "
+            "certain of sentence 1 and of 2, such as low 1 and high 7",
         ),
         (
             {"rating": [0.5, "high", 1.5]},
-            "rating high is not between -2.5 and 2.5 (row 2); say which answers mean sure of "
-            "sentence 1 and of 2, such as --low 1 --high 7",
+            "rating high is not between -2.5 and 2.5 (row 2); give the answers that mean "
+            "certain of sentence 1 and of 2, such as low 1 and high 7",
         ),
         (
             {"rating": [0.5, 0.3, 1.5]},
-            "rating 0.3 is on no known scale (row 2); say which answers mean sure of sentence 1 "
-            "and of 2, such as --low 1 --high 7 (in Python, for a slider, scale='slider')",
+            "rating 0.3 is on no known scale (row 2); give the answers that mean certain "
+            "of sentence 1 and of 2, such as low 1 and high 7",
         ),
         (
             {"rating": [0.5, 0.0, 1.5]},
@@ -83,8 +83,8 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"rt_ms": [2.2, 1.4, 900]},
-            "the median of rt_ms is 2.2 ms, so that the times seem to be seconds; give them as "
-            "rt_s (--column rt_s=THEIRS), or leave the column out",
+            "the median of rt_ms is 2.2 ms, so that the times seem to be seconds; give them in "
+            "a column rt_s, or leave the column out",
         ),
         (
             {"model_1": ["x", "x", "x"], "model_2": ["y", None, "y"]},
@@ -298,7 +298,7 @@ def with_checks(n_right, n=20, condition="catch"):
 def test_a_scale_that_is_turned_round_is_refused():
     message = (
         "^only 2 of 20 answers to catch trials are the expected ones, so that the scale seems to "
-        "be turned round; exchange --low and --high, or correct the column 'expected'$"
+        "be turned round; exchange low and high, or correct the column 'expected'$"
     )
     with pytest.raises(InputError, match=message):
         finish(RawChoices(with_checks(2)))

@@ -352,7 +352,7 @@ def test_a_condition_of_sessions_of_qualtrics_is_of_people() -> None:
     assert "anna" not in human.choices.to_csv()
     assert [note for note in human.notes if note.startswith("The session's")] == [
         "The session's column 'condition' is called 'session_condition', since it is of people and "
-        "not of pairs; to compare them: --by session_condition."
+        "not of pairs; to compare them, name 'session_condition' as a factor (by)."
     ]
 
 

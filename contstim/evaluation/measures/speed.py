@@ -39,7 +39,7 @@ class Speed(Measure):
         if subset.data.rt_ms is None:
             raise InputError(
                 f"the measure {self.name!r} needs response times, of which there are none; give "
-                "the column rt_ms, or rt_s in seconds (--column rt_ms=THEIRS)"
+                "the column rt_ms, or rt_s in seconds"
             )
         times = subset.data.rt_ms[subset.rows]
         return -np.log(times, where=times > 0, out=np.full(len(times), np.nan))

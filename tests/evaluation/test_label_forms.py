@@ -1,0 +1,166 @@
+"""Every label in four forms: the commands give the same result, or refuse it."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.cli import main
+from contstim.design.latin import latin_square
+from contstim.errors import InputError
+from contstim.evaluation import evaluate, read_choices
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "space": lambda text: f"{text} ",
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
+}
+LABELS = ("participant", "group", "condition", "item", "sentence_1", "sentence_2", "länge")
+
+
+def study() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """8 participants, 16 pairs, 3 catch trials and 2 fillers, and the scores of two models."""
+    rng = np.random.default_rng(0)
+    kinds = ["catch"] * 3 + ["filler"] * 2 + ["größer"] * 8 + ["kleiner"] * 8
+    rows = [
+        (
+            *(f"é{who}", f"Süd {who % 2}", kind, f"Stück {k // 2}"),
+            *(f"Der Bär {k} schläft.", f"Der Bär schläft {k}."),
+            *(rng.choice([-2.5, 2.5]), 2 if kind == "catch" else None, f"für {k % 2}", 900 + k),
+        )
+        for who in range(8)
+        for k, kind in enumerate(kinds)
+    ]
+    columns = ["participant", "group", "condition", "item", "sentence_1", "sentence_2"]
+    choices = pd.DataFrame(rows, columns=[*columns, "rating", "expected", "länge", "rt_ms"])
+    sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
+    scores = pd.DataFrame({"sentence": sentences, "a": -rng.random(42), "b": -rng.random(42)})
+    return choices, scores
+
+
+def half(column: pd.Series, form: Callable[[str], str]) -> pd.Series:
+    """The column, every second row in another form."""
+    return column.where(np.arange(len(column)) % 2 == 0, column.map(form))
+
+
+def tables(choices: pd.DataFrame, scores: pd.DataFrame) -> list[pd.DataFrame]:
+    result = evaluate(choices, scores, by=("länge",))
+    return [result.models, result.comparisons, result.conditions, result.details.participants]
+
+
+@pytest.fixture(scope="module")
+def plain() -> list[pd.DataFrame]:
+    return tables(*study())
+
+
+@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("form", FORMS)
+def test_evaluation(label: str, form: str, plain: list[pd.DataFrame]) -> None:
+    choices, scores = study()
+    other = choices.assign(**{label: half(choices[label], FORMS[form])})
+    for one, two in zip(plain, tables(other, scores), strict=True):
+        pd.testing.assert_frame_equal(one, two)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sentences_of_scores(form: str, plain: list[pd.DataFrame]) -> None:
+    choices, scores = study()
+    scores["sentence"] = half(scores["sentence"], FORMS[form])
+    for one, two in zip(plain, tables(choices, scores), strict=True):
+        pd.testing.assert_frame_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", ["Catch", "catch ", "CATCH", "Filler"])
+@pytest.mark.parametrize("column", ["condition", "kind"])
+def test_reserved_kinds_in_any_case(kind: str, column: str, plain: list[pd.DataFrame]) -> None:
+    choices, scores = study()
+    if column == "kind":
+        kinds = choices["condition"].where(choices["condition"].isin(["catch", "filler"]))
+        choices["kind"] = kinds.fillna("experimental")
+    other = choices[column].replace({kind.strip().lower(): kind})
+    for one, two in zip(plain, tables(choices.assign(**{column: other}), scores), strict=True):
+        pd.testing.assert_frame_equal(one, two)
+
+
+def test_which_trials_count_is_one_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`evaluate` and `watch` have the same trials, whatever they are called."""
+    monkeypatch.chdir(tmp_path)
+    choices, scores = study()
+    scores.to_csv("scores.csv", index=False)
+    experimental = choices[~choices["condition"].isin(["catch", "filler"])]
+    for changes in (
+        {},
+        {"condition": choices["condition"].replace({"catch": "test", "filler": "Practice"})},
+        {"condition": choices["condition"].replace({"catch": "Attention check"})},
+    ):
+        choices.assign(**changes).to_csv("choices.csv", index=False)
+        assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
+        assert f"{len(experimental)} answers of 8 participants" in capsys.readouterr().out
+        result = evaluate(read_choices("choices.csv"), scores)
+        rows = result.models.query("analysis == 'all' and measure == 'accuracy'")
+        assert set(rows["n_trials"]) == {16}
+    # If all trials have an expected sentence, it states what is right by design.
+    experimental.assign(expected=1).to_csv("choices.csv", index=False)
+    assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
+    assert f"{len(experimental)} answers of 8 participants" in capsys.readouterr().out
+
+
+def test_a_final_period_that_is_the_manipulation() -> None:
+    pairs = [(f"Ann{k} left.", f"Ann{k} left") for k in range(6)]
+    rows = [(f"p{who}", *pair, 2.5) for who in range(4) for pair in pairs]
+    choices = pd.DataFrame(rows, columns=["participant", "sentence_1", "sentence_2", "rating"])
+    texts = [text for pair in pairs for text in pair]
+    scores = pd.DataFrame({"sentence": texts, "m": np.arange(12.0)})
+    table = evaluate(choices, scores).models.query("measure == 'accuracy'")
+    assert table["value"].tolist() == [1.0]
+    with pytest.raises(InputError, match="no score for 6 of 12 sentences, for example 'Ann0 left'"):
+        evaluate(choices, scores[::2])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("column", ["item", "condition", "sentence"])
+def test_designs(form: str, column: str) -> None:
+    items = pd.DataFrame(
+        [(f"Stück {k}", c, f"Größe {k} {c}.") for k in range(8) for c in ("früh", "spät")],
+        columns=["item", "condition", "sentence"],
+    )
+    other = items.assign(**{column: half(items[column], FORMS[form])})
+    clean, made = (latin_square(table, participants=8) for table in (items, other))
+    pd.testing.assert_frame_equal(clean, made)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_selection(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(1)
+    scores = pd.DataFrame({"sentence": [f"Der Bär {k} schläft." for k in range(40)]})
+    scores = scores.assign(a=rng.normal(size=40) - 20, b=rng.normal(size=40) - 20)
+    made = []
+    for number, table in enumerate(
+        (scores, scores.assign(sentence=half(scores["sentence"], FORMS[form])))
+    ):
+        path = tmp_path / f"{number}.csv"
+        table.to_csv(path, index=False)
+        assert main(["select", "natural", str(path), "--per-pair", "3"]) == 0
+        made.append(pd.read_csv(io.StringIO(capsys.readouterr().out)))
+    pd.testing.assert_frame_equal(*made)
+
+
+def test_participants_called_na_are_kept(tmp_path: Path) -> None:
+    choices, scores = study()
+    names = {"é0": "NA", "é1": "null", "é2": "None", "é3": "007"}
+    choices = choices.assign(
+        participant=choices["participant"].replace(names),
+        group=choices["group"].replace({"Süd 0": "NA"}),
+    )
+    choices.to_csv(tmp_path / "choices.csv", index=False)
+    read = read_choices(tmp_path / "choices.csv")
+    assert {"NA", "null", "None", "007"} < {*read.choices["participant"]}
+    assert {*read.choices["group"]} == {"NA", "Süd 1"}
+    pd.testing.assert_frame_equal(evaluate(read, scores).models, evaluate(choices, scores).models)
