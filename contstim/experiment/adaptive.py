@@ -101,8 +101,8 @@ def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> p
     fixed = design_trials(
         anchors if len(anchors) else None, pool=free, layout=layout, seed=plan.seed
     ).drop(columns=["stimulus", "kind_1", "kind_2"])  # nobody says what the pool's sentences are
-    is_catch = fixed["condition"] == "catch"
-    fixed["condition"] = np.where(is_catch, "catch", ANCHOR)
+    is_catch = fixed["kind"] == CATCH
+    fixed["condition"] = np.where(is_catch, CATCH, ANCHOR)
     pairs = pool.pairs[list(_PAIR)].iloc[: plan.anchors].apply(tuple, axis=1).tolist()
     others = fixed.loc[is_catch, "sentence_2"].unique().tolist()
     number = {pair: k for k, pair in enumerate(pairs, start=1)}
@@ -119,11 +119,10 @@ def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> p
         parts += [
             trials.assign(trial=places),
             pd.DataFrame({"participant": participant, "trial": blank}).assign(
-                group=1, condition=CHOSEN, catch=False
+                group=1, condition=CHOSEN, kind=EXPERIMENTAL
             ),
         ]
     table = pd.concat([part.astype(object) for part in parts])[list(fixed.columns)]
-    table["kind"] = np.where(table["condition"] == "catch", CATCH, EXPERIMENTAL)
     return table.sort_values(["participant", "trial"], kind="stable", ignore_index=True)
 
 
