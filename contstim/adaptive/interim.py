@@ -263,10 +263,10 @@ def interim_analysis(
             raise InputError("a chosen trial has no block number; fill in the column block")
         rows = rows[np.argsort(block, kind="stable")]
     table = canonical_trials(choices.iloc[rows])
-    answered_at = rows
+    answered_at = np.asarray(rows, dtype=np.int64)
     if "received_at" in table and table["received_at"].notna().all():
         times = pd.to_datetime(table["received_at"], utc=True, format="ISO8601")
-        answered_at = times.rank(method="dense").to_numpy(dtype=np.int64)
+        answered_at = np.asarray(times.rank(method="dense"), dtype=np.int64)
     ordered, swapped = ordered_pairs(table)
     pair, keys = pd.factorize(pd.MultiIndex.from_frame(ordered))
     pairs = pd.DataFrame(list(keys), columns=["sentence_1", "sentence_2"])

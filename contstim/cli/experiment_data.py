@@ -62,7 +62,7 @@ def add_data_file(parser: CommandParser) -> None:
 def data_file(args: argparse.Namespace) -> Path | None:
     """Return the file that the options name; None for the study's own."""
     if args.pilot:
-        return Path(getattr(args, "study", None) or args.choices) / PILOT_FILE
+        return Path(args.study) / PILOT_FILE
     return None if args.data is None else Path(args.data)
 
 

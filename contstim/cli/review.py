@@ -2,76 +2,127 @@
 
 --page writes a page for one reviewer, which opens in any browser: each sentence is approved,
 rejected or edited by keys, beside the other sentences of its row. The page saves the decisions as a
-CSV file. With --decisions, which takes the files of all reviewers, the command prints how far they
+CSV file. With --decisions, once for each reviewer's file, the command prints how far the reviewers
 agree (Cohen's kappa) and on what they disagree, and --out writes the approved rows; edited
 sentences are scored again.
 
 With --blind, reviewers judge which sentences read as English without knowing their source, and
 --decisions gives the share of each source with its 95 % interval.
 
-Examples:
+examples:
   contstim review triplets.csv --reviewer MK --page MK.html
-  contstim review triplets.csv --decisions MK.decisions.csv AB.decisions.csv --out approved.csv
-  contstim review --blind written=triplets.csv natural=own.txt --reviewer MK --page MK.html
-  contstim review --blind written=triplets.csv natural=own.txt --decisions MK.decisions.csv
+  contstim review triplets.csv --decisions MK.csv --decisions AB.csv --out approved.csv
+  contstim review --blind written=triplets.csv --blind natural=own.txt --reviewer MK --page MK.html
+  contstim review --blind written=triplets.csv --blind natural=own.txt --decisions MK.csv
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Group, Parameter
+
+from contstim.cli.application import application
 from contstim.cli.common import refuse_overwriting, tell, write_rows
-from contstim.cli.parsing import CommandParser, new_file, output_file, positive
+from contstim.cli.parameters import (
+    File,
+    Name,
+    NewFile,
+    OutputFile,
+    PositiveInteger,
+    RandomSeed,
+    Text,
+)
 from contstim.errors import InputError
 from contstim.files import write_whole
 
 if TYPE_CHECKING:
     from contstim.arrays import FloatArray
 
+app = application("review", __doc__)
 
-def configure(parser: CommandParser) -> None:
-    """Add the command's arguments."""
-    what = "triplets, pairs or sentences as other commands write them"
-    parser.add_argument("table", nargs="?", metavar="CSV", help=what)
-    what = "judge these sentences blind: triplets, pairs, a column 'sentence', or one per line"
-    parser.add("--blind NAME=FILE ...", what, several=True)
-    parser.add("--page HTML", "page to write for a reviewer", new_file)
-    parser.add("--reviewer NAME", "name or initials of the reviewer, for --page")
-    what = "scores of sentences to show on the page, where the table has none"
-    parser.add("--scores FILE", what)
-    parser.add("--rule FILE", "instructions to show on the page (default: built in)")
-    what = "with --blind: maximum number of sentences drawn from a source (default: all)"
-    parser.add("--each N", what, positive)
-    parser.add("--decisions CSV ...", "decisions that pages saved", several=True)
-    parser.add("--reviewers N", "minimum number of reviewers who must agree", positive, default=1)
-    what = "approved rows or, with --blind, shares of approved sentences"
-    parser.add("--out CSV", what, output_file)
-    parser.add_seed()
+PAGE = Group.create_ordered("writing a page")
+RESULT = Group.create_ordered("reading decisions")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write a page, or read decisions."""
-    if (args.table is None) == (args.blind is None):
+@app.default
+def review(
+    table: File | None = None,
+    /,
+    *,
+    blind: Annotated[tuple[Text, ...], Parameter(metavar="NAME=FILE")] = (),
+    page: Annotated[NewFile | None, Parameter(group=PAGE)] = None,
+    reviewer: Annotated[Name | None, Parameter(group=PAGE)] = None,
+    scores: Annotated[File | None, Parameter(group=PAGE)] = None,
+    rule: Annotated[File | None, Parameter(group=PAGE)] = None,
+    each: Annotated[PositiveInteger | None, Parameter(group=PAGE)] = None,
+    seed: Annotated[RandomSeed, Parameter(group=PAGE)] = 0,
+    decisions: Annotated[tuple[File, ...], Parameter(group=RESULT)] = (),
+    reviewers: Annotated[PositiveInteger, Parameter(group=RESULT)] = 1,
+    out: Annotated[OutputFile | None, Parameter(group=RESULT)] = None,
+) -> None:
+    """Have people review sentences.
+
+    Parameters
+    ----------
+    table
+        triplets, pairs or sentences to review
+    blind
+        source of sentences to judge blind: triplets, pairs, a column 'sentence', or one per line
+    page
+        page to write for a reviewer
+    reviewer
+        name or initials of the reviewer
+    scores
+        scores of sentences to show, where the table has none
+    rule
+        instructions to show [built in]
+    each
+        maximum number of sentences drawn from a source, with --blind [all]
+    seed
+        random seed of the draw and the order, with --blind
+    decisions
+        decisions that a page saved
+    reviewers
+        minimum number of reviewers who must agree
+    out
+        approved rows or, with --blind, shares of approved sentences
+    """
+    if (table is None) == (not blind):
         raise InputError("give either a table to review, or --blind NAME=FILE")
-    if (args.page is None) == (args.decisions is None):
+    if (page is None) == (not decisions):
         raise InputError("give either --page, for a reviewer, or --decisions, of reviewers")
-    if args.page is not None and args.reviewer is None:
+    if page is not None and reviewer is None:
         raise InputError("--page needs the name or initials of the reviewer; give --reviewer")
-    # Options that have no effect with others.
-    without = {"page": ("out",), "decisions": ("reviewer", "scores", "rule", "each")}
-    without |= {"blind": ("scores",), "table": ("each",)}
-    for option, names in without.items():
+    given = {"out": out, "reviewer": reviewer, "scores": scores, "rule": rule, "each": each}
+    without_effect = {
+        "--page": ("out",) if page is not None else (),
+        "--decisions": ("reviewer", "scores", "rule", "each") if decisions else (),
+        "--blind": ("scores",) if blind else (),
+        "a table": ("each",) if table is not None else (),
+    }
+    for option, names in without_effect.items():
         for name in names:
-            if getattr(args, option) is not None and getattr(args, name) is not None:
-                shown = "a table" if option == "table" else f"--{option}"
-                raise InputError(f"--{name} has no effect with {shown}; leave it out")
-    return _review(args) if args.blind is None else _judge_blind(args)
+            if given[name] is not None:
+                raise InputError(f"--{name} has no effect with {option}; leave it out")
+    if table is not None:
+        _review(table, page, reviewer or "", scores, rule, decisions, reviewers, out)
+    else:
+        _judge_blind(blind, page, reviewer or "", rule, each, seed, decisions, out)
 
 
-def _review(args: argparse.Namespace) -> int:
+def _review(
+    path: str,
+    page: str | None,
+    reviewer: str,
+    scores: str | None,
+    rule: str | None,
+    decided: Sequence[str],
+    reviewers: int,
+    out: str | None,
+) -> None:
     from contstim.experiment.review import (
         REVIEW_RULE,
         approved_rows,
@@ -84,28 +135,38 @@ def _review(args: argparse.Namespace) -> int:
     from contstim.selection.scores import read_scores
     from contstim.tables import read_table
 
-    table = read_table(args.table)
-    if args.page is not None:
-        scores = None if args.scores is None else read_scores(args.scores)
-        page = review_page(table, args.reviewer, _rule(args, REVIEW_RULE), scores)
-        _write_page(args, page, [args.table, args.scores], len(sentences_of(table)))
-        return 0
-    decisions = read_decisions(*args.decisions)
-    if args.out != "-":
-        for line in summarise(table, decisions, args.reviewers):
+    table = read_table(path)
+    if page is not None:
+        log_probs = None if scores is None else read_scores(scores)
+        text = review_page(table, reviewer, _read_rule(rule) or REVIEW_RULE, log_probs)
+        refuse_overwriting(page, [path, scores, rule])
+        write_whole(Path(page), text)
+        tell(f"{page}: {len(sentences_of(table))} sentences for {reviewer}")
+        return
+    decisions = read_decisions(*decided)
+    if out != "-":
+        for line in summarise(table, decisions, reviewers):
             print(line)
-    if args.out is not None:
+    if out is not None:
 
         def score(spec: str, sentences: Sequence[str]) -> FloatArray:
             return load_model(spec).score(sentences)
 
-        rows = approved_rows(table, decisions, score, args.reviewers)
-        write_rows(rows, args.out, [args.table, *args.decisions])
-        tell(f"{args.out}: {len(rows)} of {len(table)} rows have only approved sentences")
-    return 0
+        rows = approved_rows(table, decisions, score, reviewers)
+        write_rows(rows, out, [path, *decided])
+        tell(f"{out}: {len(rows)} of {len(table)} rows have only approved sentences")
 
 
-def _judge_blind(args: argparse.Namespace) -> int:
+def _judge_blind(
+    blind: Sequence[str],
+    page: str | None,
+    reviewer: str,
+    rule: str | None,
+    each: int | None,
+    seed: int,
+    decided: Sequence[str],
+    out: str | None,
+) -> None:
     from contstim.experiment.review import (
         BLIND_RULE,
         blind_page,
@@ -116,42 +177,33 @@ def _judge_blind(args: argparse.Namespace) -> int:
     )
 
     files: dict[str, str] = {}
-    for given in args.blind:
+    for given in blind:
         name, _, file = (part.strip() for part in given.partition("="))
         if not name or not file or name in files:
             raise InputError(f"--blind {given!r} is not NAME=FILE, each name once; write it so")
         files[name] = file
     sources = {name: read_source(file) for name, file in files.items()}
-    if args.page is not None:
-        rule = _rule(args, BLIND_RULE)
-        page = blind_page(sources, args.reviewer, rule, args.each, args.seed)
-        _write_page(args, page, list(files.values()), None)
-        return 0
-    decisions = read_decisions(*args.decisions)
+    if page is not None:
+        text = blind_page(sources, reviewer, _read_rule(rule) or BLIND_RULE, each, seed)
+        refuse_overwriting(page, [*files.values(), rule])
+        write_whole(Path(page), text)
+        tell(f"{page}: sentences for {reviewer} to judge")
+        return
+    decisions = read_decisions(*decided)
     shares = english_shares(sources, decisions)
-    if args.out is not None:
-        write_rows(shares, args.out, [*files.values(), *args.decisions])
-    if args.out != "-":
+    if out is not None:
+        write_rows(shares, out, [*files.values(), *decided])
+    if out != "-":
         print(shares.to_string(index=False, float_format="%.3f"))
         for pair, (value, n) in kappa(decisions).items():
             print(f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences")
-    return 0
 
 
-def _rule(args: argparse.Namespace, default: str) -> str:
-    """Return the instructions of the page."""
-    if args.rule is None:
-        return default
-    rule = Path(args.rule).read_text("utf-8")
-    if not rule.strip():
-        raise InputError(f"{args.rule} is empty; write instructions, or leave out --rule")
+def _read_rule(path: str | None) -> str:
+    """Return the instructions in a file; empty without one."""
+    if path is None:
+        return ""
+    rule = Path(path).read_text("utf-8").strip()
+    if not rule:
+        raise InputError(f"{path} is empty; write instructions, or leave out --rule")
     return rule
-
-
-def _write_page(
-    args: argparse.Namespace, page: str, read: Sequence[str | None], n: int | None
-) -> None:
-    refuse_overwriting(args.page, [*read, args.rule])
-    write_whole(Path(args.page), page)
-    what = "sentences" if n is None else f"{n} sentences"
-    tell(f"{args.page}: {what} for {args.reviewer}; --decisions reads the CSV that the page saves")

@@ -329,9 +329,10 @@ def english_shares(
             d.sentence: d.decision == "approve" for d in decisions if d.reviewer == reviewer
         }
         for source, entries in sources.items():
-            units = {"sentence": [(text,) for text in dict.fromkeys(sum(entries, ()))]}
+            distinct = dict.fromkeys(text for entry in entries for text in entry)
+            units: dict[str, list[tuple[str, ...]]] = {"sentence": [(text,) for text in distinct]}
             if any(len(entry) > 1 for entry in entries):
-                units["row"] = list(entries)
+                units["row"] = [*entries]
             for unit, members in units.items():
                 judged = [entry for entry in members if {*entry} <= is_approved.keys()]
                 n, count = (

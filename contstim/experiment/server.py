@@ -250,7 +250,8 @@ class _Dashboard:
         if not self._is_admitted(request):
             headers = {"www-authenticate": 'Basic realm="dashboard", charset="UTF-8"'}
             return Response("the dashboard asks for its token as password", 401, headers)
-        return HTMLResponse(dashboard_page(await asyncio.wrap_future(self._store.summary())))
+        summary = await asyncio.wrap_future(self._store.summary())
+        return HTMLResponse(dashboard_page(summary))
 
     async def data(self, request: Request) -> Response:
         if not self._is_admitted(request):

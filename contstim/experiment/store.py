@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -48,12 +47,12 @@ def _transaction(
 ) -> Callable[Concatenate[Store, _Arguments], Future[_Result]]:
     """Have the writer's thread call a method, which is passed the connection."""
 
-    @wraps(method)
     def submitted(
-        self: Store, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+        self: Store, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
     ) -> Future[_Result]:
         return self._writer.submit(lambda connection: method(self, connection, *args, **kwargs))
 
+    submitted.__doc__ = method.__doc__
     return submitted
 
 

@@ -274,7 +274,7 @@ def test_the_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypa
     for name, text in texts.items():
         path = tmp_path / f"{name}.csv"
         path.write_text(f"sentence,reviewer,decision,edited,reason\n{text}", "utf-8")
-    assert main(["review", "t.csv", "--decisions", "A.csv", "B.csv"]) == 0
+    assert main(["review", "t.csv", "--decisions", "A.csv", "--decisions", "B.csv"]) == 0
     # Observed agreement 1/3; expected (1 * 1 + 1 * 2 + 1 * 0) / 9 = 1/3.
     assert capsys.readouterr().out.splitlines() == [
         "A: 1 approved, 1 edited, 1 rejected of 3 sentences",
@@ -295,7 +295,7 @@ def test_the_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypa
     given = ["--decisions", "all.csv", "--out", "approved.csv"]
     assert main(["review", "triplets.csv", *given]) == 0
     assert pd.read_csv("approved.csv").equals(pd.read_csv("triplets.csv"))
-    blind = ["review", "--blind", "written=triplets.csv", "natural=t.csv"]
+    blind = ["review", "--blind", "written=triplets.csv", "--blind", "natural=t.csv"]
     assert main([*blind, "--reviewer", "A", "--page", "blind.html", "--each", "2"]) == 0
     assert main([*blind, "--decisions", "all.csv", "--out", "shares.csv"]) == 0
     assert pd.read_csv("shares.csv")["share"].tolist() == [1.0, 1.0]
