@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -433,3 +434,20 @@ def _last_sign(path: Path) -> int:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
+
+
+def record_path(table: Path) -> Path:
+    """Return the path of the file that records how a table was made: seed and options."""
+    return table.with_name(f"{table.name}.meta.json")
+
+
+def write_record(table: Path, options: Mapping[str, Any]) -> None:
+    """Write beside a table how it was made: version, options and seed, and its digest.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(table)}
+    write_whole(record_path(table), json.dumps(made, indent=2) + "\n")

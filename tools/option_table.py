@@ -27,7 +27,9 @@ OVER_LIMIT = {"synthesize", "write", "evaluate"}
 #: Options that name a file in one command and a folder in another.
 FILE_OR_FOLDER = {"--out"}
 #: Ends the noun that a description begins with.
-END_OF_NOUN = re.compile(r"[\[(;,:]| (?:of|for|that|in|to|by|with|per|from|under|at|on|where)\b")
+END_OF_NOUN = re.compile(
+    r"[\[(;,:]| (?:of|for|that|in|to|by|with|per|from|under|at|on|over|where)\b"
+)
 
 
 class Option(NamedTuple):
@@ -72,7 +74,7 @@ def _options(app: App) -> list[Option]:
         for entry in panel.entries:
             name, _, value = label_entry(entry).partition(" ")
             if name.startswith("--"):
-                value = value.removesuffix(" ...")
+                value = value.removesuffix(" ...").removeprefix("[NAME=]")
                 options.append(Option(name, value, describe_entry(entry)))
     return options
 

@@ -30,7 +30,7 @@ from contstim.cli.parameters import (
     real,
 )
 from contstim.errors import InputError
-from contstim.files import is_stream
+from contstim.files import is_stream, write_record
 
 TRIALS = """Lay out the trials of every participant.
 
@@ -109,7 +109,6 @@ def trials(
         output table [standard output]
     """
     from contstim.design import LAYOUTS, Layout, design_trials
-    from contstim.experiment.trials import write_record
     from contstim.selection.scores import read_triplets
     from contstim.tables import read_table
     from contstim.text import pool as bundled_pool
@@ -183,7 +182,6 @@ def _lay_out_items(
 ) -> None:
     """Lay out pairs of the researcher's own in a Latin square."""
     from contstim.design.latin import latin_square
-    from contstim.experiment.trials import write_record
     from contstim.tables import read_table
 
     table = latin_square(read_table(items, cells="text"), **numbers, factors=factors, seed=seed)

@@ -75,7 +75,7 @@ def publish(
     withhold
         sentences that must not be published, one per line or in a column `sentence`
     scores
-        scores of the sentences, from `contstim score`
+        log-probabilities of the sentences, output of `contstim score`
     model
         model that scores the sentences
     cache

@@ -57,7 +57,7 @@ def sample(
     n: Annotated[PositiveInteger | None, Parameter(group=SENTENCES)] = None,
     vocabulary: Annotated[File | None, Parameter(group=SENTENCES)] = None,
     distinct: Annotated[bool, Parameter(group=SENTENCES)] = False,
-    punctuation: Annotated[Name, Parameter(group=SENTENCES)] = "final-only",
+    sentence_punctuation: Annotated[Name, Parameter(group=SENTENCES)] = "final-only",
     marks: Annotated[Text, Parameter(group=SENTENCES, metavar="MARKS")] = ".?!。？！",
     split: Annotated[Name, Parameter(group=SENTENCES)] = "lines",
     language: Annotated[Text | None, Parameter(group=SENTENCES, metavar="CODE")] = None,
@@ -76,11 +76,11 @@ def sample(
     n
         number of sentences [all that fit]
     vocabulary
-        word list, e.g. from `contstim vocabulary`; sentences with other words are dropped
+        words, e.g. from `contstim vocabulary`; sentences with other words are dropped
     distinct
-        drop sentences in which a word occurs twice
-    punctuation
-        final-only: one mark, at the end; any: any punctuation
+        exclude sentences in which a word occurs twice
+    sentence_punctuation
+        punctuation of a sentence: final-only (one mark, at the end) or any
     marks
         marks that may end a sentence
     split
@@ -107,7 +107,7 @@ def sample(
         max_words=longest,
         vocabulary=words,
         distinct=distinct,
-        punctuation=punctuation,
+        punctuation=sentence_punctuation,
         final_marks=marks,
         repeatable=spoken.repeatable,
         language=spoken,

@@ -75,7 +75,7 @@ examples:
 FINETUNE = """Train acceptability classifiers.
 
 examples:
-  contstim models finetune hf:FOLDER --task cola --data cola --out my-classifier
+  contstim models finetune hf:FOLDER --task cola --from cola --out my-classifier
 """
 
 MATERIAL = Group.create_ordered("text and words")
@@ -400,7 +400,7 @@ class Fitting:
     Attributes
     ----------
     epochs
-        passes over the sentences [students 5, classifiers 3]
+        passes over the text [students 5, classifiers 3]
     batch
         sentences of a batch
     learning_rate
@@ -459,11 +459,11 @@ def distill(
     teacher
         model to imitate, e.g. contstim:bert?metric=pll
     text
-        sentences to learn from, one per line, or a CSV with a column 'sentence'
+        text to learn from, one sentence per line, or a CSV with a column 'sentence'
     base
         encoder to start from: a folder, hub name or spec [the teacher's own]
     heldout
-        sentences to measure the student on [a tenth of the text, at most 2,000]
+        held-out text to measure the student on [a tenth of the text, at most 2,000 sentences]
     limit
         number of sentences used, the first ones [all]
     cache
@@ -502,7 +502,7 @@ def finetune(
     base: Annotated[Text, Parameter(metavar="BASE")],
     /,
     *,
-    data: Annotated[File, Parameter(group=MATERIAL, metavar="FOLDER")],
+    source: Annotated[File, Parameter(name="--from", group=MATERIAL, metavar="FOLDER")],
     out: NewFolder,
     task: Annotated[Literal["cola"], Parameter(group=MATERIAL, metavar="TASK")] = "cola",
     restarts: Annotated[int, integer(1, 1000), Parameter(group=TRAINING)] = 10,
@@ -514,7 +514,7 @@ def finetune(
     ----------
     base
         encoder to start from: a folder, hub name or spec, e.g. contstim:bert
-    data
+    source
         folder with in_domain_train.tsv, in_domain_dev.tsv and out_of_domain_dev.tsv
     task
         format of the data
@@ -529,7 +529,7 @@ def finetune(
     with resumable(), torch_threads(fitting.threads):
         record = finetune_model(
             base,
-            Path(data),
+            Path(source),
             Path(out),
             task=task,
             restarts=restarts,

@@ -22,8 +22,8 @@ from contstim.experiment.collected import read_collected
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
-from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown, write_record
-from contstim.files import digest_of
+from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown
+from contstim.files import digest_of, write_record
 from contstim.selection.scores import read_scores
 from contstim.tables import TABLES, read_table, table_text
 from contstim.trial_kinds import CATCH, EXPERIMENTAL

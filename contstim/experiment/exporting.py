@@ -23,8 +23,7 @@ from contstim.experiment.collected import Collected
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
-from contstim.experiment.trials import record_path
-from contstim.files import json_value, write_whole
+from contstim.files import json_value, record_path, write_whole
 from contstim.tables import neutral_table, table_text
 from contstim.trial_kinds import TRIAL_KINDS
 

@@ -18,11 +18,9 @@ from contstim.experiment.trials import (
     read_design,
     read_row,
     read_rows,
-    record_path,
-    write_record,
     write_trials,
 )
-from contstim.files import check_empty_folder, write_folder, write_whole
+from contstim.files import check_empty_folder, record_path, write_folder, write_record, write_whole
 from contstim.tables import numbered_lines
 from contstim.text.languages import language_called
 

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, TrialOptions
 from contstim.experiment.presentations import Presentation, presentation_of
-from contstim.files import file_digest, write_whole
+from contstim.files import write_whole
 from contstim.tables import csv_rows, csv_text, numbered_lines
 from contstim.text.normalise import normalise_sentence
 
@@ -360,23 +359,6 @@ def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequenc
         If the place cannot be written to.
     """
     write_whole(path, csv_text(columns, ([row.get(name, "") for name in columns] for row in rows)))
-
-
-def record_path(trials: Path) -> Path:
-    """Return where the record lies of how a table of trials was laid out: seed and options."""
-    return trials.with_name(f"{trials.name}.meta.json")
-
-
-def write_record(trials: Path, options: Mapping[str, Any]) -> None:
-    """Write beside a table of trials how it was laid out: version, options and seed, its digest.
-
-    Raises
-    ------
-    OutputError
-        If the place cannot be written to.
-    """
-    made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(trials)}
-    write_whole(record_path(trials), json.dumps(made, indent=2) + "\n")
 
 
 def _whole(row: Mapping[str, str], name: str) -> int:

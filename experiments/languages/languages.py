@@ -46,7 +46,7 @@ def run(code: str, n: int) -> dict[str, object]:
     text = Path("text.txt")
     text.write_text("\n".join(islice(sentences(code, 1), n)) + "\n", encoding="utf-8")
     command("sentences", "sample", text, "--length", "4-9", "--n", 60, "--rest", "training.txt",
-            "--punctuation", "final-only", "--out", "natural.txt")  # fmt: skip
+            "--sentence-punctuation", "final-only", "--out", "natural.txt")  # fmt: skip
     command("vocabulary", "training.txt", "--out", "vocabulary.csv")
     for order in (2, 3):
         command("models", "train", "ngram", "training.txt", "--order", order, "--punctuation",

@@ -76,7 +76,7 @@ def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None
 
 def test_finetune_and_use(bert: Path, cola: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "classifier"
-    command = ["models", "finetune", bert, "--data", cola, "--out", out, "--restarts", 1]
+    command = ["models", "finetune", bert, "--from", cola, "--out", out, "--restarts", 1]
     command += ["--layers", 1, "--epochs", 6, "--batch", 4, "--learning-rate", 0.01]
     assert main([str(c) for c in command]) == 0
     captured = capsys.readouterr()
@@ -90,7 +90,7 @@ def test_finetune_and_use(bert: Path, cola: Path, tmp_path: Path, capsys) -> Non
 
 def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "out"
-    tune = ["models", "finetune", bert, "--data", cola, "--out", out]
+    tune = ["models", "finetune", bert, "--from", cola, "--out", out]
     path = cola / "in_domain_dev.tsv"
     good = path.read_text()
     path.write_text(good + "x\tyes\t\tThe dog ran.\n")
