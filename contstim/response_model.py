@@ -231,12 +231,3 @@ def log_ratio_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
 def unit_of_tests(groups: int, min_groups: int = MIN_GROUPS) -> str:
     """Return what tests run across in a design of so many groups: ``group`` or ``participant``."""
     return "group" if groups >= min_groups else "participant"
-
-
-def unit_sentence(groups: int, min_groups: int = MIN_GROUPS) -> str:
-    """Say the rule of `unit_of_tests` and what it means for so many groups."""
-    unit = unit_of_tests(groups, min_groups)
-    return (
-        f"Signed-rank tests take groups as units where there are at least {min_groups}, and "
-        f"participants where there are fewer: with {groups} group{'s' * (groups != 1)}, {unit}s."
-    )

@@ -15,7 +15,6 @@ from contstim.adaptive.interim import is_chosen, ordered_pairs
 from contstim.adaptive.posterior import Link
 from contstim.design.planning import plan_design
 from contstim.errors import InputError
-from contstim.evaluation.inference.quasi_f import POPULATIONS
 from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.methods import describe_analyses, describe_measures, describe_tests
 from contstim.evaluation.options import EvaluationOptions, read_plan
@@ -195,7 +194,7 @@ def study_document(title: str, paragraphs: Mapping[str, str]) -> str:
 
 
 def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
-    if options.inference != "crossed" or options.population != POPULATIONS[0]:
+    if options.inference != "crossed" or options.items != "random":
         return "Power is computed only for tests that treat participants and items as random."
     if "accuracy" not in options.measures:
         return "Power is computed only for accuracy."

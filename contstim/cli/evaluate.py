@@ -1,228 +1,251 @@
-"""Find out from people's choices which model was right, how far from the ceiling, how surely.
+"""Find out which model predicts people's choices, how surely, and how far it is from the ceiling.
 
-The noise ceiling is how well the best possible model could do, people differing as they do.
-Reads a table of choices (a row per trial and participant), scores its sentences under models or
-takes their log-probabilities from a table, and writes models.csv, comparisons.csv, further tables,
-figures and one self-contained report.html into the output folder. Trials with a word that a model
-does not know are left out, for all models, and reported; ?unknown=unk in its spec keeps them.
+The noise ceiling is how well the best possible model could do, given how much people differ. Reads
+choices from jsPsych, PCIbex, Gorilla, Qualtrics, contstim, or any table whose columns are named.
+Writes tables, a figure and report.html into a folder, and prints the result. Trials with a word
+that a model does not know are left out for all models; ?unknown=unk in its spec keeps them.
 
-Examples:
+examples:
   contstim evaluate choices.csv --model contstim:trigram --model contstim:lstm --out results
-  contstim evaluate choices.csv --scores scores.csv --out results
-  contstim evaluate choices.csv --model contstim:gpt --model table:mine.csv --out results
-  contstim evaluate first.csv second.csv --scores scores.csv --out results
+  contstim evaluate choices.csv --scores scores.csv --exclude "catch<0.75" --out results
+  contstim evaluate first.csv second.csv --scores scores.csv --condition file --out results
   contstim evaluate mine.csv --column participant=subject --low 1 --high 7 --out results
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from contstim.cli.common import add_exclusions, given_rules, tell, tell_model
-from contstim.cli.parsing import CommandParser, given, whole_number
+from cyclopts import Group, Parameter
+
+from contstim.cli.application import application
+from contstim.cli.common import tell, tell_model
+from contstim.cli.parameters import File, Name, OutputFolder, RandomSeed, Spec, Text, integer, real
 from contstim.errors import InputError
-from contstim.evaluation.choices import HumanData
-from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.exclusion import check_rules, exclude, leave_out_unknown
-from contstim.evaluation.importers import (
-    FORMATS,
-    read_choices,
-    together,
-    with_people,
+
+if TYPE_CHECKING:
+    from contstim.evaluation.choices import HumanData
+
+app = application(
+    "evaluate", __doc__, usage="Usage: contstim evaluate [options] CHOICES [CHOICES ...]"
 )
-from contstim.evaluation.importers.jspsych import complete_files
-from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
-from contstim.evaluation.scores import (
-    joined_scores,
-    model_scores,
-    unscored_catch,
-)
-from contstim.evaluation.summary import describe_sample, summarize
-from contstim.models.registry import load_models
-from contstim.response_model import unit_sentence
-from contstim.tables import read_list, read_table
+DATA = Group.create_ordered("data")
+MODELS = Group.create_ordered("models")
+ANALYSIS = Group.create_ordered("analysis")
+OUTPUT = Group.create_ordered("output")
+
+#: Rules of `--exclude`: name and comparison, and the field of `ExclusionRules`.
+_RULES = {
+    "catch<": "min_catch_correct",
+    "rt<": "min_rt_ms",
+    "rt>": "max_rt_ms",
+    "median-rt<": "min_median_rt_ms",
+    "trials<": "min_trials",
+}
 
 
-def configure(parser: CommandParser) -> None:
-    """Add the command's arguments."""
-    what = (
-        "the file of choices; several are one table, with the file's name as condition (--by) "
-        "unless each has one participant"
-    )
-    parser.add_argument("choices", nargs="+", help=what)
-    parser.add(
-        "--format",
-        "auto (the default): exports of jsPsych, PCIbex, Gorilla and Qualtrics are recognised by "
-        "their columns; tidy: the columns participant, group, trial, condition, sentence_1, "
-        "sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), rt_ms; the "
-        "columns of any other file are named by --column",
-        choices=sorted(FORMATS),
-        default="auto",
-    )
-    what = (
-        "a column of the tidy table, or left or right, and its name in the file; several with "
-        "commas between: participant=Vp,rating=Urteil"
-    )
-    parser.add("--column OURS=THEIRS", what, several=True, default=[])
-    parser.add(
-        "--buttons N", "how many buttons a trial has in jsPsych's data", whole_number(2, 100)
-    )
-    parser.add(
-        "--low CODE",
-        "the answer that means sure of sentence 1, or of the left one: a number or a word",
-    )
-    parser.add("--high CODE", "the answer that means sure of sentence 2, or the right one")
-    parser.add(
-        "--side COLUMN",
-        "the column that says where sentence 1 was, left or right (1 or 2: which sentence was on "
-        "the left); none: no column does",
-    )
-    what = (
-        "for Qualtrics, the sentences of each question: question, sentence_1, sentence_2, perhaps "
-        "low, high (the ends of its scale) and timer"
-    )
-    parser.add("--trials CSV", what)
-    parser.add("--scores CSV", "log-probabilities, as `contstim score` writes them")
-    parser.add(
-        "--model [NAME=]SPEC",
-        "a model to score the sentences with, such as table:FILE.csv for log-probabilities from "
-        "elsewhere; tables and figures call it NAME, if it has one",
-        several=True,
-        default=[],
-    )
-    parser.add_cache("keep and reuse the scores of --model in this folder")
-    add_exclusions(parser, "exclusions, each reported in excluded.csv and the page")
-    what = "leave out these participants: one a line, or a CSV with a column 'participant'"
-    parser.add("--exclude FILE", what)
-    what = (
-        "what is known of participants, joined to the choices, for --by: a column 'participant' "
-        "and others, or responses.csv of an experiment"
-    )
-    parser.add("--people CSV", what)
-    what = "golan2023: the published analysis, choice by choice; default: that of contstim"
-    parser.add("--preset", what, choices=sorted(PRESETS), default="default")
-    parser.add(
-        "--plan TOML",
-        "the analysis plan: options by name, e.g. margin = 0.1 and [exclusions]; the report lists "
-        "what departs from it",
-    )
-    what = "accuracy, signed_rank_cosine (default: these two), speed, or one that a package brings"
-    parser.add("--measure NAME", what, choices=MEASURES, several=True, default=[])
-    parser.add_fields(EvaluationOptions, unset=True)
-    what = "also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi"
-    parser.add("--mixed-models", what)
-    parser.add_out_folder()
-    parser.add_seed(planned=True)
+@app.default
+def evaluate_choices(
+    choices: File,
+    /,
+    *more_choices: File,
+    format: Annotated[Name, Parameter(group=DATA)] = "auto",
+    column: Annotated[tuple[Text, ...], Parameter(group=DATA, metavar="OURS=THEIRS")] = (),
+    low: Annotated[Text | None, Parameter(group=DATA, metavar="CODE")] = None,
+    high: Annotated[Text | None, Parameter(group=DATA, metavar="CODE")] = None,
+    side: Annotated[Name | None, Parameter(group=DATA, metavar="COLUMN")] = None,
+    buttons: Annotated[int | None, integer(2, 100), Parameter(group=DATA)] = None,
+    trials: Annotated[File | None, Parameter(group=DATA)] = None,
+    participants: Annotated[File | None, Parameter(group=DATA)] = None,
+    model: Annotated[tuple[Spec, ...], Parameter(group=MODELS, metavar="[NAME=]SPEC")] = (),
+    scores: Annotated[File | None, Parameter(group=MODELS)] = None,
+    measure: Annotated[tuple[Name, ...], Parameter(group=ANALYSIS)] = (),
+    condition: Annotated[tuple[Name, ...], Parameter(group=ANALYSIS, metavar="COLUMN")] = (),
+    items: Annotated[
+        Literal["random", "fixed"] | None, Parameter(group=ANALYSIS, metavar="WHICH")
+    ] = None,
+    exclude: Annotated[tuple[Text, ...], Parameter(group=ANALYSIS, metavar="RULE")] = (),
+    equivalence: Annotated[
+        float | None, real(metavar="SHARE", above=0, below=1), Parameter(group=ANALYSIS)
+    ] = None,
+    preset: Annotated[Name, Parameter(group=ANALYSIS)] = "default",
+    plan: Annotated[File | None, Parameter(group=ANALYSIS)] = None,
+    out: Annotated[OutputFolder, Parameter(group=OUTPUT)],
+    mixed_models: Annotated[bool, Parameter(group=OUTPUT)] = False,
+    seed: Annotated[RandomSeed | None, Parameter(group=OUTPUT)] = None,
+) -> None:
+    """Evaluate models on choices.
 
+    Parameters
+    ----------
+    choices
+        table of choices; several are joined, with a column file unless each has one participant
+    more_choices
+        further tables
+    format
+        auto (recognises jsPsych, PCIbex, Gorilla and Qualtrics), tidy, jspsych, golan2023, or a
+        format of an installed package
+    column
+        names of columns in your table, e.g. participant=Vp,rating=Urteil
+    low
+        answer that means certain of sentence 1, or of the left one: a number or a word
+    high
+        answer that means certain of sentence 2, or of the right one
+    side
+        column that says which sentence was on the left; none if there is no such column
+    buttons
+        number of buttons of a trial (jsPsych)
+    trials
+        sentences of each question (Qualtrics)
+    participants
+        table with one row per participant, joined by the column participant
+    model
+        model that scores the sentences
+    scores
+        log-probabilities, e.g. from `contstim score`
+    measure
+        accuracy, signed_rank_cosine, speed [the first two]
+    condition
+        factor of participants or items; its interaction with models is tested
+    items
+        random (results generalise to new items) or fixed [random]
+    exclude
+        rule of exclusion: catch<SHARE, rt<MS, rt>MS, median-rt<MS, trials<N, or participants=FILE
+    equivalence
+        margin of equivalence, share of the range from chance to the noise ceiling [0.1]
+    preset
+        default, or golan2023: the published analysis
+    plan
+        analysis plan (TOML) with any further setting; deviations are reported
+    out
+        folder for tables, figure and report.html
+    mixed_models
+        also write data and scripts for lme4, brms and bambi
+    seed
+        random seed [0]
+    """
+    from contstim.evaluation.evaluate import evaluate
+    from contstim.evaluation.exclusion import check_rules, leave_out_unknown
+    from contstim.evaluation.exclusion import exclude as apply_rules
+    from contstim.evaluation.importers import with_people
+    from contstim.evaluation.options import preset_options, read_plan
+    from contstim.evaluation.scores import joined_scores, model_scores, unscored_catch
+    from contstim.evaluation.summary import describe_sample, summarize
+    from contstim.models.registry import load_models
+    from contstim.tables import read_table
 
-def run(args: argparse.Namespace) -> int:
-    """Evaluate and write."""
-    if args.buttons is not None and args.format not in ("auto", "jspsych"):
-        raise InputError(f"--buttons {args.buttons} is for --format jspsych, not {args.format}")
-    human = _all_choices(args)
-    if args.people is not None:
-        human = with_people(human, read_table(args.people, cells="text"))
-    scores = read_table(args.scores) if args.scores else None
-    if args.mixed_models and scores is None and human.scores is None and not args.model:
+    described = {
+        "low": low,
+        "high": high,
+        "columns": _read_columns(column) or None,
+        "side": side,
+        "trials": trials,
+    }
+    rules = _read_rules(exclude)
+    files = [choices, *more_choices]
+    human = _read_files(files, format, described, buttons)
+    if participants is not None:
+        human = with_people(human, read_table(participants, cells="text"))
+    table = read_table(scores) if scores else None
+    if mixed_models and table is None and human.scores is None and not model:
         raise InputError("--mixed-models needs --model or --scores")
-    planned = {} if args.plan is None else read_plan(args.plan)
-    rules = given_rules(args)
-    if args.exclude is not None:
-        rules["participants"] = read_list(args.exclude, "participant")
-    exclusions = replace(preset_options(args.preset, **planned).exclusions, **rules)
+    planned = {} if plan is None else read_plan(plan)
+    changes: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("measures", tuple(dict.fromkeys(measure))),
+            ("condition", tuple(condition)),
+            ("items", items),
+            ("equivalence", equivalence),
+            ("seed", seed),
+        )
+        if value not in (None, ())
+    }
+    if len(files) > 1 and "file" in human.choices:
+        changes.setdefault("condition", ("file",))
+    exclusions = replace(preset_options(preset, **planned).exclusions, **rules)
     check_rules(human.choices, exclusions)
-    if args.model:
-        models = load_models(args.model)
-        for model in models:
-            tell_model(model)
-        human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
-        choices = human.choices
-        if scores is not None:
-            choices = choices[~unscored_catch(choices, scores)]
-        scored = model_scores(models, choices, args.cache)
-        scores = scored if scores is None else joined_scores(scores, scored)
-    for note in human.notes:
-        tell(note)
-    changes = given(args, EvaluationOptions)
-    if args.measure:
-        changes["measures"] = tuple(dict.fromkeys(args.measure))
-    if len(args.choices) > 1 and "file" in human.choices:
-        changes.setdefault("by", ("file",))
     if rules:
         changes["exclusions"] = exclusions
-    folder = Path(args.out)
-    result = evaluate(human, scores, args.preset, plan=args.plan, **changes)
+    if model:
+        models = load_models(model)
+        for loaded in models:
+            tell_model(loaded)
+        human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
+        to_score = human.choices
+        if table is not None:
+            to_score = to_score[~unscored_catch(to_score, table)]
+        scored = model_scores(models, to_score)
+        table = scored if table is None else joined_scores(table, scored)
+    for note in human.notes:
+        tell(note)
+    folder = Path(out)
+    result = evaluate(human, table, preset, plan=plan, **changes)
     for note in result.provenance.notes:
         if note not in human.notes:
             tell(note)
     result.report(folder)
-    source = human.scores if scores is None else scores
-    if args.mixed_models and source is not None:
+    if mixed_models:
         from contstim.evaluation.mixed import write_mixed_models
 
-        included, _ = exclude(human.choices, result.provenance.options.exclusions)
+        included, _ = apply_rules(human.choices, result.provenance.options.exclusions)
         wide = result.provenance.scores.set_index("sentence")
         write_mixed_models(replace(human, choices=included), wide, folder)
-    options = result.provenance.options
-    if len(result.models) and options.inference == "signed-rank":
-        tell(unit_sentence(result.summary.n_groups, options.min_groups))
     for sentence in (*describe_sample(result), "", *summarize(result), ""):
         print(sentence)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
     if result.models.empty:
         columns = ["analysis", "measure", "ceiling_lower", "ceiling_upper"]
-    table = result.details.ceilings if result.models.empty else result.models
-    print(table[columns].to_string(index=False, float_format="%.3f"))
+    shown = result.details.ceilings if result.models.empty else result.models
+    print(shown[columns].to_string(index=False, float_format="%.3f"))
     print(f"\n{folder / 'report.html'}")
-    return 0
 
 
-def _all_choices(args: argparse.Namespace) -> HumanData:
-    """Read the choices of all files."""
-    if len(set(args.choices)) < len(args.choices):
+def _read_files(
+    files: list[str], format: str, described: dict[str, Any], buttons: int | None
+) -> HumanData:
+    """Return the choices of all files."""
+    from contstim.errors import require_known
+    from contstim.evaluation.importers import FORMATS, read_choices, together
+    from contstim.evaluation.importers.jspsych import complete_files
+
+    require_known("--format", format, FORMATS)
+    if buttons is not None and format not in ("auto", "jspsych"):
+        raise InputError(f"--buttons {buttons} is for --format jspsych, not {format}")
+    if format == "auto":
+        options = {**described, "n_choices": buttons}
+    elif any(value is not None for value in described.values()):
+        raise InputError(
+            "--column, --low, --high, --side and --trials describe a file of your own, not "
+            f"--format {format}"
+        )
+    else:
+        options = {} if buttons is None else {"n_choices": buttons}
+    if len(set(files)) < len(files):
         raise InputError("a file of choices is given twice; give each once")
-    files, notes = complete_files([Path(path) for path in args.choices])
-    paths = [str(path) for path in files]
+    complete, notes = complete_files([Path(path) for path in files])
+    paths = [str(path) for path in complete]
     for note in notes:
         tell(note)
     if len(paths) == 1:
-        return _choices(paths[0], args)
-    names = [path.name.split(".")[0] for path in files]
+        return read_choices(paths[0], format, **options)
+    names = [path.name.split(".")[0] for path in complete]
     if len(set(names)) < len(names):
         names = paths
-    return together({n: _choices(path, args) for n, path in zip(names, paths, strict=True)})
+    return together(
+        {n: read_choices(path, format, **options) for n, path in zip(names, paths, strict=True)}
+    )
 
 
-def _choices(path: str, args: argparse.Namespace) -> HumanData:
-    """Read the choices of a file, as the options say of it."""
-    described = {
-        "low": args.low,
-        "high": args.high,
-        "columns": _columns(args) or None,
-        "side": args.side,
-        "trials": args.trials,
-    }
-    if args.format != "auto":
-        if any(value is not None for value in described.values()):
-            raise InputError(
-                "--column, --low, --high, --side and --trials describe a file of your own, not "
-                f"--format {args.format}"
-            )
-        options = {} if args.buttons is None else {"n_choices": args.buttons}
-        return read_choices(path, args.format, **options)
-    return read_choices(path, **described, n_choices=args.buttons)
-
-
-def _columns(args: argparse.Namespace) -> dict[str, str]:
-    """Return what --column says, by our names."""
+def _read_columns(given: tuple[str, ...]) -> dict[str, str]:
+    """Return what --column says, by the names of contstim."""
     columns = {}
-    # A comma stands between two assignments only: names of columns may hold commas.
-    for pair in chain.from_iterable(re.split(r",(?=\w+=)", pairs) for pairs in args.column):
+    # A comma separates assignments only: names of columns may contain commas.
+    for pair in chain.from_iterable(re.split(r",(?=\w+=)", pairs) for pairs in given):
         ours, equals, theirs = pair.partition("=")
         if not equals or not ours or not theirs:
             raise InputError(
@@ -230,3 +253,22 @@ def _columns(args: argparse.Namespace) -> dict[str, str]:
             )
         columns[ours] = theirs
     return columns
+
+
+def _read_rules(given: tuple[str, ...]) -> dict[str, Any]:
+    """Return what --exclude says, as fields of `ExclusionRules`."""
+    from contstim.tables import read_list
+
+    rules: dict[str, Any] = {}
+    for text in given:
+        if text.startswith("participants="):
+            rules["participants"] = read_list(text.removeprefix("participants="), "participant")
+            continue
+        match = re.fullmatch(r"([a-z-]+[<>])(\d+(?:\.\d+)?)(?:ms)?", text.replace(" ", ""))
+        if match is None or match[1] not in _RULES:
+            raise InputError(
+                f"--exclude {text!r} is no rule; write catch<0.75, rt<200, rt>10000, "
+                "median-rt<400, trials<20 or participants=FILE"
+            )
+        rules[_RULES[match[1]]] = float(match[2])
+    return rules

@@ -397,7 +397,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     out = turn_pairs(table, _is_turned(table))
     hint_sides = "; if 1 is the left one, name the column that says where sentence 1 was"
     of_people = (
-        "; a condition of participants is no column 'condition'; name its column as a factor (by)"
+        "; a condition of participants is no column 'condition'; name its column as a condition"
     )
     for columns, what, hint in (
         (["condition"], "conditions", of_people),

@@ -27,9 +27,13 @@ from contstim.evaluation.exclusion import catch_accuracy, check_rules, exclude, 
 from contstim.evaluation.importers import read_choices
 from contstim.evaluation.inference.contrasts import Inference
 from contstim.evaluation.inference.crossed import CrossedTests
-from contstim.evaluation.inference.quasi_f import POPULATIONS
 from contstim.evaluation.items import warn_related_pairs
-from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
+from contstim.evaluation.options import (
+    EvaluationOptions,
+    departures,
+    preset_options,
+    read_plan,
+)
 from contstim.evaluation.result import DetailTables, Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
     ScoreSource,
@@ -128,13 +132,13 @@ def evaluate(
             given = model_scores(models, human.choices)
     choices_kept, removed = exclude(human.choices, options.exclusions)
     on_items = []
-    if (options.inference, options.population) == ("crossed", POPULATIONS[0]):
+    if (options.inference, options.items) == ("crossed", "random"):
         on_items = warn_related_pairs(choices_kept)
     source = human.scores if given is None else given
     study = _Scored.of(choices_kept, source)
     specs = model_specs(study.source)
     choices, named = name_targets(study.choices, list(study.units), specs)
-    data = TrialData.of(choices, study.scores, options.by)
+    data = TrialData.of(choices, study.scores, options.condition)
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
     notes = [*human.notes, *on_items, *study.notes, *named]
@@ -150,7 +154,7 @@ def evaluate(
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
     compared, comparisons, values = result_tables(outcomes, inference, options)
     between = {}
-    if isinstance(inference, CrossedTests) and options.by:
+    if isinstance(inference, CrossedTests) and options.condition:
         between["conditions"] = condition_table(data, compared_by_level, inference, options)
     return Evaluation(
         models=compared,
@@ -184,13 +188,13 @@ def _inference(
     data: TrialData, options: EvaluationOptions, notes: list[str]
 ) -> tuple[Inference, EvaluationOptions, tuple[str, ...]]:
     """Return how means are tested, the options with the samples drawn for it, and their levels."""
-    if options.by and options.inference != "crossed":
+    if options.condition and options.inference != "crossed":
         raise InputError(
-            f"by {', '.join(options.by)} goes with the crossed inference; leave out --inference "
-            "signed-rank, or by"
+            f"condition {', '.join(options.condition)} cannot be combined with inference "
+            "signed-rank; leave out one of the two"
         )
     if options.inference == "crossed":
-        tests = CrossedTests(options.population, options.margin)
+        tests = CrossedTests(options.items, options.equivalence)
         return tests, replace(options, n_bootstrap=0), ()
     # The published inference, which few ask for.
     from contstim.evaluation.inference.bootstrap import affordable_draws, default_levels
@@ -324,17 +328,17 @@ def _by_level(
     """Return the analyses, and those that are made for each level of factors as well."""
     analyses = list(options.analyses or _analyses(data, notes))
     chosen = []
-    if options.by:
+    if options.condition:
         named = bool(options.analyses)
         chosen = [a for a in analyses if not a.where and (named or not a.conditions)]
         rest = [a for a in analyses if a not in chosen]
         combined = bool(options.analyses) or not are_conditions(data)
         analyses = [*by_level(chosen, data.factors, combined), *rest]
     for analysis in analyses:
-        if analysis.where and not options.by:
+        if analysis.where and not options.condition:
             raise InputError(
-                f"the analysis {analysis.name!r} names levels of {analysis.where[0][0]!r}; say so "
-                "by that column: by"
+                f"the analysis {analysis.name!r} names levels of {analysis.where[0][0]!r}; name "
+                "that column as a condition"
             )
     if options.headline is not None:
         require_known("analysis", options.headline, [a.name for a in analyses])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from contstim.evaluation.inference import ALPHA
-from contstim.evaluation.inference.quasi_f import POPULATIONS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
 from contstim.evaluation.summary import counted
@@ -21,11 +20,11 @@ _TARGETS = {
     "either": "each model on the trials that target it",
 }
 _FAMILIES = {
-    "page": "across all analyses and measures, separately for comparisons and for tests against "
+    "all": "across all analyses and measures, separately for comparisons and for tests against "
     "the ceiling",
-    "together": "within each analysis and measure, across comparisons and tests against the "
+    "by_analysis": "within each analysis and measure, across comparisons and tests against the "
     "ceiling",
-    "apart": "within each analysis and measure, separately for comparisons and for tests against "
+    "by_test": "within each analysis and measure, separately for comparisons and for tests against "
     "the ceiling",
 }
 
@@ -49,7 +48,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
             "for the least accurate participant."
         )
     tests = describe_tests(options)
-    if options.inference == "crossed" and options.population == POPULATIONS[0]:
+    if options.inference == "crossed" and options.items == "random":
         data = evaluation.data
         tests += (
             f" The {data.n_pairs:,} pairs form {counted(data.n_items, 'item')}."
@@ -103,10 +102,10 @@ def describe_analyses(options: EvaluationOptions) -> str:
     text = f"Analyses: {'; '.join(parts)}."
     if options.headline is not None:
         text += f" The main result is that of {options.headline}."
-    if options.by:
+    if options.condition:
         text += (
             f" Models, and differences between models, are also compared between levels of "
-            f"{' and '.join(options.by)}."
+            f"{' and '.join(options.condition)}."
         )
     return text
 
@@ -116,7 +115,7 @@ def describe_tests(options: EvaluationOptions) -> str:
     if options.inference == "crossed":
         tests = (
             "t-tests across participants; items are fixed, so results hold for these items only"
-            if options.population == POPULATIONS[1]
+            if options.items == "fixed"
             else "t-tests that treat participants and items as random: the variance of a mean is "
             "the sum of components due to participants, items and residual, with Satterthwaite "
             "degrees of freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)"
@@ -136,10 +135,10 @@ def describe_tests(options: EvaluationOptions) -> str:
         text += (
             " Intervals are 95 % intervals of the same distribution, on Fisher's z scale for values"
             " and ceilings. Two models are equivalent if two one-sided tests show that they differ "
-            f"by less than {options.margin:g} of the range from chance to the lower noise ceiling."
+            f"by less than {options.equivalence:g} of the range from chance to the lower ceiling."
         )
     text += (
-        f" P-values are adjusted by the Benjamini-Hochberg procedure {_FAMILIES[options.family]}; "
+        f" P-values are adjusted by the Benjamini-Hochberg procedure {_FAMILIES[options.fdr]}; "
         f"a difference is significant if q < {ALPHA:g}. Effect sizes are rank-biserial correlations"
         " across participants."
     )

@@ -10,12 +10,12 @@ from pydantic import BeforeValidator, Field
 
 from contstim.errors import InputError, require_known
 from contstim.evaluation.exclusion import ExclusionRules
-from contstim.evaluation.inference.quasi_f import POPULATIONS
+from contstim.evaluation.inference.quasi_f import ITEM_EFFECTS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
 from contstim.response_model import MIN_GROUPS
-from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
+from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
 
 #: What becomes of differences that are zero.
 ZERO_METHODS = ("zsplit", "pratt", "wilcox")
@@ -50,12 +50,11 @@ class EvaluationOptions:
         ``crossed``: Student's tests and intervals of means over participants and sentences (see
         `CellDesign`). ``signed-rank``: Wilcoxon's tests across groups or participants, as
         published, with bootstrap intervals.
-    population
-        What crossed tests speak of: ``such sentences`` (people and sentences are both a sample)
-        or ``these sentences`` (people are).
-    margin
-        Two models are called equivalent if their difference is shown to be smaller than this share
-        of the way from chance to the lower noise ceiling.
+    items
+        ``random``: results generalise to new participants and new items. ``fixed``: to new
+        participants only.
+    equivalence
+        Margin of equivalence, as a share of the range from chance to the lower noise ceiling.
     min_others
         A trial supports a noise ceiling if at least this many other participants saw it.
     unit
@@ -68,21 +67,22 @@ class EvaluationOptions:
     contrasts
         ``all`` pairs of models, or only the ``targeted`` ones, which some trial pits against each
         other (all pairs where none is).
-    family
-        Over what the Benjamini-Hochberg procedure runs. ``page``: all comparisons of all analyses
-        and measures, and apart from them all tests against the ceiling; analyses of catch trials
-        or fillers are families of their own. Within an analysis and measure: comparisons and tests
-        against the ceiling ``apart`` (the paper's text) or ``together`` (its published analysis).
+    fdr
+        Tests across which the false discovery rate is controlled (Benjamini and Hochberg).
+        ``all``: comparisons of all analyses and measures and, separately, all tests against the
+        ceiling; analyses of catch trials or fillers are separate. ``by_test``: within each analysis
+        and measure, separately for comparisons and for tests against the ceiling (the text of Golan
+        et al. 2023). ``by_analysis``: within each analysis and measure (their published analysis).
     planned
-        Pairs of models whose comparisons were planned before; they are a family of their own.
+        Pairs of models whose comparisons were planned; they are adjusted separately.
     n_bootstrap
         Resamples for the intervals of signed-rank inference; 0 for none.
     levels
         What is resampled, see `draw`; empty for what `default_levels` finds.
-    by
-        Columns of the choices with conditions of participants, or factors of pairs. Analyses that
-        rest on all trials, or that `analyses` names, are made for each level of each, and of each
-        combination, as well, and models and their differences are compared between levels.
+    condition
+        Columns of the choices with conditions of participants or factors of items. Analyses of all
+        trials, or those that `analyses` names, are also made for each level and combination of
+        levels, and models and their differences are compared between levels.
     headline
         The name of the analysis that the answer and the first figure are of; None: the first.
     exclusions
@@ -94,51 +94,28 @@ class EvaluationOptions:
 
     Examples
     --------
-    >>> options = EvaluationOptions(measures=("accuracy",), margin=0.05)
-    >>> options.measures, options.margin, options.inference
+    >>> options = EvaluationOptions(measures=("accuracy",), equivalence=0.05)
+    >>> options.measures, options.equivalence, options.inference
     (('accuracy',), 0.05, 'crossed')
     """
 
     analyses: Several[Analysis] = ()
     measures: _Measures = ("accuracy", "signed_rank_cosine")
-    inference: Annotated[str, one_of(("crossed", "signed-rank"), "inference")] = option(
-        "crossed",
-        "crossed: people and sentences are both samples (default); signed-rank: Wilcoxon's tests "
-        "across groups or participants, as published",
-    )
-    population: Annotated[str, one_of(POPULATIONS, "population")] = option(
-        POPULATIONS[0],
-        "what crossed tests speak of: such sentences (default), or these sentences only",
-    )
-    margin: Annotated[float, Field(gt=0, lt=1)] = option(
-        0.1,
-        "differences are equivalent within this share of the way from chance to the lower noise "
-        "ceiling",
-        "SHARE",
-    )
+    inference: Annotated[str, one_of(("crossed", "signed-rank"), "inference")] = "crossed"
+    items: Annotated[str, one_of(ITEM_EFFECTS, "items")] = "random"
+    equivalence: Annotated[float, Field(gt=0, lt=1)] = 0.1
     min_others: Count = 1
     unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
     min_groups: int = MIN_GROUPS
     zero_method: Annotated[str, one_of(ZERO_METHODS, "zero method")] = "zsplit"
     test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "auto"
     contrasts: Annotated[str, one_of(("all", "targeted"), "contrasts")] = "all"
-    family: Annotated[str, one_of(("page", "apart", "together"), "family")] = "page"
+    fdr: Annotated[str, one_of(("all", "by_test", "by_analysis"), "fdr")] = "all"
     planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()
-    n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = option(
-        1000, "resamples of signed-rank intervals", "N", "bootstrap"
-    )
+    n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = 1000
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
-    by: Annotated[Several[str], BeforeValidator(_listed)] = option(
-        (),
-        "a column with conditions of participants, such as native, or file for several files, or "
-        "with a factor of pairs: analyses by it, and how differences of models depend on it",
-        "COLUMN",
-    )
-    headline: str | None = option(
-        None,
-        "the analysis, such as a condition, that the first sentences and figure are of",
-        "NAME",
-    )
+    condition: Annotated[Several[str], BeforeValidator(_listed)] = ()
+    headline: str | None = None
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: Seed = 0
     sample: Sample | None = None
@@ -163,7 +140,7 @@ PRESETS: dict[str, EvaluationOptions] = {
     "golan2023": EvaluationOptions(
         inference="signed-rank",
         test_method="scipy-1.7",
-        family="together",
+        fdr="by_analysis",
         contrasts="targeted",
         exclusions=ExclusionRules(min_catch_correct=11 / 12),
     ),

@@ -242,10 +242,10 @@ def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
 def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
     """Return the name of the false-discovery family of the comparisons or ceiling tests."""
     analysis = outcome.analysis
-    if options.family == "page":
+    if options.fdr == "all":
         # Catch trials and fillers are no findings, and must not change those of other trials.
         return f"{tests}/{'' if analysis.kind == EXPERIMENTAL else analysis.name}"
-    part = tests if options.family == "apart" else ""
+    part = tests if options.fdr == "by_test" else ""
     return f"{analysis.name}/{outcome.measure.name}/{part}"
 
 

@@ -125,7 +125,7 @@ def comparisons(choices: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
         for analysis in default_analyses(data.pairs)
         for outcome in analyse(data, analysis, options)
     )
-    return result_tables(outcomes, CrossedTests(options.population, options.margin), options)[1]
+    return result_tables(outcomes, CrossedTests(options.items, options.equivalence), options)[1]
 
 
 def designs(seed: int) -> list[Design]:

@@ -19,8 +19,8 @@ from contstim.settings import build
 
 ANALYSIS = """\
 measures = ["accuracy"]
-population = "these sentences"
-margin = 0.2
+items = "fixed"
+equivalence = 0.2
 contrasts = "targeted"
 planned = [["one", "two"]]
 headline = "hard"
@@ -123,7 +123,7 @@ def test_a_plan_of_stages_says_what_its_run_makes(tmp_path, capsys):
 
 def test_plans_that_contradict_each_other_are_refused(tmp_path, capsys):
     for name in ("a.toml", "b.toml"):
-        (tmp_path / name).write_text("margin = 0.1\n")
+        (tmp_path / name).write_text("equivalence = 0.1\n")
     paths = [str(tmp_path / name) for name in ("a.toml", "b.toml")]
     assert main(["preregister", *paths]) == 2
     assert capsys.readouterr().err == (
@@ -173,7 +173,7 @@ def test_signed_rank_plans_and_samples_alone():
 def test_columns_that_analyses_go_by_are_named():
     where = ("language", "de"), ("language", "en"), ("frequency", "high")
     analyses = (Analysis("some", ("hard",), where=where),)
-    options = EvaluationOptions(by=("language", "frequency"), analyses=analyses)
+    options = EvaluationOptions(condition=("language", "frequency"), analyses=analyses)
     text = study_paragraphs(options)["Analysis"]
     assert "of the conditions hard, of language de or en, of frequency high." in text
     assert "are also compared between levels of language and frequency." in text

@@ -12,7 +12,7 @@ from contstim.experiment.schema import DATA_FILE, PILOT_FILE
 from contstim.experiment.store import Store
 
 PLAN = """\
-margin = 0.2
+equivalence = 0.2
 
 [adaptive]
 trials = 12

@@ -405,7 +405,7 @@ def test_several_files_are_one_table(tmp_path, capsys):
     out = tmp_path / "out"
     asked = ["evaluate", str(tmp_path / "e1.csv"), str(tmp_path / "e2b.csv")]
     (tmp_path / "e2b.csv").write_text(first.assign(rating=-2.5).to_csv(index=False))
-    listed = ["--exclude", str(tmp_path / "listed.csv")]
+    listed = ["--exclude", f"participants={tmp_path / 'listed.csv'}"]
     given = ["--scores", str(tmp_path / "scores.csv"), "--out", str(out)]
     assert main([*asked, *given, *listed]) == 0
     models = pd.read_csv(out / "models.csv").set_index(["analysis", "measure", "model"])
@@ -420,11 +420,11 @@ def test_several_files_are_one_table(tmp_path, capsys):
     assert main([asked[0], asked[1], asked[1], *given]) == 2
     assert "a file of choices is given twice" in capsys.readouterr().err
     (tmp_path / "list.txt").write_text("p0\n")
-    assert main([*asked, *given, "--exclude", str(tmp_path / "list.txt")]) == 2
+    assert main([*asked, *given, "--exclude", f"participants={tmp_path / 'list.txt'}"]) == 2
     assert "there is no participant 'p0' to leave out" in capsys.readouterr().err
     with pytest.raises(InputError, match="^e1 has a column 'file' of its own; rename it"):
         together({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]})
-    with pytest.raises(InputError, match="has conflicting conditions .*as a factor \\(by\\)$"):
+    with pytest.raises(InputError, match="has conflicting conditions .*as a condition$"):
         together({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})
 
 
@@ -456,15 +456,15 @@ def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
     texts = [text for pair in texts for text in pair]
     pd.DataFrame({"sentence": texts, "a": range(6), "b": [1, 0] * 3}).to_csv("s.csv", index=False)
     asked = ["evaluate", "choices.csv", "--scores", "s.csv", "--out", "out"]
-    assert main([*asked, "--people", "responses.csv", "--by", "native"]) == 0
+    assert main([*asked, "--participants", "responses.csv", "--condition", "native"]) == 0
     models = pd.read_csv("out/models.csv").set_index(["analysis", "measure", "model"])["value"]
     assert models["all, native yes", "accuracy", "a"] == 1
     assert models["all, native no", "accuracy", "a"] == 0
     capsys.readouterr()
     people.head(9).to_csv("few.csv", index=False)
-    assert main([*asked, "--people", "few.csv", "--by", "native"]) == 2
+    assert main([*asked, "--participants", "few.csv", "--condition", "native"]) == 2
     assert "a row has no native (rows 28, 29 and 30)" in capsys.readouterr().err
-    assert main([*asked, "--people", "few.csv"]) == 0
+    assert main([*asked, "--participants", "few.csv"]) == 0
     note = "The table of participants has no row of 1 of them, such as '9'."
     assert note in capsys.readouterr().err
     for table, message in (

@@ -176,7 +176,7 @@ def test_the_preset_is_the_published_analysis(make_study):
     models = result.models.query("analysis == 'targeted' and measure == 'accuracy'")
     family = benjamini_hochberg([*models["p_ceiling"], *here["p"]])
     np.testing.assert_allclose([*models["q_ceiling"], *here["q"]], family)
-    apart = evaluate(study, scores, family="apart").models.query(
+    apart = evaluate(study, scores, fdr="by_test").models.query(
         "analysis == 'targeted' and measure == 'accuracy'"
     )
     np.testing.assert_allclose(apart["q_ceiling"], benjamini_hochberg(apart["p_ceiling"]))
@@ -440,8 +440,7 @@ def test_a_significant_difference_whose_interval_includes_zero_says_so(make_stud
 def test_fixed_sentences_are_easier_to_tell_apart_on(make_study):
     study, scores = make_study(n_people=40, n_pairs=12, seed=2)
     these, such = (
-        evaluate(study, scores, population=name).comparisons["stderr"]
-        for name in ("these sentences", "such sentences")
+        evaluate(study, scores, items=name).comparisons["stderr"] for name in ("fixed", "random")
     )
     assert (these < such).mean() > 0.9
 
@@ -458,8 +457,8 @@ def test_named_analyses_and_unknown_names(make_study):
         preset_options("default", seeds=3)
     with pytest.raises(UnknownNameError, match="unknown preset"):
         preset_options("golan")
-    with pytest.raises(UnknownNameError, match="unknown family"):
-        preset_options("default", family="both")
+    with pytest.raises(UnknownNameError, match="unknown fdr"):
+        preset_options("default", fdr="both")
 
 
 def test_the_same_seed_gives_the_same(make_study):
@@ -564,16 +563,16 @@ def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
 
 def test_the_summary_says_how_many_would_decide(make_study):
     """The numbers are those of the table; with fixed items only participants can be added."""
-    for population, named in (("such sentences", "items"), ("these sentences", "participants")):
+    for effects, named in (("random", "items"), ("fixed", "participants")):
         study = make_study(n_people=8, n_pairs=16, noise=2.0)
-        result = evaluate(*study, analyses=(Analysis("all"),), population=population)
+        result = evaluate(*study, analyses=(Analysis("all"),), items=effects)
         table = result.comparisons[result.comparisons["measure"] == "accuracy"]
         best = result.models.loc[result.models["value"][:3].idxmax(), "model"]
         rows = table[(table["model_1"] == best) | (table["model_2"] == best)]
         row = rows[rows["verdict"] == "undecided"].iloc[0]
         sentence = summarize(result)[1]
         assert f"{int(row[f'{named}_needed']):,} {named}" in sentence
-        if population == "these sentences":
+        if effects == "fixed":
             assert np.isinf(table["items_needed"]).all()
             assert " items" not in sentence
 

@@ -121,7 +121,7 @@ def test_related_pairs_without_items_are_warned_of() -> None:
         n.startswith(f"{N_PAIRS} of {N_PAIRS} sentence pairs share a sentence with another pair")
         for n in result.provenance.notes
     )
-    these = evaluate(shared, pd.concat([scores, rows]), population="these sentences")
+    these = evaluate(shared, pd.concat([scores, rows]), items="fixed")
     assert not any("share a sentence" in n for n in these.provenance.notes)
 
 

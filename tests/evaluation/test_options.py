@@ -9,8 +9,8 @@ from contstim.evaluation.options import read_plan
 
 PLAN = """
 measures = ["accuracy"]
-margin = 0.2
-family = "apart"
+equivalence = 0.2
+fdr = "by_test"
 planned = [["a", "b"]]
 
 [[analyses]]
@@ -32,7 +32,7 @@ def plan(tmp_path):
 def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
     result = evaluate(*make_study(), plan=plan)
     options = result.provenance.options
-    assert (options.margin, options.family, options.planned) == (0.2, "apart", (("a", "b"),))
+    assert (options.equivalence, options.fdr, options.planned) == (0.2, "by_test", (("a", "b"),))
     assert options.exclusions.min_trials == 5
     assert set(result.models["analysis"]) == {"mine"}
     assert set(result.models["measure"]) == {"accuracy"}
@@ -45,7 +45,8 @@ def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
 def test_a_plan_names_levels_of_columns(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(
-        'by = ["native"]\n[[analyses]]\nname = "natives"\nwhere = [["native", "yes"]]\n', "utf-8"
+        'condition = ["native"]\n[[analyses]]\nname = "natives"\nwhere = [["native", "yes"]]\n',
+        "utf-8",
     )
     (analysis,) = read_plan(path)["analyses"]
     assert analysis.where == (("native", "yes"),)
@@ -78,13 +79,13 @@ def test_departures_are_listed(make_study, plan, tmp_path):
     scores.to_csv(tmp_path / "scores.csv", index=False)
     out = tmp_path / "out"
     files = [str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
-    changed = ["--margin", "0.3", "--population", "these sentences", "--min-rt-ms", "10"]
+    changed = ["--equivalence", "0.3", "--items", "fixed", "--exclude", "rt<10"]
     assert main(["evaluate", *files, "--plan", str(plan), *changed, "--out", str(out)]) == 0
     page = (out / "report.html").read_text("utf-8")
     assert "Deviations from the analysis plan" in page
     for sentence in (
-        "population is these sentences; the plan has such sentences.",
-        "margin is 0.3; the plan has 0.2.",
+        "items is fixed; the plan has random.",
+        "equivalence is 0.3; the plan has 0.2.",
         "exclusions.min_rt_ms is 10; the plan has not set.",
     ):
         assert f"<li>{sentence}</li>" in page
@@ -94,8 +95,8 @@ def test_departures_are_listed(make_study, plan, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("margins = 0.1", "unknown key margins; did you mean 'margin'?"),
-        ("margin = 2.0", "margin is 2.0; give less than 1"),
+        ("equivalences = 0.1", "unknown key equivalences; did you mean 'equivalence'?"),
+        ("equivalence = 2.0", "equivalence is 2.0; give less than 1"),
         ("[exclusions]\nmin_trial = 3", "unknown key exclusions.min_trial; did you mean"),
         ("[exclusions]\nmin_trials = 'ten'", "exclusions.min_trials is 'ten'; give a number"),
         ("[[analyses]]\nname = 'x'\ntarget = 'one'", "unknown target 'one'"),

@@ -314,8 +314,10 @@ def test_zeros_before_numbers_of_people_stay_whatever_table_they_are_in(
     human = read_choices(tmp_path / "choices.csv").choices
     assert list(dict.fromkeys(human["participant"])) == ["001", "002", "013", "20", "100"]
     assert human["list"].dtype.kind == "i"
-    asked = ["evaluate", str(tmp_path / "choices.csv"), "--people", str(tmp_path / "people.csv")]
-    more = ["--exclude", str(tmp_path / "out.txt"), "--by", "native", "--out", str(tmp_path / "r")]
+    people = ["--participants", str(tmp_path / "people.csv")]
+    asked = ["evaluate", str(tmp_path / "choices.csv"), *people]
+    rule = f"participants={tmp_path / 'out.txt'}"
+    more = ["--exclude", rule, "--condition", "native", "--out", str(tmp_path / "r")]
     assert main([*asked, *more]) == 0
     assert "has no row of" not in capsys.readouterr().err
     excluded = pd.read_csv(tmp_path / "r" / "excluded.csv", dtype=str)
@@ -352,7 +354,7 @@ def test_a_condition_of_sessions_of_qualtrics_is_of_people() -> None:
     assert "anna" not in human.choices.to_csv()
     assert [note for note in human.notes if note.startswith("The session's")] == [
         "The session's column 'condition' is called 'session_condition', since it is of people and "
-        "not of pairs; to compare them, name 'session_condition' as a factor (by)."
+        "not of pairs; to compare them, name 'session_condition' as a condition."
     ]
 
 

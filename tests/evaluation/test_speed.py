@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -102,8 +104,8 @@ def test_signed_rank_inference_and_words(tmp_path, monkeypatch, capsys) -> None:
     assert "speed" in capsys.readouterr().out
     page = (tmp_path / "crossed" / "report.html").read_text("utf-8")
     assert "the negative logarithm of the response time" in page
-    ranked = [*command, "--inference", "signed-rank", "--bootstrap", "50", "--out", "ranked"]
-    assert main(ranked) == 0
+    Path("plan.toml").write_text('inference = "signed-rank"\nn_bootstrap = 50\n', "utf-8")
+    assert main([*command, "--plan", "plan.toml", "--out", "ranked"]) == 0
     value = pd.read_csv("ranked/models.csv").set_index("model")["value"]
     assert value["a"] == pytest.approx(by_scipy(choices, scores, "a"))
 

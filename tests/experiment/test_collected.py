@@ -128,7 +128,7 @@ def test_the_export_is_what_evaluate_reads(
     scores.to_csv(tmp_path / "scores.csv", index=False)
     evaluate = ["evaluate", str(out / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
     results = ["--bootstrap", "20", "--out", str(tmp_path / "results")]
-    assert main([*evaluate, "--min-catch-correct", "0.91", *results]) == 0
+    assert main([*evaluate, "--exclude", "catch<0.91", *results]) == 0
     excluded = pd.read_csv(tmp_path / "results" / "excluded.csv")
     assert excluded["detail"].tolist() == ["0.500 of catch trials right"]
     assert main([*command, "--all"]) == 0

@@ -201,8 +201,7 @@ def _further(people: pd.DataFrame, taken: set[str]) -> tuple[dict[str, str], lis
         if ours:
             notes.append(
                 f"The session's column {column!r} is called {names[column]!r}, since it is of "
-                f"people and not of pairs; to compare them, name {names[column]!r} as a factor "
-                "(by)."
+                f"people and not of pairs; to compare them, name {names[column]!r} as a condition."
             )
     return names, notes
 

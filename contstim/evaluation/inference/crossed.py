@@ -11,7 +11,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.evaluation.inference.contrasts import CEILING_INTERVALS, Contrast, Inferred
 from contstim.evaluation.inference.quasi_f import (
-    POPULATIONS,
+    ITEM_EFFECTS,
     CellMean,
     SampledMean,
     contrast,
@@ -38,7 +38,7 @@ class CrossedTests:
     Attributes
     ----------
     population
-        One of `POPULATIONS`.
+        One of `ITEM_EFFECTS`.
     margin
         Differences are called equivalent within this share of the way from chance to the lower
         noise ceiling.
@@ -54,7 +54,7 @@ class CrossedTests:
     @property
     def unit(self) -> str:
         """What is tested across."""
-        return "participant" if self.population == POPULATIONS[1] else "participant and sentence"
+        return "participant" if self.population == ITEM_EFFECTS[1] else "participant and sentence"
 
     def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
         """Test the models of an analysis, and compare the `pairs` of them."""

@@ -24,7 +24,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
 #: Whether tests generalise to new items of the kind, or to new participants on the same items only.
-POPULATIONS = ("such sentences", "these sentences")
+ITEM_EFFECTS = ("random", "fixed")
 
 #: Minimum number of participants, items or groups for inference about a population.
 MIN_UNITS = 3
@@ -213,7 +213,7 @@ class CellDesign:
         """Return the weighted deviations w (x - mean) of `cells`, shape (..., C)."""
         return np.asarray(self.weight * (cells - self.average(cells)[..., None]))
 
-    def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
+    def mean(self, cells: FloatArray, population: str = ITEM_EFFECTS[0]) -> SampledMean:
         """Return the mean of `cells` (C,) over participants with its standard error."""
         q = sums_of_squares(self.deviations(cells), self.person, self.item, self.block)
         return sampled_mean(float(self.average(cells)), q, (self,), population)
@@ -322,7 +322,7 @@ def sampled_mean(
     value: float,
     q: FloatArray,
     designs: Sequence[CellDesign],
-    population: str = POPULATIONS[0],
+    population: str = ITEM_EFFECTS[0],
 ) -> SampledMean:
     """Return a mean, or a difference of means, with its standard error (see `CellDesign`).
 
@@ -336,12 +336,12 @@ def sampled_mean(
         The designs of the means that were subtracted. The largest variance that one of them gives
         is used, and the smallest effective numbers of participants and items.
     population
-        One of `POPULATIONS`.
+        One of `ITEM_EFFECTS`.
     """
     people, items = (min(design.sizes[kind] for design in designs) for kind in (0, 1))
     if _too_few(people, items, population):
         return SampledMean(value, np.nan, np.nan)
-    if population == POPULATIONS[1]:
+    if population == ITEM_EFFECTS[1]:
         variance = float(q[0]) * people / (people - 1)
         return SampledMean(value, np.sqrt(variance), people - 1, (1.0, 0.0), (people, np.inf))
     if q[2] == 0.0:
@@ -358,7 +358,7 @@ def sampled_mean(
 
 def _too_few(people: float, items: float, population: str) -> bool:
     # Sizes are sums of squared weights, with rounding error.
-    if population == POPULATIONS[1]:
+    if population == ITEM_EFFECTS[1]:
         return people < MIN_UNITS - 1e-9
     return people < MIN_PARTICIPANTS - 1e-9 or items < MIN_UNITS - 1e-9
 
@@ -394,7 +394,7 @@ def mean_differences(
     second: CellMean,
     person: IntArray,
     item: IntArray,
-    population: str = POPULATIONS[0],
+    population: str = ITEM_EFFECTS[0],
 ) -> list[SampledMean]:
     """Return the difference of two means in each of S studies of one design.
 
@@ -408,7 +408,7 @@ def mean_differences(
     person, item
         Codes of all cells, shape (C,).
     population
-        One of `POPULATIONS`.
+        One of `ITEM_EFFECTS`.
     """
     (rows_1, design_1, cells_1), (rows_2, design_2, cells_2) = first, second
     values = design_1.average(cells_1) - design_2.average(cells_2)
@@ -459,7 +459,7 @@ def contrast(
     second: Sequence[CellMean],
     person: IntArray,
     item: IntArray,
-    population: str = POPULATIONS[0],
+    population: str = ITEM_EFFECTS[0],
 ) -> SampledMean:
     """Return the difference of a mean, or of a difference of means, between two conditions.
 
@@ -471,7 +471,7 @@ def contrast(
     person, item
         Codes of all cells, shape (C,).
     population
-        One of `POPULATIONS`.
+        One of `ITEM_EFFECTS`.
 
     Notes
     -----
@@ -488,7 +488,7 @@ def contrast(
       summed over conditions. It is conservative where participants are in both conditions with
       other items in each.
 
-    With `"these sentences"` it is Student's t test of differences within participants, or Welch's
+    With `"fixed"` it is Student's t test of differences within participants, or Welch's
     test between them.
     """
     block = block_codes(person, item)
@@ -499,7 +499,7 @@ def contrast(
     is_shared = [_has_both(codes, a, b) for codes in (person, item, block)]
     q = sums_of_squares(a.deviations - b.deviations, person, item, block)
     people, items = (np.array([c.sizes[kind] for c in (a, b)]) for kind in (0, 1))
-    if population == POPULATIONS[1]:
+    if population == ITEM_EFFECTS[1]:
         if is_shared[0].any():
             variance, df = float(q[0] * people.min() / (people.min() - 1)), people.min() - 1
         else:

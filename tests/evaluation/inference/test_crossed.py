@@ -43,11 +43,11 @@ def drawn(seed, share=1.0):
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
-@pytest.mark.parametrize("population", ["such sentences", "these sentences"])
-def test_a_p_value_never_contradicts_its_interval(share, population):
+@pytest.mark.parametrize("items", ["random", "fixed"])
+def test_a_p_value_never_contradicts_its_interval(share, items):
     significant = 0
     for seed in range(12):
-        found = evaluate(*drawn(seed, share), analyses=ALL, population=population)
+        found = evaluate(*drawn(seed, share), analyses=ALL, items=items)
         table = found.comparisons
         without_zero = (table["ci_low"] > 0) | (table["ci_high"] < 0)
         assert ((table["p"] < 0.05) == without_zero).all()
@@ -112,7 +112,7 @@ def by_native():
 
 def test_conditions_of_participants_are_analysed_and_compared(by_native):
     choices, scores = by_native
-    result = evaluate(choices, scores, by="native", analyses=ALL)
+    result = evaluate(choices, scores, condition="native", analyses=ALL)
     names = ["all", "all, native yes", "all, native no"]
     assert list(dict.fromkeys(result.models["analysis"])) == names
     # Each condition by itself says what it says without the other.
@@ -141,27 +141,27 @@ def test_conditions_of_participants_are_analysed_and_compared(by_native):
     better = table[(table["model_1"] == "good") & (table["model_2"] == "")]
     assert (better["difference"] > 0).all()
     # Which condition comes first changes nothing but signs.
-    turned = evaluate(choices[::-1], scores, by="native", analyses=ALL).conditions
+    turned = evaluate(choices[::-1], scores, condition="native", analyses=ALL).conditions
     np.testing.assert_allclose(turned["difference"], -table["difference"], atol=1e-12)
     np.testing.assert_allclose(turned["p"], table["p"])
 
 
 def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
-    result = evaluate(*by_native, by="native", headline="all, native no")
+    result = evaluate(*by_native, condition="native", headline="all, native no")
     assert result.models["analysis"].iloc[0] == "all, native no"
     page = result.report(tmp_path).read_text("utf-8")
     assert "Differences between conditions" in page
     assert len(pd.read_csv(tmp_path / "conditions.csv")) == len(result.conditions)
     with pytest.raises(InputError, match="unknown analysis 'natives'; did you mean"):
-        evaluate(*by_native, by="native", headline="natives")
+        evaluate(*by_native, condition="native", headline="natives")
     analyses = (Analysis("natives", where=(("native", "yes"),)),)
-    named = evaluate(*by_native, by="native", analyses=analyses).models
+    named = evaluate(*by_native, condition="native", analyses=analyses).models
     assert set(named["n_participants"]) == {len(by_native[0]["participant"].unique()) / 2}
-    with pytest.raises(InputError, match="names levels of 'native'; say so by that column: by"):
+    with pytest.raises(InputError, match="name that column as a condition"):
         evaluate(*by_native, analyses=analyses)
     unknown = (Analysis("natives", where=(("native", "ja"),)),)
     with pytest.raises(InputError, match="unknown level of native 'ja'"):
-        evaluate(*by_native, by="native", analyses=unknown)
+        evaluate(*by_native, condition="native", analyses=unknown)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,12 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
             "has several values of 'native', and so have pairs; it must be a condition",
         ),
         ("participant", {}, "the column 'native' has "),
-        ("native", {"inference": "signed-rank"}, "by native goes with the crossed inference"),
-        ("native", {"by": "nativ"}, "the choices table has no column 'nativ'; did you mean 'nativ"),
+        ("native", {"inference": "signed-rank"}, "condition native cannot be combined"),
+        (
+            "native",
+            {"condition": "nativ"},
+            "has no column 'nativ'; did you mean 'nativ",
+        ),
     ],
 )
 def test_columns_that_are_no_factor(by_native, values, options, message):
@@ -184,7 +188,7 @@ def test_columns_that_are_no_factor(by_native, values, options, message):
     numbers = choices.assign(trial=range(len(choices)))
     choices = choices.assign(native=numbers.get(values, values))
     with pytest.raises(InputError) as error:
-        evaluate(choices, scores, **{"by": "native", **options})
+        evaluate(choices, scores, **{"condition": "native", **options})
     assert message in str(error.value)
 
 
@@ -197,7 +201,7 @@ def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
     shown = choices.iloc[[0]].assign(**filler, length=None, tense="")
     scores = pd.concat([scores, scores.head(2).assign(sentence=["first 0 0", "second 0 0"])])
     choices = pd.concat([choices, shown], ignore_index=True)
-    result = evaluate(choices, scores, by=("length", "tense"), analyses=ALL)
+    result = evaluate(choices, scores, condition=("length", "tense"), analyses=ALL)
     lengths, tenses = ("short", "long"), ("present", "past")
     names = ["all", *(f"all, length {x}" for x in lengths), *(f"all, tense {x}" for x in tenses)]
     names += [f"all, length {x}, tense {y}" for x in lengths for y in tenses]
@@ -221,12 +225,12 @@ def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
         assert row.difference == pytest.approx(lead[0] - lead[1])
         assert (row.n_participants_1, row.n_participants_2) == (n, n)
     # By conditions of people and by factors of pairs at once.
-    both = evaluate(choices, scores, by=("native", "length"), analyses=ALL)
+    both = evaluate(choices, scores, condition=("native", "length"), analyses=ALL)
     assert "all, native no, length long" in set(both.models["analysis"])
     sizes = both.conditions.groupby("by")["n_participants_1"].first()
     assert sizes["native"] == sizes["length"] / 2
     # Conditions that are the levels themselves, called otherwise, are not analysed twice.
     named = choices.assign(condition=choices["length"].str.cat(choices["tense"]).fillna("filler"))
-    models = evaluate(named, scores, by=("length", "tense")).models
+    models = evaluate(named, scores, condition=("length", "tense")).models
     assert "shortpast" in set(models["analysis"])
     assert "all, length short, tense past" not in set(models["analysis"])

@@ -7,7 +7,7 @@ import statsmodels.formula.api as smf
 from scipy.stats import norm, t, ttest_1samp, ttest_ind
 
 from contstim.evaluation.inference.quasi_f import (
-    POPULATIONS,
+    ITEM_EFFECTS,
     CellDesign,
     SampledMean,
     contrast,
@@ -19,7 +19,7 @@ from contstim.evaluation.inference.quasi_f import (
 from contstim.evaluation.measures.cosine import cosine_cells
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
 
-SUCH, THESE = POPULATIONS
+SUCH, THESE = ITEM_EFFECTS
 
 
 def crossed(n: int, k: int) -> CellDesign:
@@ -350,7 +350,7 @@ def test_too_few_people_or_sentences_give_no_standard_error() -> None:
     assert np.isnan(three.mean(rng.normal(size=60)).stderr)
     assert three.mean(rng.normal(size=60), THESE).stderr > 0
     assert few_pairs.mean(rng.normal(size=40), THESE).stderr > 0
-    for population in POPULATIONS:
+    for population in ITEM_EFFECTS:
         assert np.isnan(few_people.mean(rng.normal(size=40), population).p())
 
 
