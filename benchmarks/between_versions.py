@@ -69,12 +69,12 @@ CALLS = {
     "bench_transformers: 2 sentences, contstim:bert, exact permutation": SCORE.format(
         spec="contstim:bert?metric=permutation", n=2, again=2
     ),
-    "synthesis: 4 sentences, bigram against trigram, exhaustive": WRITE.format(
-        reject="contstim:bigram", accept="contstim:trigram", strategy="exhaustive", n=4
+    "synthesis: 4 sentences, bigram against trigram, all candidates": WRITE.format(
+        reject="contstim:bigram", accept="contstim:trigram", strategy="edit?candidates=all", n=4
     ),
-    "network: 1 sentence, trigram against gpt, bounded, by the command line": [
+    "network: 1 sentence, trigram against gpt, 5 candidates, by the command line": [
         *("synthesize", "--reject", "contstim:trigram", "--accept", "contstim:gpt"),
-        *("--strategy", "bounded", "--budget", "5", "--vocabulary", "WORDS", "--limit", "1"),
+        *("--strategy", "edit?candidates=5", "--vocabulary", "WORDS", "--limit", "1"),
     ],
     "selection: 10 natural pairs for every two of 9 models, of 20,000 sentences": RANKS
     + "timed(lambda: contstim.select_natural_pairs(scores, 10), 3)\n",
@@ -104,7 +104,7 @@ timed(lambda: contstim.evaluate(choices, scores, **published))
     "command line: --help": ["--help"],
     "command line: one sentence, bigram against trigram": [
         *("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:trigram"),
-        *("--strategy", "exhaustive", "The ship left at dawn."),
+        *("--strategy", "edit?candidates=all", "The ship left at dawn."),
     ],
 }
 PUBLISHED = "evaluation: the published choices, 1,000 resamples"
@@ -116,11 +116,11 @@ out = "OUT"
 [sentences]
 limit = 40
 [synthesis]
-strategy = "exhaustive"
+strategy = "edit?candidates=all"
 per_pair = 8
 """
 #: Where a checkout has a limit on words, which writes sentences again; without it, for equal work.
-UNLIMITED = ("contstim/text/diversity.py", "most_use = 1.0\n", ["--most-use", "1"])
+UNLIMITED = ("contstim/text/diversity.py", "max_word_share = 1.0\n", ["--max-word-share", "1"])
 
 
 def text_of(words: list[str]) -> str:

@@ -185,7 +185,7 @@ def search_seconds(
 ) -> tuple[float, int]:
     """Return how long a guided search takes, and how many exact scores it asked for."""
     began = time.perf_counter()
-    result = synthesize(sentence, reject=reject, accept=accept, strategy="bounded", budget=8)
+    result = synthesize(sentence, reject=reject, accept=accept, strategy="edit?candidates=8")
     return time.perf_counter() - began, sum(result.n_scores)
 
 

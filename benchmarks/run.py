@@ -29,7 +29,6 @@ BENCHMARKS = {
     "scoring": ([], ["--text", "gutenberg/sentences.txt.gz"]),
     "ngram": (None, ["--data", "gutenberg/sentences.txt.gz"]),
     "synthesis": ([], []),
-    "beyond_the_climb": ([], []),
     "runs": ([], []),
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),

@@ -29,8 +29,7 @@ seed = 1
 words = "8"
 
 [synthesis]
-strategy = "bounded"
-budget = 32
+strategy = "edit?candidates=32"
 per_pair = {starts}
 """
 

@@ -33,7 +33,12 @@ def main() -> None:
 
     def climb(start: str) -> Synthesis:
         return synthesize(
-            start, reject=reject, accept=accept, proposal=proposal, strategy="exhaustive", seed=1
+            start,
+            reject=reject,
+            accept=accept,
+            proposal=proposal,
+            strategy="edit?candidates=all",
+            seed=1,
         )
 
     climb(starts[0])
@@ -48,7 +53,7 @@ def main() -> None:
         f"{statistics.mean(len(r.steps) for r in results):.1f} | "
         f"{statistics.median(r.loss for r in results):.1f} |"
     )
-    problem = Problem.pair(reject, accept)
+    problem = Problem((reject,), (accept,))
     checked = [improvements(r, problem, proposal) for r in results[: args.checked]]
     print(
         f"\n{sum(len(better) for better, _ in checked)} improvements among "

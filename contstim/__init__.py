@@ -57,24 +57,10 @@ if TYPE_CHECKING:
     from contstim.selection.triplets import select_triplets
     from contstim.synthesis import synthesize
     from contstim.synthesis.check import check_strategy
-    from contstim.synthesis.problem import (
-        Accepted,
-        Constraint,
-        Edits,
-        Fall,
-        Floor,
-        LeastFall,
-        Objective,
-        Problem,
-    )
+    from contstim.synthesis.coordinate_search import Strategy
+    from contstim.synthesis.edits import Edits
+    from contstim.synthesis.problem import MinScore, Problem, standard_deviations
     from contstim.synthesis.results import Synthesis, Triplet
-    from contstim.synthesis.sweeps import Strategy
-    from contstim.synthesis.targets import (
-        common_failure,
-        one_against_all,
-        problem_of,
-        standard_deviations,
-    )
     from contstim.synthesis.triplets import synthesize_triplets
     from contstim.text import Sentence, WordList, pool, read_sentences
     from contstim.text.corpora import sample_sentences
@@ -107,19 +93,10 @@ _NAMES = {
     "models.registry": ("load_model", "register_family", "score_sentences"),
     "synthesis": ("synthesize",),
     "synthesis.check": ("check_strategy",),
-    "synthesis.problem": (
-        "Accepted",
-        "Constraint",
-        "Edits",
-        "Fall",
-        "Floor",
-        "LeastFall",
-        "Objective",
-        "Problem",
-    ),
+    "synthesis.coordinate_search": ("Strategy",),
+    "synthesis.edits": ("Edits",),
+    "synthesis.problem": ("MinScore", "Problem", "standard_deviations"),
     "synthesis.results": ("Synthesis", "Triplet"),
-    "synthesis.sweeps": ("Strategy",),
-    "synthesis.targets": ("common_failure", "one_against_all", "problem_of", "standard_deviations"),
     "synthesis.triplets": ("synthesize_triplets",),
     "design.trials": ("Layout", "check_design", "design_trials"),
     "design.latin": ("latin_square",),
@@ -134,20 +111,15 @@ _NAMES = {
 }
 
 __all__ = [
-    "Accepted",
-    "Constraint",
     "ContstimError",
     "Edits",
     "Evaluation",
     "Event",
-    "Fall",
-    "Floor",
     "Hints",
     "Layout",
-    "LeastFall",
     "LogitsModel",
+    "MinScore",
     "ModelSpec",
-    "Objective",
     "Problem",
     "Replacements",
     "ScoreKind",
@@ -168,16 +140,13 @@ __all__ = [
     "check_measure",
     "check_model",
     "check_strategy",
-    "common_failure",
     "datasets",
     "design_trials",
     "evaluate",
     "latin_square",
     "load_model",
-    "one_against_all",
     "plan_design",
     "pool",
-    "problem_of",
     "read_choices",
     "read_scores",
     "read_sentences",

@@ -20,7 +20,7 @@ found = contstim.synthesize(
     reject=contstim.load_model("contstim:bigram"),
     accept=contstim.load_model("contstim:trigram"),
     vocabulary=vocabulary,
-    strategy="exhaustive",
+    strategy="edit?candidates=all",
 )
 print(found.sentence)
 

@@ -2,8 +2,8 @@
 Controversial minimal pairs
 ===========================
 
-With `Edits(most=1)` one word alone may differ from the natural sentence's. Such a pair says which
-word two models are at odds about.
+With `Edits(max_changes=1)` exactly one word differs from the natural sentence. Such a pair shows on
+which word two models disagree.
 """
 
 import matplotlib.pyplot as plt
@@ -14,10 +14,10 @@ from contstim.text.vocabulary import WordRules
 common = contstim.bundled_vocabulary().elsewhere.words[:1000]
 vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))
 bigram, trigram = map(contstim.load_model, ("contstim:bigram", "contstim:trigram"))
-problem = contstim.problem_of([trigram], [bigram], edits=contstim.Edits(most=1))
+problem = contstim.Problem((trigram,), (bigram,), edits=contstim.Edits(max_changes=1))
 
 found = [
-    contstim.synthesize(sentence, problem=problem, vocabulary=vocabulary, strategy="exhaustive")
+    contstim.synthesize(sentence, problem=problem, vocabulary=vocabulary, candidates="all")
     for sentence in contstim.pool()[:12]
 ]
 found.sort(key=lambda synthesis: synthesis.loss, reverse=True)

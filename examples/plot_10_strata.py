@@ -19,8 +19,8 @@ table = contstim.synthesize_triplets(
     contstim.pool()[:24],
     [("contstim:bigram", "contstim:trigram")],
     vocabulary=vocabulary,
-    strategy="exhaustive",
-    most_use=1,
+    strategy="edit?candidates=all",
+    max_word_share=1,
 )
 chosen = contstim.select_triplets(table, per_pair=6, strata=3)
 

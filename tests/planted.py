@@ -10,8 +10,8 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import Hints, Replacements
-from contstim.synthesis.candidates import Candidates, Spent
-from contstim.synthesis.problem import Fall
+from contstim.synthesis.candidates import Candidates, ScoreCounter
+from contstim.synthesis.problem import ModelContrast
 from contstim.text import Sentence, WordList
 
 
@@ -66,7 +66,7 @@ class Planted:
     present: int | None = None
     accepted: float = -5.0
     round: int = 0
-    spent: Spent = field(default_factory=Spent)
+    counter: ScoreCounter = field(default_factory=ScoreCounter)
     seed: int = 0
     proposed: list[int] = field(default_factory=list, init=False)
     batches: list[tuple[str, list[int]]] = field(default_factory=list, init=False)
@@ -88,7 +88,7 @@ class Planted:
         }
         words = WordList(tuple(f"w{i}" for i in range(n)))
         return Candidates(
-            objective=Fall(("reject",)),
+            contrast=ModelContrast(("reject",)),
             minimum={"accept": self.minimum},
             natural={"reject": self.below + self.brought, "accept": self.accepted},
             now={"reject": self.below, "accept": self.accepted},
@@ -100,16 +100,16 @@ class Planted:
             allowed=np.ones(n, dtype=np.bool_) if self.allowed is None else self.allowed,
             rng=np.random.default_rng(self.seed),
             verify=self._verify,
-            spent=self.spent,
+            counter=self.counter,
             present=self.present,
             round=self.round,
             sentence=Sentence.parse("w0 w1"),
             words=words,
         )
 
-    def play(self, look: Callable[[Candidates], bool]) -> bool:
+    def play(self, search: Callable[[Candidates], bool]) -> bool:
         """Run one word search."""
-        return look(self.candidates())
+        return search(self.candidates())
 
     def _noting(self, name: str, table: Replacements) -> Callable[[IntArray], FloatArray]:
         def score(index: IntArray) -> FloatArray:

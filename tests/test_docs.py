@@ -9,6 +9,8 @@ import pytest
 import contstim
 from contstim.cli import main
 from contstim.models.registry import FAMILIES, bundled_models
+from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.synthesis import SynthesisReport
 
 ROOT = Path(__file__).parents[1]
 
@@ -62,8 +64,13 @@ def test_the_commands_run(
 def test_the_commands_that_take_minutes_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     # They are not run; what they ask for must exist.
     asked: list[str] = []
-    for name in ("score", "synthesize"):
-        monkeypatch.setattr(f"contstim.cli.{name}.run", lambda args: asked.append(str(args)) or 0)
+    monkeypatch.setattr("contstim.cli.score.run", lambda args: asked.append(str(args)) or 0)
+
+    def write(plan: StudyPlan, *_: object, **__: object) -> SynthesisReport:
+        asked.append(str(plan))
+        return SynthesisReport(is_old=True, n_rows=1)
+
+    monkeypatch.setattr("contstim.pipeline.synthesis.write_synthesis", write)
     commands = [c for c in _commands(*_PAGES) if _takes_minutes(c)]
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0, command

@@ -34,7 +34,7 @@ def test_words_that_differ_are_marked() -> None:
 
 def test_a_synthesis_shows_both_sentences(models: tuple[contstim.SentenceModel, ...]) -> None:
     bigram, trigram = models
-    strategy = "exhaustive"
+    strategy = "edit?candidates=all"
     sentence = "Every child in the village knew that song."
     found = contstim.synthesize(sentence, reject=bigram, accept=trigram, strategy=strategy)
     shown = found._repr_html_()

@@ -13,8 +13,8 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.options import EvaluationOptions
 from contstim.pipeline.options import SynthesisOptions
 from contstim.settings import Count, Several, build, matching, one_of, range_of, read_toml, settings
-from contstim.synthesis.bounded import Bounded
-from contstim.synthesis.options import FluentOptions
+from contstim.synthesis.edit import Edit
+from contstim.synthesis.writer import WritingOptions
 
 
 @settings
@@ -116,9 +116,6 @@ def test_toml_files(tmp_path: Path) -> None:
 
 def test_the_range_of_a_field() -> None:
     assert range_of(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
-    assert range_of(Bounded, "budget") == (int, {"ge": 1})  # or None
-    assert range_of(FluentOptions, "writer") == (str, {})
-    assert range_of(SynthesisOptions, "fixed") == (int, {"ge": 0})  # each of several
-    assert range_of(SynthesisOptions, "loss") == (str, {"choices": ("max", "mean")})
-    assert range_of(SynthesisOptions, "certificate") == (bool, {})
+    assert range_of(Edit, "inputs") == (int, {"ge": 1})  # or None
+    assert range_of(WritingOptions, "writer") == (str, {})
     assert range_of(EvaluationOptions, "margin") == (float, {"gt": 0, "lt": 1})

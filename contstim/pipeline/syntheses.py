@@ -1,8 +1,8 @@
-"""The syntheses of a run: their tasks, and the rows that come of them."""
+"""The syntheses of a run: their tasks and the rows of their table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contstim.files import digest_of
-from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.options import Goal, SynthesisOptions
 from contstim.pipeline.stages import Run
 from contstim.pipeline.tasks import ScoreTask, SynthesisTask, score_tasks, synthesis_from
 from contstim.pipeline.work import Task
-from contstim.synthesis import STRATEGIES
-from contstim.synthesis.problem import check_natural, check_start
-from contstim.synthesis.results import Row, Synthesis, Triplet, attempts, model_columns
-from contstim.synthesis.targets import SYNTHESIS_TARGETS, Goal, Sides, spread
+from contstim.synthesis import strategy_text
+from contstim.synthesis.problem import (
+    ModelContrast,
+    check_natural,
+    check_start,
+    standard_deviation,
+)
+from contstim.synthesis.results import (
+    ContrastRow,
+    Row,
+    Synthesis,
+    Triplet,
+    attempts,
+    distinct_triplets,
+    model_columns,
+)
 from contstim.tables import TRIPLETS
 from contstim.text import Sentence, pool
 from contstim.text.diversity import WordLimit
@@ -30,14 +42,14 @@ if TYPE_CHECKING:
 #: By sentence whose syntheses are known to be needed, words that may not be written.
 Barred = dict[str, tuple[str, ...]]
 
-# The natural sentences, at least, by which the falls of several rejecting models compare: else that
-# many of the bundled ones.
+# Minimum number of natural sentences for the scales of several rejecting models; otherwise so many
+# bundled ones are added.
 _SCALED = 30
 
 
 @dataclass(eq=False)
 class Syntheses:
-    """The syntheses of a run, and the rows that come of them.
+    """The syntheses of a run and the rows of their table.
 
     Attributes
     ----------
@@ -86,7 +98,7 @@ class Syntheses:
     @property
     def by_scores(self) -> bool:
         """Whether the syntheses depend on scores of the natural sentences."""
-        return bool(self.options.floors or self._several)
+        return bool(self.options.bounds or self._several)
 
     def scoring(self) -> list[ScoreTask]:
         """Return the tasks that score the natural sentences under the models that work on them.
@@ -98,20 +110,14 @@ class Syntheses:
             for spec in self.run.every
         }
         for goal, starts in self.starts.items():
-            for sides in self.options.sides_of(goal):
-                for spec in sides.models:
+            for contrast in self.options.contrasts(goal):
+                for spec in contrast.names:
                     by_model[spec].update(dict.fromkeys(starts))
         return [
             task
             for spec, sentences in by_model.items()
             for task in score_tasks([self.run.every[spec]], list(sentences), self.run.versions)
         ]
-
-    @property
-    def _at_natural(self) -> bool:
-        """Whether natural sentences must keep the constraints."""
-        steering = self.options.steering
-        return steering is None or steering.starts_at_natural
 
     @cached_property
     def _several(self) -> set[str]:
@@ -121,7 +127,7 @@ class Syntheses:
 
     @cached_property
     def _compared(self) -> list[str]:
-        """The sentences by which falls of several models compare; bundled ones where few."""
+        """The natural sentences for scales, with bundled ones if they are few."""
         natural = self.run.sentences
         few = len(natural) < _SCALED and self.run.language is ENGLISH
         more = pool()[:_SCALED] if few else []
@@ -133,7 +139,7 @@ class Syntheses:
         Raises
         ------
         InfeasibleError
-            If a natural sentence breaks a constraint itself.
+            If the search starts from the natural sentences and one violates a constraint.
         """
         if self._scales is not None:
             return
@@ -142,26 +148,29 @@ class Syntheses:
             for spec in self.run.every
         }
         self._scales = {
-            spec: spread(spec, [scores[spec][s] for s in self._compared if s in scores[spec]])
+            spec: standard_deviation(
+                spec, [scores[spec][s] for s in self._compared if s in scores[spec]]
+            )
             for spec in sorted(self._several)
         }
-        usable = {}
+        usable, at_natural = {}, self.options.parsed_strategy.starts_at_natural
         for goal, starts in self.starts.items():
-            every = self.options.sides_of(goal)
-            specs = dict.fromkeys(spec for sides in every for spec in sides.models)
+            every = self.options.contrasts(goal)
+            specs = dict.fromkeys(spec for contrast in every for spec in contrast.names)
             usable[goal] = [s for s in starts if all(s in scores[spec] for spec in specs)]
             for sentence in usable[goal]:
                 natural = {spec: scores[spec][sentence] for spec in specs}
-                for sides in every if self._at_natural else ():
+                for contrast in every if at_natural else ():
                     parsed = Sentence.parse(sentence, self.run.language)
-                    check_natural(parsed, sides.constraints, natural)
+                    check_natural(parsed, contrast.constraints, natural)
         self.starts = usable
 
-    def named(self, sides: Sides) -> Sides:
-        """Return what is wanted with its models' canonical specs, and with scales."""
-        scales = tuple((self._scales or {})[spec] for spec in sides.reject if len(sides.reject) > 1)
-        names = {spec: self.run.every[spec].name for spec in sides.models}
-        return replace(sides.named(names), scales=scales)
+    def named(self, contrast: ModelContrast) -> ModelContrast:
+        """Return a contrast with its models' canonical specs, and with scales."""
+        reject = contrast.reject
+        scales = tuple((self._scales or {})[spec] for spec in reject if len(reject) > 1)
+        names = {spec: self.run.every[spec].name for spec in contrast.names}
+        return replace(contrast.renamed(names), scales=scales)
 
     def later(self) -> float:
         """Return the seconds of one worker that tasks will take of which none is known yet."""
@@ -172,32 +181,23 @@ class Syntheses:
         return {}
 
     def task(
-        self, sides: Sides, sentence: str, attempt: int = 0, barred: tuple[str, ...] = ()
+        self, contrast: ModelContrast, sentence: str, attempt: int = 0, barred: tuple[str, ...] = ()
     ) -> SynthesisTask:
         """Return the task of one synthesis."""
         options = self.options
-        brought = (
-            STRATEGIES.package(options.strategy or "beam"),
-            SYNTHESIS_TARGETS.package(options.target),
-        )
-        named, steering = self.named(sides), options.steering
-        others = () if steering is None else steering.models
+        others = options.parsed_strategy.models
         return SynthesisTask(
             self.run.versions,
-            named,
-            tuple(self.run.every[spec] for spec in dict.fromkeys((*sides.models, *others))),
+            self.named(contrast),
+            tuple(self.run.every[spec] for spec in dict.fromkeys((*contrast.names, *others))),
             sentence,
             self.run.vocabulary_digest,
-            options.strategy,
-            options.of_strategy,
+            strategy_text(options.parsed_strategy),
             self.run.plan.study.seed,
             attempt,
-            options.certificate,
-            options.alike,
             barred,
-            options.most_use < 1,
-            repr(named),
-            tuple(filter(None, brought)),
+            options.max_word_share < 1,
+            options.package,
         )
 
     def tasks(self) -> list[Task]:
@@ -211,7 +211,7 @@ class Syntheses:
 
     def of_piece(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
         """Return the rows of one goal and sentence; None as long as they may change."""
-        if goal not in self._settled and self.options.most_use < 1:
+        if goal not in self._settled and self.options.max_word_share < 1:
             return None  # it becomes known when `tasks` is asked
         return self._done(goal, sentence, self._barred(goal)[sentence])
 
@@ -239,11 +239,11 @@ class Syntheses:
         options, store = self.options, self.run.store
         natural = list(dict.fromkeys(self.starts[goal]))
         barred_by_sentence = Barred()
-        if options.most_use == 1:
+        if options.max_word_share == 1:
             barred_by_sentence = self._settled[goal] = dict.fromkeys(natural, ())
             return barred_by_sentence
         each = len(goal) * options.per_sentence
-        limit = WordLimit(natural, each, options.most_use, self.run.vocabulary)
+        limit = WordLimit(natural, each, options.max_word_share, self.run.vocabulary)
         failed = False
         while (step := limit.next())[0]:
             barred = tuple(sorted(step[1]))
@@ -279,19 +279,38 @@ class Syntheses:
         if (done := self._rows.get((goal, sentence, barred))) is not None:
             return done
         options, store, tasks = self.options, self.run.store, list[SynthesisTask]()
-        every = options.sides_of(goal)
+        every = options.contrasts(goal)
 
         def finished() -> Iterator[Sequence[Synthesis]]:
             for attempt in range(attempts(options.per_sentence)):
-                both = [self.task(sides, sentence, attempt, barred) for sides in every]
+                both = [self.task(contrast, sentence, attempt, barred) for contrast in every]
                 tasks.extend(both)
                 if not all(task.is_done(store) for task in both):
                     return
                 yield [synthesis_from(store.result(task.key)) for task in both]
 
-        named = tuple((sides.reject, sides.accept) for sides in map(self.named, every))
-        rows = options.aim.rows(named, finished(), options.per_sentence, options.minimum_drop)
-        return tasks, rows
+        return tasks, self.rows_of(goal, finished())
+
+    def rows_of(self, goal: Goal, results: Iterable[Sequence[Synthesis]]) -> Sequence[Row]:
+        """Return the rows of one natural sentence, without sentences that do not lower the loss.
+
+        Parameters
+        ----------
+        goal
+            The contrasts.
+        results
+            For each attempt one synthesis per contrast; no more attempts are made than needed.
+        """
+        options = self.options
+        if options.makes_triplets:
+            both = ((first, second) for first, second in results)
+            return distinct_triplets(both, options.per_sentence, options.minimum_drop)
+        named = map(self.named, options.contrasts(goal))
+        return [
+            ContrastRow.of(contrast.reject, contrast.accept, result)
+            for contrast, result in zip(named, next(iter(results), ()), strict=False)
+            if result.found
+        ]
 
 
 def starts_of(
@@ -325,7 +344,7 @@ def starts_of(
     Source: Golan et al. (2023) shuffled the natural sentences and shared them out to the 36 model
     pairs in turn, about 170 each. Departure: another random generator.
     """
-    edits = options.side(("rejecting",), ("accepting",)).edits
+    edits = options.parsed_edits
     for sentence in sentences:
         check_start(sentence, language)
         edits.check(Sentence.parse(sentence, language))
@@ -337,7 +356,7 @@ def starts_of(
         elif options.starts == "partitioned":
             of_goal = [sentences[i] for i in order[number :: len(goals)]]
         else:
-            # Model 1 of a pair is the one that rejects in the second of its sides.
+            # Model 1 of a pair rejects in the second contrast.
             specs = dict.fromkeys(s for sides in goal[::-1] for side in sides for s in side)
             rng = np.random.default_rng([seed, int(digest_of([names[spec] for spec in specs]), 16)])
             of_goal = [sentences[i] for i in rng.permutation(len(sentences))]

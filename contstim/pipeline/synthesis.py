@@ -27,8 +27,10 @@ from contstim.errors import (
 )
 from contstim.files import LockedError, remove
 from contstim.pipeline import Executor, begun
+from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
-from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS, SynthesisStage
+from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS
+from contstim.pipeline.stages.written import POOL
 from contstim.pipeline.work import RunStore, StageTable, Task
 from contstim.synthesis.results import Row
 
@@ -46,16 +48,18 @@ class SynthesisReport:
     rows
         The rows, in the order of the work.
     asked
-        How many triplets were asked for at most; None for other targets.
+        The maximum number of rows.
     failed
-        Tasks that failed, each with its error: then no file is written.
-    written, pool, keeping
-        Where a pool was written, how many sentences, how many of these keep the floors beside some
-        natural sentence, and how many of those, at the median place, keep each constraint.
+        Tasks that failed, each with its error; no file is written then.
+    written, pool, satisfying
+        For a pool, the number of sampled sentences, the number of them that satisfy the bounds for
+        some natural sentence, and by constraint the median number that satisfies it.
     is_old
-        Whether the file was there already, made of the same; then it has the rows.
+        Whether the file existed already, made with the same settings; `rows` is empty then.
+    n_rows
+        The number of rows.
     left
-        Where the work was only tried, how far it is and what the rest will take.
+        For an estimate, how much of the work is done and how long the rest will take.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -63,8 +67,9 @@ class SynthesisReport:
     failed: list[tuple[Task, str]] = field(default_factory=list)
     written: int | None = None
     pool: int | None = None
-    keeping: dict[str, float] = field(default_factory=dict)
+    satisfying: dict[str, float] = field(default_factory=dict)
     is_old: bool = False
+    n_rows: int = 0
     left: StageStatus | None = None
 
 
@@ -73,54 +78,65 @@ def write_synthesis(
     out: Path | None,
     executor: Executor,
     show: Callable[[Row], None] = lambda row: None,
-    stage: SynthesisStage = SYNTHESIS,
+    pool: Path | None = None,
     tried: float | None = None,
 ) -> SynthesisReport:
-    """Write synthetic sentences, or go on with it.
+    """Write synthetic sentences to a file, continuing interrupted work.
 
     Parameters
     ----------
     plan
-        What is to be written: a study plan with a table ``[synthesis]``.
+        A study plan with a table ``[synthesis]``.
     out
-        The CSV file (UTF-8), which is there when all rows are; None to keep nothing.
+        The CSV file (UTF-8), written when all rows are complete; None to keep nothing.
     executor
-        What does the work.
-    stage
-        Whose table is written: that of the syntheses, or of the pool they are chosen from.
+        The executor of the tasks.
     show
-        Called with each row as soon as it and those before are there.
+        Called with each row as soon as it and those before are complete.
+    pool
+        A CSV file for every sampled sentence with its scores, for strategies that sample a pool.
     tried
-        After how many seconds to stop, one task being done at least; None: not before the end.
+        Seconds after which to stop, after at least one task; None: not before the end.
 
     Raises
     ------
     InputError
-        As `contstim.pipeline.running.run_study`; if a sentence has no score under a model that is
-        to work on it; if `out` exists and was made with other settings, or was changed.
+        As `contstim.pipeline.running.run_study`; if a natural sentence has no score under a model;
+        if `pool` is given and the strategy samples none; if a file exists and was made with other
+        settings, or was changed.
     LockedError
         If another process is writing `out`.
     OutputError
         If `out` cannot be written.
     """
     table = None if out is None else StageTable(out.absolute())
+    outputs = [] if table is None else [(SYNTHESIS, table)]
+    if pool is not None:
+        if not POOL.is_in(plan):
+            strategy = plan.table(SynthesisOptions).strategy
+            raise InputError(
+                f"pool is for the strategy 'sample', and the strategy is {strategy!r}; leave pool "
+                "out, or use the strategy 'sample'"
+            )
+        outputs.append((POOL, StageTable(pool.absolute())))
     report = SynthesisReport()
     with (
         _work_folder(table) as folder,
-        begun(plan, [stage], executor, RunStore(folder), what=str(out)) as (run, engine),
+        begun(plan, [SYNTHESIS], executor, RunStore(folder), what=str(out)) as (run, engine),
     ):
-        settings = json.loads(json.dumps(stage.settings(run)))
-        if table is not None and _is_there(table, settings):
+        settings = json.loads(json.dumps(SYNTHESIS.settings(run)))
+        is_old = [_is_there(made, settings) for _, made in outputs]  # refuses any other file
+        if table is not None and all(is_old):
             with suppress(OSError):  # also what a command left that was killed at its very end
                 remove(folder)
-            report.is_old = True
+            report.is_old, report.n_rows = True, int((table.notes or {}).get("rows", 0))
             return report
-        syntheses = stage.of(run)
+        syntheses = SYNTHESIS.of(run)
         for _ in engine.run("score", syntheses.scoring):
             pass
         for _, error in engine.failed:
             raise InputError(error.removeprefix("InputError: "))
-        waiting = deque(syntheses.pieces if stage is SYNTHESIS else ())
+        waiting = deque(syntheses.pieces)
 
         def show_new() -> None:
             while waiting and (rows := syntheses.of_piece(*waiting[0])) is not None:
@@ -130,24 +146,28 @@ def write_synthesis(
                     show(row)
 
         begun_at = time.monotonic()
-        for _ in engine.run(stage.name, lambda: stage.tasks(run), stage.expected(run)):
+        for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), SYNTHESIS.expected(run)):
             show_new()
             if tried is not None and time.monotonic() - begun_at >= tried:
                 break
         show_new()
         report.failed = engine.failed
-        if tried is not None and run.store.left(stage.tasks(run)):
+        if tried is not None and run.store.left(SYNTHESIS.tasks(run)):
             from contstim.pipeline.running import status_of  # few ask what it costs
 
-            report.left = status_of(stage, run)
+            report.left = status_of(SYNTHESIS, run)
             return report
-        text, notes = stage.make(run)
+        text, notes = SYNTHESIS.make(run)
         report.asked = notes.get("asked")
         report.written, report.pool = notes.get("written"), notes.get("pool")
-        report.keeping = notes.get("keeping", {})
-        if table is not None and not engine.failed:
-            table.write(text, settings, notes)
-            remove(folder)
+        report.satisfying = notes.get("satisfying", {})
+        report.n_rows = notes["rows"]
+        if not engine.failed:
+            for stage, made in outputs[::-1]:  # the table of the syntheses last
+                content = (text, notes) if stage is SYNTHESIS else stage.make(run)
+                made.write(content[0], settings, content[1])
+            if table is not None:
+                remove(folder)
     return report
 
 

@@ -7,8 +7,8 @@ it runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from contstim.errors import BudgetError, EngineError, InputError
 from contstim.files import digest_of
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
-from contstim.synthesis import default_strategy, strategy_called, synthesize
+from contstim.synthesis import parse_strategy, synthesize
+from contstim.synthesis.problem import ModelContrast, Problem
 from contstim.synthesis.results import Step, Synthesis
-from contstim.synthesis.targets import Sides
-from contstim.text import Sentence
-from contstim.text.words import words_alike
 
 if TYPE_CHECKING:
+    from contstim.models.base import SentenceModel
+    from contstim.synthesis.sample import PooledStrategy
     from contstim.synthesis.writer import Form
 
 #: Sentences that one task scores, and that are committed together.
@@ -99,50 +99,40 @@ class SynthesisTask(Task):
 
     Attributes
     ----------
-    sides
-        What is wanted, models by their canonical specs.
+    contrast
+        The problem, models by their canonical specs.
     records
-        Those models, in the order of the sides'; then others that the strategy works with.
+        Those models, in the order of the contrast's; then others that the strategy uses.
     vocabulary
-        Digest of the words that may be written.
-    strategy, options
-        The word search, and its options that are given.
+        Digest of the words that may be used.
+    strategy
+        The strategy, with its options.
     seed, attempt
         Of the search.
-    certificate
-        Whether it is to be said how much there was to find.
-    alike
-        What a word and its replacement share.
     barred
-        Words that the set has often enough, case-folded.
+        Words that the set contains as often as allowed, case-folded.
     limited
-        Whether what the set has often enough decides on further syntheses.
-    wanted
-        The sides in words, which name the kinds of their constraints.
-    packages
-        Those that bring the strategy and the target, with their versions.
+        Whether frequent words of the set limit further syntheses.
+    package
+        The package that provides the strategy, with its version.
     """
 
     kind: ClassVar[str] = "synthesis"
-    sides: Sides
+    contrast: ModelContrast
     records: tuple[ModelRecord, ...]
     sentence: str
     vocabulary: str
-    strategy: str | None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    strategy: str = "edit"
     seed: int = 0
     attempt: int = 0
-    certificate: bool = False
-    alike: str | None = None
     barred: tuple[str, ...] = ()
     limited: bool = False
-    wanted: str = ""
-    packages: tuple[str, ...] = ()
+    package: str = ""
 
     @property
     def models(self) -> Sequence[ModelRecord]:
-        """The models of the sides."""
-        return self.records[: len(self.sides.models)]
+        """The models of the contrast."""
+        return self.records[: len(self.contrast.names)]
 
     @property
     def part(self) -> str:  # noqa: D102
@@ -150,32 +140,23 @@ class SynthesisTask(Task):
         return digest_of([self.group] if self.limited else [self.group, self.sentence])
 
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
-        problem = self.sides.problem(worker.load(self))
+        problem = problem_with(self.contrast, worker.load(self))
         worker.expect(self.records[len(self.models) :])
-        proposal = worker.proposal(self, self.vocabulary, self.barred)
-        if self.alike is not None:
-            natural = Sentence.parse(self.sentence, proposal.vocabulary.language)
-            words = words_alike(proposal.vocabulary, natural, self.alike)
-            problem = replace(problem, edits=problem.edits.limited_to(words))
-        name = self.strategy or default_strategy(problem, **self.options)
-        # Without options it is named, and so the result names it.
-        steering = strategy_called(name, **self.options) if self.options else name
         with torch_threads(worker.context.threads):
             result = synthesize(
                 self.sentence,
                 problem=problem,
-                strategy=steering,
+                strategy=self.strategy,
                 seed=self.seed,
                 attempt=self.attempt,
-                proposal=proposal,
-                certificate=self.certificate,
+                proposal=worker.proposal(self, self.vocabulary, self.barred),
             )
         if result.stopped:  # it is no result of the task, which the same command does again
             raise BudgetError(result.stopped)
         return asdict(result)
 
     def __str__(self) -> str:
-        reject, accept = " and ".join(self.sides.reject), " and ".join(self.sides.accept)
+        reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)
         return f"synthesize from {self.sentence!r}, rejected by {reject}, accepted by {accept}"
 
 
@@ -185,38 +166,37 @@ class WriteTask(Task):
 
     Attributes
     ----------
-    sides
-        What is wanted, models by their canonical specs.
+    contrast
+        The problem, models by their canonical specs.
     records
-        Those models, in the order of the sides'.
+        Those models, in the order of the contrast's.
     others
-        What the strategy works with besides.
+        Further models that the strategy uses.
     form
-        What the sentences look like.
+        The form of the sentences.
     natural
         The sentences that prompts are drawn from.
     vocabulary
-        Digest of the words that may be written.
-    strategy, options
-        The strategy, which is pooled, and its options that are given.
+        Digest of the words that may be used.
+    strategy
+        The strategy, which is pooled, with its options.
     seed, batch
-        Chance: the same seed and batch give the same sentences.
-    packages
-        Those that bring strategy and target, with their versions.
+        The same seed and batch give the same sentences.
+    package
+        The package that provides the strategy, with its version.
     """
 
     kind: ClassVar[str] = "write"
-    sides: Sides
+    contrast: ModelContrast
     records: tuple[ModelRecord, ...]
     others: tuple[ModelRecord, ...]
     form: Form
     natural: tuple[str, ...]
     vocabulary: str
     strategy: str
-    options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     batch: int = 0
-    packages: tuple[str, ...] = ()
+    package: str = ""
 
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
@@ -225,19 +205,33 @@ class WriteTask(Task):
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         models = worker.load(self)
         worker.expect(self.others)
-        how: Any = strategy_called(self.strategy, **self.options)
+        strategy = cast("PooledStrategy", parse_strategy(self.strategy))
         proposal = worker.proposal(self, self.vocabulary)
-        chance = int(digest_of([self.sides.reject, self.sides.accept])[:16], 16)
+        chance = int(digest_of([self.contrast.reject, self.contrast.accept])[:16], 16)
         rng = np.random.default_rng([self.seed, self.batch, chance])
         with torch_threads(worker.context.threads):
-            problem = self.sides.problem(models)
-            drafts = how.batch(self.batch, problem, proposal, self.form, self.natural, rng)
+            problem = problem_with(self.contrast, models)
+            drafts = strategy.batch(self.batch, problem, proposal, self.form, self.natural, rng)
         resolution = {model.name: model.resolution for model in models}
         return {"drafts": [asdict(draft) for draft in drafts], "resolution": resolution}
 
     def __str__(self) -> str:
-        reject, accept = " and ".join(self.sides.reject), " and ".join(self.sides.accept)
+        reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)
         return f"write batch {self.batch}, rejected by {reject}, accepted by {accept}"
+
+
+def problem_with(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Problem:
+    """Return the problem of a contrast, given its models."""
+    by_name = {model.name: model for model in models}
+    return Problem(
+        tuple(by_name[name] for name in contrast.reject),
+        tuple(by_name[name] for name in contrast.accept),
+        contrast.margin,
+        contrast.bounds,
+        contrast.edits,
+        contrast.scales,
+        others=tuple(models),
+    )
 
 
 def synthesis_from(record: Mapping[str, Any]) -> Synthesis:

@@ -31,7 +31,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.registry import load_model
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.sweeps import loaded as loaded_by_strategy
+from contstim.synthesis.coordinate_search import loaded as loaded_by_strategy
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 #: How often a task is tried before it fails; faults of its input are certain at once.

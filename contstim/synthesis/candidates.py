@@ -18,9 +18,11 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import Replacements, SentenceModel
-from contstim.synthesis.problem import Edits, Objective
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import ModelContrast
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
+from contstim.text.words import words_alike
 
 #: Nats within which a score computed with others is taken for equal to a bound.
 SLACK = 1e-4
@@ -50,6 +52,9 @@ class WordReplacement:
         default_factory=dict, repr=False
     )
     _whole: WordReplacement | None = field(default=None, repr=False)
+    _by_kind: dict[tuple[Sentence, str], dict[int, tuple[str, ...]]] = field(
+        default_factory=dict, repr=False
+    )
     _counts: dict[tuple[WordList, bool, str, str], IntArray] = field(
         default_factory=dict, repr=False
     )
@@ -73,17 +78,27 @@ class WordReplacement:
         """Return the positions that hold a word; dashes and the like stay as they are."""
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
 
+    def listed(self, natural: Sentence, edits: Edits) -> dict[int, tuple[str, ...]]:
+        """Return by position the words that replace the vocabulary's; none where a word stays."""
+        if edits.same_kind is None:
+            return dict(edits.words)
+        key = natural, edits.same_kind
+        if key not in self._by_kind:
+            self._by_kind[key] = words_alike(self.vocabulary, *key)
+        return {**self._by_kind[key], **dict(edits.words)}
+
     def may(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
         """Return whether `sentence` can be made of the natural one: by its words and the edits.
 
         Every sentence that a search goes on from is one; what is written as one text must be read
         as the same words again.
         """
-        lists, open_ = dict(edits.words), self.positions(natural)
+        lists, open_ = self.listed(natural, edits), self.positions(natural)
         return (
-            edits.kept(natural, sentence)
+            edits.permits(natural, sentence)
             and all(
                 p in open_
+                and lists.get(p) != ()
                 and sentence.words[p] in self.words(natural, p, lists.get(p))
                 and not self._repeats(sentence, p)
                 for p in Edits.differences(natural, sentence)
@@ -227,8 +242,8 @@ def _longer(words: WordList, more: tuple[str, ...]) -> WordList:
 
 
 @dataclass
-class Spent:
-    """What a search has spent: exact scores by model, and what they cost, in inputs.
+class ScoreCounter:
+    """The exact scores that a search has asked for, by model, and their cost in inputs.
 
     Sentences that are proposed count in `cost` alone.
     """
@@ -243,8 +258,8 @@ class Candidates:
 
     Attributes
     ----------
-    objective
-        The loss to lower.
+    contrast
+        The problem, which defines the loss.
     minimum
         By constrained model, the least score, nats.
     natural, now
@@ -259,8 +274,8 @@ class Candidates:
         Source of chance.
     verify
         Called with the index of a proposal; returns whether it was taken.
-    spent
-        What the search of this sentence has spent so far.
+    counter
+        The scores that the search of this sentence has asked for so far.
     present
         The candidate that stands here now, if it is among them.
     round
@@ -273,7 +288,7 @@ class Candidates:
         is with one change taken back.
     """
 
-    objective: Objective
+    contrast: ModelContrast
     minimum: Mapping[str, float]
     natural: Mapping[str, float]
     now: Mapping[str, float]
@@ -282,7 +297,7 @@ class Candidates:
     allowed: BoolArray
     rng: np.random.Generator
     verify: Callable[[int], bool]
-    spent: Spent
+    counter: ScoreCounter
     present: int | None
     round: int
     sentence: Sentence
@@ -293,12 +308,12 @@ class Candidates:
     def target(self) -> float:
         """The loss of the sentence as it is, below which a proposal's must fall."""
         beat = self.now if self.beat is None else self.beat
-        return self.objective.of_one(beat, self.natural)
+        return self.contrast.loss_of_one(beat, self.natural)
 
     @property
     def losses_known(self) -> bool:
         """Whether every loss is known without asking for a score."""
-        return all(self.tables[name].exact for name in self.objective.models)
+        return all(self.tables[name].exact for name in self.contrast.reject)
 
     def costs(self, name: str) -> FloatArray:
         """Return what an exact score of each candidate costs, in inputs, (V,): 0 where known."""
@@ -312,7 +327,7 @@ class Candidates:
         for name, minimum in self.minimum.items():
             mask &= self.tables[name].upper >= minimum - SLACK
         if self.losses_known:
-            mask &= self.objective.loss(self.known, self.natural) < self.target + SLACK
+            mask &= self.contrast.loss(self.known, self.natural) < self.target + SLACK
         return np.flatnonzero(mask)
 
     def scores(self, name: str, index: IntArray) -> FloatArray:
@@ -324,8 +339,8 @@ class Candidates:
         missing = np.array(list(dict.fromkeys(unknown.tolist())), dtype=np.int64)
         if len(missing):
             exact[missing] = self.tables[name].score(missing)
-            self.spent.n_scores[name] = self.spent.n_scores.get(name, 0) + len(missing)
-            self.spent.cost += float(self.costs(name)[missing].sum())
+            self.counter.n_scores[name] = self.counter.n_scores.get(name, 0) + len(missing)
+            self.counter.cost += float(self.costs(name)[missing].sum())
         return exact[index]
 
     def admitted(self, index: IntArray) -> IntArray:
@@ -337,21 +352,21 @@ class Candidates:
 
     def losses(self, index: IntArray) -> FloatArray:
         """Return the losses (k,) of candidates `index`, asking for scores as needed."""
-        scores = {name: self.scores(name, index) for name in self.objective.models}
-        return self.objective.loss(scores, self.natural)
+        scores = {name: self.scores(name, index) for name in self.contrast.reject}
+        return self.contrast.loss(scores, self.natural)
 
     def known_losses(self, scores: Mapping[str, FloatArray]) -> FloatArray:
         """Return the losses (k,) that go with scores (k,), NaN where a score is NaN."""
-        needed = {name: scores[name] for name in self.objective.models}
+        needed = {name: scores[name] for name in self.contrast.reject}
         complete = ~np.any([np.isnan(values) for values in needed.values()], axis=0)
         losses = np.full(len(complete), np.nan)
         some = {name: values[complete] for name, values in needed.items()}
-        losses[complete] = self.objective.loss(some, self.natural)
+        losses[complete] = self.contrast.loss(some, self.natural)
         return losses
 
     def propose(self, index: int) -> bool:
         """Propose candidate `index`; return whether it was taken, which ends this word search."""
-        self.spent.cost += sum(float(self.costs(name)[index]) for name in self.tables)
+        self.counter.cost += sum(float(self.costs(name)[index]) for name in self.tables)
         return self.verify(index)
 
 

@@ -1,6 +1,6 @@
-"""The public conformance check of search strategies: what every one, bundled or not, must keep.
+"""Conformance check of search strategies, bundled or not.
 
-Toy problems over a few words, whose best sentences are known or found by trying all.
+The check uses toy problems over a few words, whose best sentences are known or found by trying all.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import numpy as np
 
 from contstim.errors import ValidationError
 from contstim.models.base import SentenceModel
+from contstim.models.beginnings import Beginnings, ScoredBeginnings
 from contstim.models.toy import TableModel
 from contstim.synthesis import synthesize
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.problem import Accepted, Edits, Fall, Floor, LeastFall, Problem
+from contstim.synthesis.coordinate_search import Strategy
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Synthesis
-from contstim.synthesis.sweeps import Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -28,40 +30,48 @@ _STARTS = ("ba de -- fi do, fu.", "da bi fe bo", "bi bi da du fo")
 _TOLERANCE = 1e-6
 
 
+class _Table(TableModel):
+    """A toy model that scores prefixes, too."""
+
+    def beginnings(self, first: WordList, later: WordList) -> Beginnings:
+        return ScoredBeginnings(self, self, (first, later))
+
+
 def improvements(
     result: Synthesis, problem: Problem, proposal: WordReplacement
 ) -> tuple[list[str], int]:
-    """Try every single replacement of a result that its edits allow, each scored as a sentence.
+    """Try every single replacement that the edits of a result allow, each scored as a sentence.
 
-    Where no further word may change, another change may be taken back with it.
+    Where no further word may change, another change may be undone with it.
 
     Returns
     -------
     tuple
-        The sentences that keep the constraints and have a lower loss, and how many were tried.
+        The sentences that satisfy the constraints and have a lower loss, and the number tried.
     """
     models, natural = problem.by_name, dict(zip(result.models, result.natural_scores, strict=True))
     now = dict(zip(result.models, result.scores, strict=True))
-    loss = problem.objective.of_one(now, natural)
+    loss = problem.contrast.loss_of_one(now, natural)
     edits, language = problem.edits, proposal.vocabulary.language
     start, sentence = (Sentence.parse(s, language) for s in (result.natural, result.sentence))
-    lists = dict(edits.words)
+    lists = proposal.listed(start, edits)
     changed = Edits.differences(start, sentence)
-    back = [sentence.replace(p, start.words[p]) for p in sorted(changed.difference(edits.changed))]
+    undone = sorted(changed.difference(edits.required(start)))
+    back = [sentence.replace(p, start.words[p]) for p in undone]
     better: list[str] = []
     tried = 0
     for base, position in itertools.product([sentence, *back], proposal.positions(start)):
         words = proposal.words(base, position, lists.get(position))
         allowed = proposal.allowed(base, position, words)
         near = [base.replace(position, words.words[i]) for i in np.flatnonzero(allowed)]
-        if base is not sentence and len(changed) != edits.most:
+        if base is not sentence and len(changed) != edits.max_changes:
             continue
         texts = [str(other) for other in near if proposal.may(start, other, edits)]
         if not texts:
             continue
         scores = {name: model.score(texts) for name, model in models.items()}
-        improves_there = problem.objective.loss(scores, natural) < loss - _TOLERANCE
-        for name, minimum in problem.minima(natural, len(sentence)).items():
+        improves_there = problem.contrast.loss(scores, natural) < loss - _TOLERANCE
+        for name, minimum in problem.minima(natural).items():
             improves_there &= scores[name] >= minimum
         better += [text for text, improves in zip(texts, improves_there, strict=True) if improves]
         tried += len(texts)
@@ -88,11 +98,11 @@ def check_strategy(strategy: Strategy) -> list[str]:
 
     Examples
     --------
-    >>> from contstim.synthesis.exhaustive import Exhaustive
-    >>> for line in check_strategy(Exhaustive()):
+    >>> from contstim.synthesis import parse_strategy
+    >>> for line in check_strategy(parse_strategy("edit?candidates=all")):
     ...     print(line)
     ...
-    equal searches give equal results, in any order (9 problems)
+    equal searches give equal results, in any order (8 problems)
     constraints hold and losses are right and never above 0 when all models score again
     only words that may stand at a position are used
     every problem was improved from some start
@@ -105,6 +115,8 @@ def check_strategy(strategy: Strategy) -> list[str]:
         )
     vocabulary = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), _REPEATABLE)
     problems = _problems()
+    if not strategy.takes_edits:
+        problems = {name: p for name, p in problems.items() if p.edits == Edits()}
     for name, problem in problems.items():
         proposal = WordReplacement(vocabulary, tuple(problem.by_name.values()))
         results = [_search(strategy, start, problem, proposal) for start in _STARTS]
@@ -134,25 +146,21 @@ def _problems() -> dict[str, Problem]:
     problems: dict[str, Problem] = {}
     pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
     for seed, kinds in enumerate(pairs):
-        reject, accept = (TableModel(_WORDS, 2 * seed + k, exact=e) for k, e in enumerate(kinds))
-        problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem.pair(reject, accept)
-    first, second, third = (TableModel(_WORDS, seed, exact="bound") for seed in (20, 21, 22))
-    specs = (first.name, second.name)
-    accepted = (Accepted(third.name, margin=1.0),)
-    problems["the mean fall of two models"] = Problem((first, second, third), Fall(specs), accepted)
-    problems["the smallest fall of two models"] = Problem(
-        (first, second, third), LeastFall(specs), accepted
+        reject, accept = (_Table(_WORDS, 2 * seed + k, exact=e) for k, e in enumerate(kinds))
+        problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem((reject,), (accept,))
+    first, second, third = (_Table(_WORDS, seed, exact="bound") for seed in (20, 21, 22))
+    both = (first, second)
+    problems["two rejecting models"] = Problem(both, (third,), 1.0, scales=(1.0, 1.0))
+    problems["two accepting models"] = Problem((first,), (second, third), 1.0)
+    problems["two rejecting models, a bound and at most two changes"] = Problem(
+        both,
+        (third,),
+        1.0,
+        (MinScore(second.name, -4.0, natural=True),),
+        Edits(max_changes=2, fixed=(0,), words=((1, tuple(_WORDS[:8])),)),
+        (1.0, 2.0),
     )
-    problems["two accepting models"] = Problem(
-        (first, second, third), Fall((first.name,)), (Accepted(second.name), *accepted)
-    )
-    problems["the least fall, floors and at most two changes"] = Problem(
-        (first, second, third),
-        LeastFall(specs, (1.0, 2.0)),
-        (*accepted, Floor(second.name, -1.0, natural=True, per_word=True)),
-        Edits(most=2, fixed=(0,), words=((1, tuple(_WORDS[:8])),)),
-    )
-    problems["one model"] = Problem((first,), Fall((first.name,)))
+    problems["one model"] = Problem((first,))
     return problems
 
 
@@ -173,12 +181,11 @@ def _check_result(
 ) -> None:
     scores = {m: float(model.score([result.sentence])[0]) for m, model in problem.by_name.items()}
     natural = {m: float(model.score([result.natural])[0]) for m, model in problem.by_name.items()}
-    for model, minimum in problem.minima(natural, len(result.natural.split())).items():
+    for model, minimum in problem.minima(natural).items():
         if result.changed and not scores[model] >= minimum:
             what = f"has score {scores[model]} under {model}, below {minimum}"
             raise _failed(strategy, name, result, what)
-    objective = problem.objective
-    loss = objective.of_one(scores, natural) - objective.of_one(natural, natural)
+    loss = problem.contrast.loss_of_one(scores, natural)
     if not abs(loss - result.loss) <= _TOLERANCE or result.loss > 0:
         raise _failed(strategy, name, result, f"has loss {loss}, said to be {result.loss}")
     start, sentence = Sentence.parse(result.natural), Sentence.parse(result.sentence)
@@ -194,9 +201,9 @@ def _check_known_optimum(strategy: Strategy) -> None:
     """Check that independent words are each replaced by the least probable one."""
     model: SentenceModel
     for kind in ("all", "bound", "none"):
-        model = table = TableModel(_WORDS, 30, exact=kind, end=False)
+        model = table = _Table(_WORDS, 30, exact=kind, end=False)
         table.log_probs[:] = table.log_probs[0]
-        problem = Problem((model,), Fall((model.name,)))
+        problem = Problem((model,))
         free = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), frozenset(_WORDS))
         result = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
         word = _WORDS[int(table.log_probs[0, : len(_WORDS)].argmin())]

@@ -1,8 +1,8 @@
-"""A pool of written sentences, given to natural ones: an assignment, on scores computed afresh.
+"""A pool of sampled sentences and its assignment to natural sentences, on fresh scores.
 
-Each sentence of the pool may serve any side of any pair, and is used once; among those that are
-used few begin or end alike. Of all assignments in which as many places as possible are filled, the
-one of lowest loss, in sum, is taken.
+Each sentence of the pool may serve any side of any pair, and is used once; few of the assigned
+sentences begin or end alike. Among the assignments that fill most places, the one of lowest total
+loss is taken.
 """
 
 from __future__ import annotations
@@ -18,50 +18,42 @@ import numpy as np
 import scipy  # which loads `optimize` at its first use
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Synthesis
-from contstim.synthesis.targets import Sides
 from contstim.text.diversity import ALWAYS, ends_of, words_of
 
-#: How many sentences may begin, or end, alike (`ends_of`).
-MOST_ALIKE = 2
+#: Maximum number of assigned sentences that begin, or end, alike (`ends_of`).
+DIVERSITY_CAP = 2
 
-# A beginning or an end of sentences (`ends_of`), or models and a word.
+# The first or the last words of sentences (`ends_of`), or models and a word.
 _Kind = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
 
-# More than any loss can be, so that a place that is filled outweighs them.
+# More than any loss, so that a filled place outweighs all losses.
 _FILLED = 1e6
-# A share of a sentence that is none.
+# Shares of a sentence below this are zero.
 _NONE = 1e-6
 
 
 @dataclass(frozen=True)
 class Place:
-    """What is wanted beside one natural sentence.
-
-    Attributes
-    ----------
-    natural
-        The sentence.
-    sides
-        Who rejects and who accepts, models by canonical spec.
-    """
+    """A natural sentence that needs a synthetic one for a contrast of models."""
 
     natural: str
-    sides: Sides
+    contrast: ModelContrast
 
 
 @dataclass(frozen=True, eq=False)
 class SentencePool:
-    """P sentences with their scores, and those of the natural sentences.
+    """P sampled sentences with their scores, and the scores of the natural sentences.
 
     Attributes
     ----------
     sentences
-        The sentences that may be given.
+        The sampled sentences.
     scores
-        By model, the score of each sentence of the pool and of each natural one, nats.
+        By model, the score of each sampled and each natural sentence, nats.
     resolution
-        By model, how far scores may differ with the batch.
+        By model, by how much scores may differ with the batch.
     """
 
     sentences: tuple[str, ...]
@@ -73,60 +65,56 @@ class SentencePool:
         scores = self.scores[model]
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
-    def keeping(self, place: Place) -> dict[str, BoolArray]:
-        """Return which sentences keep each constraint of a place, (P,), by its text."""
-        lengths = np.array([len(s.split()) for s in self.sentences])
+    def satisfied(self, place: Place) -> dict[str, BoolArray]:
+        """Return which sentences satisfy each constraint of a place, (P,), by its text."""
         by_constraint: dict[str, BoolArray] = {}
-        for constraint in place.sides.constraints:
+        for constraint in place.contrast.constraints:
             name = constraint.model
-            natural, scores = self.scores[name][place.natural], self.of(name)
-            least = np.empty(len(scores))
-            for n in np.unique(lengths):
-                least[lengths == n] = constraint.minimum(natural, int(n))
-            by_constraint[str(constraint)] = scores >= least + self.resolution.get(name, 0.0)
+            minimum = constraint.minimum(self.scores[name][place.natural])
+            by_constraint[str(constraint)] = self.of(name) >= minimum + self.resolution.get(
+                name, 0.0
+            )
         return by_constraint
 
     def losses(self, place: Place) -> FloatArray:
-        """Return the loss of each sentence, (P,); NaN where it keeps not all constraints."""
-        objective = place.sides.objective
-        scores = {name: self.of(name) for name in objective.models}
+        """Return the loss of each sentence, (P,); NaN where it violates a constraint."""
+        scores = {name: self.of(name) for name in place.contrast.reject}
         natural = {name: self.scores[name][place.natural] for name in scores}
-        losses = objective.loss(scores, natural)
-        keeps_all = np.all([*self.keeping(place).values(), losses < 0], axis=0)
-        return np.where(keeps_all, losses, np.nan)
+        losses = place.contrast.loss(scores, natural)
+        feasible = np.all([*self.satisfied(place).values(), losses < 0], axis=0)
+        return np.where(feasible, losses, np.nan)
 
 
-def given_sentences(
+def assign_sentences(
     pool: SentencePool,
     places: Sequence[Place],
-    most_alike: int = MOST_ALIKE,
-    most_use: float = 1.0,
+    diversity_cap: int = DIVERSITY_CAP,
+    max_word_share: float = 1.0,
 ) -> list[str | None]:
-    """Return the sentence of each place, or None where there is none for it.
+    """Return the sentence assigned to each place, or None.
 
     Parameters
     ----------
     pool
         The sentences.
     places
-        Where they may go.
-    most_alike
-        How many of those that are used may have the same first words or the same last words.
-    most_use
-        In what share of the places of the same models a word may be, at most: in two where that is
-        more, and in as many as natural sentences have it at these places. 1: no limit.
+        The places.
+    diversity_cap
+        Maximum number of assigned sentences with the same first, or the same last, three words.
+    max_word_share
+        Maximum share of the places of the same models whose sentences contain the same word; two
+        places, and as many as natural sentences contain it, are always allowed. 1: no limit.
 
     Notes
     -----
-    Where it keeps the limits, the assignment is the best of all (`scipy.optimize`'s
-    ``linear_sum_assignment``). Else the linear programme is solved whose variables are shares of
-    sentences at places; what has the largest shares is taken as far as the limits allow, and as
-    long as there are further sentences for which there is room, places are assigned anew.
+    If it satisfies the limits, the optimal assignment is returned (`scipy.optimize`'s
+    ``linear_sum_assignment``). Otherwise the linear relaxation is solved and rounded, the largest
+    shares first, and places are assigned again as long as that improves the assignment.
     """
     gains = np.array([-pool.losses(place) for place in places]).reshape(len(places), -1)
     every = np.flatnonzero(~np.isnan(gains).all(axis=0))
     chosen = _optimal(gains, every)
-    limits = _Limits(pool.sentences, places, gains, most_alike, most_use)
+    limits = _Limits(pool.sentences, places, gains, diversity_cap, max_word_share)
     if not limits.keeps(chosen):
         chosen = limits.rounded(every)
         while True:
@@ -139,7 +127,7 @@ def given_sentences(
 
 
 def _optimal(gains: FloatArray, usable: IntArray) -> IntArray:
-    """Return which of the `usable` sentences each place gets, -1 for none."""
+    """Return the `usable` sentence of each place, -1 for none, in the optimal assignment."""
     chosen = np.full(len(gains), -1, dtype=np.int64)
     some = gains[:, usable]
     rows, columns = scipy.optimize.linear_sum_assignment(
@@ -151,15 +139,15 @@ def _optimal(gains: FloatArray, usable: IntArray) -> IntArray:
 
 
 def _worth(gains: FloatArray, chosen: IntArray) -> float:
-    """Return what an assignment makes large."""
+    """Return the value that an assignment maximises."""
     filled = np.flatnonzero(chosen >= 0)
     return float((_FILLED + gains[filled, chosen[filled]]).sum())
 
 
 class _Limits:
-    """How many of the sentences that are used may be of one kind, as `given_sentences` says.
+    """Limits on the number of assigned sentences of one kind, as in `assign_sentences`.
 
-    A kind is a beginning, or an end; or models and a word beside their natural sentences.
+    A kind is given by the first words, by the last words, or by models and a word.
     """
 
     def __init__(
@@ -167,21 +155,23 @@ class _Limits:
         sentences: Sequence[str],
         places: Sequence[Place],
         gains: FloatArray,
-        most_alike: int,
-        most_use: float,
+        diversity_cap: int,
+        max_word_share: float,
     ) -> None:
         self._gains = gains
-        self._groups = [frozenset(place.sides.models) for place in places]
+        self._groups = [frozenset(place.contrast.names) for place in places]
         self._ends = [ends_of(sentence) for sentence in sentences]
-        self._words = [{*words_of(s)} if most_use < 1 else set[str]() for s in sentences]
-        self._alike = most_alike
+        self._words = [{*words_of(s)} if max_word_share < 1 else set[str]() for s in sentences]
+        self._alike = diversity_cap
         self._usual: Counter[_Kind] = Counter(
             (group, word)
             for group, place in zip(self._groups, places, strict=True)
             for word in {*words_of(place.natural)}
         )
         sizes = Counter(self._groups)
-        self._most = {g: max(ALWAYS, math.floor(most_use * n + 1e-9)) for g, n in sizes.items()}
+        self._most = {
+            g: max(ALWAYS, math.floor(max_word_share * n + 1e-9)) for g, n in sizes.items()
+        }
 
     def _kinds(self, i: int, groups: Collection[frozenset[str]]) -> set[_Kind]:
         """Return the kinds of sentence `i` where it is used beside natural sentences of groups."""
@@ -292,45 +282,43 @@ def syntheses(
     pool: SentencePool,
     places: Sequence[Place],
     seed: int,
-    strategy: str = "fluent",
-    most_alike: int = MOST_ALIKE,
-    most_use: float = 1.0,
+    strategy: str = "sample",
+    diversity_cap: int = DIVERSITY_CAP,
+    max_word_share: float = 1.0,
 ) -> list[Synthesis]:
-    """Return the assignment as syntheses, one a place; the natural sentence where there is none."""
-    made, given = [], given_sentences(pool, places, most_alike, most_use)
-    for place, sentence in zip(places, given, strict=True):
-        models = place.sides.models
-        natural = {name: pool.scores[name][place.natural] for name in models}
+    """Return one synthesis per place, of the natural sentence itself where none is assigned."""
+    made, assigned = [], assign_sentences(pool, places, diversity_cap, max_word_share)
+    for place, sentence in zip(places, assigned, strict=True):
+        contrast = place.contrast
+        natural = {name: pool.scores[name][place.natural] for name in contrast.names}
         text = place.natural if sentence is None else sentence
-        scores = {name: pool.scores[name][text] for name in models}
-        objective = place.sides.objective
-        loss = objective.of_one(scores, natural) - objective.of_one(natural, natural)
+        scores = {name: pool.scores[name][text] for name in contrast.names}
         made.append(
             Synthesis(
                 natural=place.natural,
                 sentence=text,
-                models=models,
+                models=contrast.names,
                 natural_scores=tuple(natural.values()),
                 scores=tuple(scores.values()),
-                loss=loss,
+                loss=contrast.loss_of_one(scores, natural),
                 steps=(),
-                n_scores=(0,) * len(models),
-                problem=repr(place.sides),
+                n_scores=(0,) * len(contrast.names),
+                problem=repr(contrast),
                 strategy=strategy,
                 seed=seed,
                 attempt=0,
-                accepting=place.sides.accept,
+                accepting=contrast.accept,
             )
         )
     return made
 
 
-def why_few(pool: SentencePool, places: Sequence[Place]) -> dict[str, float]:
-    """Return, by constraint, how many sentences keep it at the median place; and what is left."""
-    by_constraint, left = defaultdict[str, list[int]](list), list[int]()
+def explain_shortfall(pool: SentencePool, places: Sequence[Place]) -> dict[str, float]:
+    """Return, by constraint, the median number over places of sentences that satisfy it."""
+    by_constraint, usable = defaultdict[str, list[int]](list), list[int]()
     for place in places:
-        for name, keeps in pool.keeping(place).items():
-            by_constraint[name].append(int(keeps.sum()))
-        left.append(int((~np.isnan(pool.losses(place))).sum()))
-    by_constraint["all of these, and a fall"] = left
+        for name, satisfied in pool.satisfied(place).items():
+            by_constraint[name].append(int(satisfied.sum()))
+        usable.append(int((~np.isnan(pool.losses(place))).sum()))
+    by_constraint["all of these and a negative loss"] = usable
     return {name: float(np.median(counts)) for name, counts in by_constraint.items()}

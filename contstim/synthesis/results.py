@@ -1,8 +1,7 @@
-"""What comes of searches: sentences with how they came about, and triplets made of them.
+"""Results of searches: synthetic sentences, triplets, and rows of tables.
 
-A triplet is a natural sentence and two synthetic ones, one for each way round of two models.
-Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 the reverse
-("1 is what model 1 prefers").
+A triplet is a natural sentence and two synthetic ones. Synthetic sentence 1 is accepted by model 1
+and rejected by model 2, sentence 2 the reverse.
 """
 
 from __future__ import annotations
@@ -27,13 +26,15 @@ class Step:
 
     Attributes
     ----------
-    sweep, position, old, new
-        When, where and what.
+    sweep, position
+        Number of the pass over the positions, and the position.
+    old, new
+        The words before and after.
     scores
-        The sentence's scores after it, nats, one a model of the problem; after the last of them
-        for words that were replaced together.
+        Scores of the sentence afterwards, nats, in the order of the problem's models; for words
+        that were replaced together, scores after the last of them.
     n_scores
-        Exact scores asked of each model so far, as `Synthesis.n_scores` counts them.
+        Exact scores by each model so far, counted as in `Synthesis.n_scores`.
     """
 
     sweep: int
@@ -47,50 +48,43 @@ class Step:
 @displayed
 @dataclass(frozen=True)
 class Synthesis:
-    """A synthetic sentence and how it came about; all scores computed again, in nats.
+    """A synthetic sentence and how it was found; all scores are computed again, in nats.
 
     Attributes
     ----------
     natural, sentence
-        The start and the result.
+        The natural sentence and the result, which is the natural one if nothing was found.
     models
-        Specs of the problem's models, those of its objective first; those of floors and those
-        that accept follow in any order.
+        Names of the problem's models: the rejecting ones, those of bounds, the accepting ones.
     natural_scores, scores
         Their scores of both sentences.
     loss
-        The loss of the result less that of the natural sentence; 0 if nothing was found.
+        The loss of the result; 0 if nothing was found.
     steps
-        Every replacement kept, in order.
+        The replacements, in order.
     n_scores
-        Exact scores of candidates asked of each model where they are not known at once; each
-        sentence counts once, and so does a beginning that is scored as a sentence. (Besides, the
-        natural sentence and each sentence that is kept are scored again.)
-    problem, strategy, seed, attempt
-        What was wanted and how it was searched.
+        Exact scores of candidates by each model that does not score all candidates at once. Each
+        sentence counts once. Scores of the natural sentence and of accepted sentences, which are
+        computed again, do not count.
+    problem
+        The problem as text.
+    strategy, seed, attempt
+        The strategy with its options (`contstim.synthesis.parse_strategy` reads it), and the seed.
     finished
-        False if the strategy left candidates out that might have brought an improvement, since
-        their scores cost too much. Those that `Bounded` passes over because they promise too
-        little do not count.
-    bound
-        Where a certificate was asked for, a loss that no sentence of these words is below that
-        keeps the constraints.
+        False if limits of the strategy excluded candidates that might have brought an improvement.
     stopped
-        Why the search ended before its end, where a budget of requests was spent; else empty. The
-        sentence is the best until then.
+        The reason if a budget of requests ended the search early; the sentence is then the best
+        one so far.
     accepting
-        Specs of the models that are to accept the sentence.
+        Names of the accepting models.
 
     Examples
     --------
     >>> import contstim
-    >>> words = contstim.Vocabulary.from_words("The A dog cat sat ran away here".split())
-    >>> bigram = contstim.load_model("contstim:bigram")
-    >>> trigram = contstim.load_model("contstim:trigram")
-    >>> models = {"reject": bigram, "accept": trigram}
-    >>> result = contstim.synthesize("The cat sat here.", vocabulary=words, **models)
-    >>> result.sentence, result.models
-    ('A dog away here.', ('contstim:bigram', 'contstim:trigram'))
+    >>> models = {"reject": "contstim:bigram", "accept": "contstim:trigram"}
+    >>> result = contstim.synthesize("The ship left at dawn.", **models)
+    >>> result.sentence, result.strategy
+    ('The recourse left at two.', 'edit')
     """
 
     natural: str
@@ -106,21 +100,18 @@ class Synthesis:
     seed: int
     attempt: int
     finished: bool = True
-    bound: float | None = None
     stopped: str = ""
     accepting: tuple[str, ...] = ()
-
-    @property
-    def reached(self) -> float | None:
-        """At least what part of the lowest possible loss was reached, if that is known: 0 to 1."""
-        if self.bound is None:
-            return None
-        return self.loss / self.bound if self.bound < 0 else 1.0
 
     @property
     def changed(self) -> bool:
         """Whether any word was replaced."""
         return self.sentence != self.natural
+
+    @property
+    def found(self) -> bool:
+        """Whether the sentence differs from the natural one and has a lower loss."""
+        return self.changed and self.loss < 0
 
     @property
     def reject(self) -> str:
@@ -158,21 +149,13 @@ class Synthesis:
             ("natural", self.natural, self.natural_scores),
             ("synthetic", self.sentence, self.scores),
         ]
-        note = f"{len(self.steps)} replacements kept; strategy {self.strategy}, seed {self.seed}."
-        if self.reached is not None:
-            note += f" At least {self.reached:.0%} of what is possible."
+        note = f"{len(self.steps)} replacements; strategy {self.strategy}, seed {self.seed}."
         return scored_html(rows, self.models, note if self.changed else "Nothing was found.")
-
-
-def reached_columns(results: Mapping[str, Synthesis]) -> tuple[tuple[str, float], ...]:
-    """Return, by name of a column, what part of the possible was reached, where that is known."""
-    reached = {column: result.reached for column, result in results.items()}
-    return tuple((column, part) for column, part in reached.items() if part is not None)
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """What tables of sentences that were written have in common."""
+    """A row of a table of synthetic sentences."""
 
     @classmethod
     def columns(cls) -> list[str]:
@@ -192,22 +175,20 @@ class Triplet(TableRow):
     """One row of the `triplets` table; log-probabilities in nats.
 
     ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
-    counts the triplets made from one natural sentence and model pair, from 1. `others` are further
-    columns: the three sentences' scores by each model of a floor that is neither; where it was
-    asked for, what part of the possible each synthetic sentence reached.
+    counts the triplets made from one natural sentence and model pair, from 1. `strategy` and `seed`
+    are those of the search. `others` are further columns: the scores of the three sentences by
+    each further model with a bound.
 
     Examples
     --------
     >>> import contstim
-    >>> words = contstim.Vocabulary.from_words("The A dog cat sat ran away here".split())
-    >>> models = contstim.load_model("contstim:bigram"), contstim.load_model("contstim:trigram")
+    >>> models = "contstim:bigram", "contstim:trigram"
     >>> both = [
-    ...     contstim.synthesize("The cat sat here.", reject=r, accept=a, vocabulary=words)
+    ...     contstim.synthesize("The ship left at dawn.", reject=r, accept=a)
     ...     for r, a in (models[::-1], models)
     ... ]
-    >>> triplet = Triplet.of(*both, repeat=1)
-    >>> triplet.synthetic_1, triplet.synthetic_2
-    ('The cat ran here.', 'A dog away here.')
+    >>> Triplet.of(*both, repeat=1).synthetic_2
+    'The recourse left at two.'
     """
 
     model_1: str
@@ -222,6 +203,8 @@ class Triplet(TableRow):
     synthetic_2_lp_1: float
     synthetic_2_lp_2: float
     repeat: int = 1
+    strategy: str = ""
+    seed: int = 0
     others: tuple[tuple[str, float], ...] = ()
 
     @classmethod
@@ -250,6 +233,8 @@ class Triplet(TableRow):
             synthetic_2_lp_1=synthetic[1][model_1],
             synthetic_2_lp_2=synthetic[1][model_2],
             repeat=repeat,
+            strategy=first.strategy,
+            seed=first.seed,
             others=tuple(
                 (f"{which}_lp {model}", scores[model])
                 for model in first.models
@@ -257,8 +242,7 @@ class Triplet(TableRow):
                 for which, scores in zip(
                     ("natural", "synthetic_1", "synthetic_2"), (natural, *synthetic), strict=True
                 )
-            )
-            + reached_columns({"reached_1": first, "reached_2": second}),
+            ),
         )
 
     @property
@@ -268,7 +252,7 @@ class Triplet(TableRow):
 
     @property
     def controversiality(self) -> float:
-        """Sum of both falls, nats (Golan et al. 2023, Eq. 4); larger is more controversial."""
+        """Sum of both decreases, nats (Golan et al. 2023, Eq. 4)."""
         return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
             self.natural_lp_1 - self.synthetic_2_lp_1
         )
@@ -302,84 +286,38 @@ def model_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Single(TableRow):
-    """A row of one sentence that was written."""
+class ContrastRow(TableRow):
+    """A sentence that some models reject and others accept.
+
+    Attributes
+    ----------
+    reject, accept
+        Names of the rejecting and of the accepting models, separated by spaces.
+    natural, synthetic
+        The sentences.
+    loss
+        The loss of `synthetic`: nats for one rejecting model, standard deviations for several.
+    n_replaced, finished
+        The number of replacements, and `Synthesis.finished`.
+    strategy, seed
+        Those of the search.
+    others
+        Further columns: the scores of both sentences by every model of the problem.
+    """
 
     reject: str
     accept: str
     natural: str
     synthetic: str
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The synthetic sentence."""
-        return (self.synthetic,)
-
-
-@dataclass(frozen=True)
-class OneWay(_Single):
-    """A sentence that one model rejects and one accepts; log-probabilities in nats.
-
-    `others` are further columns: where it was asked for, what part of the possible was reached.
-    """
-
-    natural_lp_reject: float
-    synthetic_lp_reject: float
-    natural_lp_accept: float
-    synthetic_lp_accept: float
-    n_replaced: int
-    n_scores_reject: int
-    n_scores_accept: int
-    finished: bool
-    others: tuple[tuple[str, float], ...] = ()
-
-    @classmethod
-    def of(cls, result: Synthesis) -> OneWay:
-        """Return the row of a synthesis."""
-        n_rejecting, n_accepting = result.n_scores
-        return cls(
-            result.reject,
-            result.accept,
-            result.natural,
-            result.sentence,
-            result.natural_reject_log_prob,
-            result.reject_log_prob,
-            result.natural_accept_log_prob,
-            result.accept_log_prob,
-            len(result.steps),
-            n_rejecting,
-            n_accepting,
-            result.finished,
-            reached_columns({"reached": result}),
-        )
-
-
-@dataclass(frozen=True)
-class Written(_Single):
-    """A sentence written for sets of models.
-
-    Attributes
-    ----------
-    reject, accept
-        The specs of R and of A, with spaces between.
-    natural, synthetic
-        The sentences.
-    loss
-        Of `synthetic`: nats for one rejecting model, standard deviations for several.
-    n_replaced, finished
-        As of `Synthesis`.
-    others
-        Further columns: both sentences' scores by every model of the problem; where it was asked
-        for, what part of the possible was reached.
-    """
-
     loss: float
     n_replaced: int
     finished: bool
+    strategy: str = ""
+    seed: int = 0
     others: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis) -> Written:
+    def of(cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis) -> ContrastRow:
         """Return the row of a synthesis, models in alphabetical order."""
         scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
         return cls(
@@ -390,42 +328,33 @@ class Written(_Single):
             result.loss,
             len(result.steps),
             result.finished,
+            result.strategy,
+            result.seed,
             tuple(
                 (f"{which}_lp {model}", score)
                 for model, *both in scores
                 for which, score in zip(("natural", "synthetic"), both, strict=True)
-            )
-            + reached_columns({"reached": result}),
+            ),
         )
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The synthetic sentence."""
+        return (self.synthetic,)
 
-#: One row of what was written.
-Row = Triplet | OneWay | Written
+
+#: A row of a table of synthetic sentences.
+Row = Triplet | ContrastRow
 
 
 def written_and_natural(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
-    """Return the sentences that were written, and beside each the one it was made from."""
+    """Return the synthetic sentences, and for each the natural one it was made from."""
     both = [(text, row.natural) for row in rows for text in row.written]
     return [text for text, _ in both], [natural for _, natural in both]
 
 
-def row_of(reject: Sequence[str], accept: Sequence[str], result: Synthesis) -> OneWay | Written:
-    """Return the row of a synthesis: with columns by their parts where it is of two models alone.
-
-    Parameters
-    ----------
-    reject, accept
-        Who rejects and who accepts, by canonical spec.
-    result
-        The synthesis.
-    """
-    if len(result.models) == 2 and len(reject) == len(accept) == 1:
-        return OneWay.of(result)
-    return Written.of(reject, accept, result)
-
-
 def attempts(per_sentence: int) -> int:
-    """Return how often both ways are searched, at most, for so many different triplets."""
+    """Return the maximum number of searches of both sides for so many different triplets."""
     return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
 
 
@@ -444,7 +373,7 @@ def distinct_triplets(
     distinct: dict[tuple[str, str], Triplet] = {}
     for first, second in both_ways:
         texts = (first.sentence, second.sentence)
-        enough = all(s.changed and -s.loss >= minimum_drop for s in (first, second))
+        enough = all(s.found and -s.loss >= minimum_drop for s in (first, second))
         if enough and texts not in distinct:
             distinct[texts] = Triplet.of(first, second, repeat=len(distinct) + 1)
         if len(distinct) == per_sentence:

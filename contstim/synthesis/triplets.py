@@ -14,6 +14,7 @@ from contstim.models.registry import load_model
 from contstim.progress import track
 from contstim.synthesis import synthesize
 from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.problem import check_different
 from contstim.synthesis.results import (
     Triplet,
@@ -22,7 +23,6 @@ from contstim.synthesis.results import (
     model_columns,
     triplet_html,
 )
-from contstim.synthesis.sweeps import Strategy
 from contstim.tables import TRIPLETS
 from contstim.text.diversity import MOST_USE, WordLimit
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -59,11 +59,11 @@ def synthesize_triplets(
     pairs: Sequence[tuple[SentenceModel | str, SentenceModel | str]],
     *,
     vocabulary: Vocabulary | None = None,
-    strategy: str | Strategy | None = None,
+    strategy: str | Strategy = "edit",
     per_sentence: int = 1,
     seed: int = 0,
     minimum_drop: float = 0.0,
-    most_use: float = MOST_USE,
+    max_word_share: float = MOST_USE,
     **options: Any,
 ) -> TripletTable:
     """Write the triplets of many natural sentences for some pairs of models.
@@ -80,15 +80,15 @@ def synthesize_triplets(
     vocabulary
         The words that may be written; the bundled ones if not given.
     per_sentence
-        How many different triplets to make of a sentence, at most; each search visits the
+        Maximum number of different triplets per natural sentence; each search visits the
         positions in another order.
     minimum_drop
-        By how many nats each rejecting model's log-probability must fall at least.
+        Minimum decrease of the rejecting model's log-probability, nats.
     strategy, seed, options
         As for :func:`~contstim.synthesis.synthesize`.
-    most_use
-        In what share of a pair's sentences a word may be, at most, and no sentence comes twice
-        (`contstim.text.diversity.WordLimit`); 1: no limit.
+    max_word_share
+        Maximum share of a pair's synthetic sentences that may contain the same word; below 1 no
+        sentence occurs twice (`contstim.text.diversity.WordLimit`). 1: no limit.
 
     Returns
     -------
@@ -101,26 +101,23 @@ def synthesize_triplets(
     ------
     InputError
         If the two models of a pair are one, if `per_sentence` is below 1, `minimum_drop` negative
-        or not finite or `most_use` not above 0 and at most 1, and as
+        or not finite or `max_word_share` not above 0 and at most 1, and as
         :func:`~contstim.synthesis.synthesize`.
 
     Examples
     --------
-    >>> from contstim import Vocabulary
-    >>> words = Vocabulary.from_words("The A dog cat sat ran away here".split())
     >>> pair = ("contstim:bigram", "contstim:trigram")
-    >>> table = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)
-    >>> table[["natural", "synthetic_1", "synthetic_2"]].T
-                                 0
-    natural      The cat sat here.
-    synthetic_1  The cat ran here.
-    synthetic_2   A dog away here.
+    >>> table = synthesize_triplets(["The ship left at dawn."], [pair])
+    >>> table[["natural", "synthetic_2"]].T
+                                         0
+    natural         The ship left at dawn.
+    synthetic_2  The recourse left at two.
     """
     require_whole("per_sentence", per_sentence, 1)
     if not 0 <= minimum_drop < math.inf:  # also refuses NaN
         raise InputError(
             f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
-            "is kept if its log-probability falls by at least so much"
+            "is kept if its log-probability decreases by at least so much"
         )
     words = bundled_vocabulary() if vocabulary is None else vocabulary
     loaded = {m: load_model(m) if isinstance(m, str) else m for pair in pairs for m in pair}
@@ -156,7 +153,7 @@ def synthesize_triplets(
         for models in both_models:
             done, proposal = 0, WordReplacement(words, models)
             by_number = dict[int, list[Triplet]]()
-            limit = WordLimit(natural, 2 * per_sentence, most_use, words)
+            limit = WordLimit(natural, 2 * per_sentence, max_word_share, words)
             while (step := limit.next())[0]:
                 numbers, barred = step
                 limited = proposal.without(barred)

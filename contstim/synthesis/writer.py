@@ -1,54 +1,129 @@
-"""Sentences written from the left by a language model, tilted towards what a problem wants.
+"""Guided sampling: sentences written word by word by a language model.
 
-The next word w after the beginning b is drawn with probability proportional to
+The next word w after the prefix b is drawn with probability proportional to
 
-    q(w | b)^power exp(tilt sum_m c_m log p_m(w | b)),
+    q(w | b)^(1/temperature) exp(guidance sum_m c_m log p_m(w | b)),
 
-q being the writer's distribution after a prompt of natural sentences, cut to its most probable
-share; c_m is above 0 for models that are to accept the sentence and below 0 for those that are to
-reject it. A sentence ends only where the writer would end it.
+where q is the distribution of the writer after a prompt of natural sentences, truncated by top-p
+and min-p; c_m is above 0 for accepting and below 0 for rejecting models. A sentence ends where the
+writer gives its end a minimum probability.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.beginnings import COMMA, Beginnings
+from contstim.settings import Count, Natural, one_of, option, settings
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.options import FluentOptions
 from contstim.synthesis.problem import Problem
-from contstim.text import Sentence, WordList
+from contstim.text import Sentence, WordList, length_range
 from contstim.text.language import Language
 
-# Words that are looked at after a beginning, at most, and of several pieces; and how probable
-# those must be.
-_MOST, _MOST_PIECED, _LEAST_PIECED = 400, 4, 4e-3
-# A word that the writer would go on spelling with at least this probability is a fragment.
+# Maximum number of words considered after a prefix, and of words of several tokens among them; and
+# the minimum probability of the latter.
+_MAX_WORDS, _MAX_LONG, _MIN_LONG = 400, 4, 4e-3
+# A word that the writer would continue with at least this probability is a fragment.
 _WHOLE = np.log(0.5)
+
+
+# Marks that end sentences.
+_ENDING = ".?!…。！？"
+
+
+@settings
+class WritingOptions:
+    """Options of guided sampling.
+
+    Attributes
+    ----------
+    writer
+        Spec of the causal model that writes.
+    temperature
+        Temperature of the writer's distribution.
+    top_p
+        Share of the writer's probability mass from which words are drawn.
+    min_p
+        Minimum probability of a word, as a share of that of the most probable word.
+    guidance
+        Factor of the compared models' log-probabilities.
+    min_end_probability
+        Minimum probability that the writer gives the end of a sentence.
+    lengths
+        Numbers of words, such as ``7-9``. None: from one word less to one word more than the
+        natural sentences have.
+    marks
+        Marks that may end sentences, one character each.
+    commas
+        ``yes`` or ``no``: whether sentences may contain commas.
+    batch_size
+        Sentences that are sampled together, after one prompt.
+    n_prompts
+        Natural sentences in the prompt; 0 for a writer that was trained on single sentences.
+    n_samples
+        Sentences sampled for each side of a pair, or for a single natural sentence.
+    guide
+        Spec of a model that guides in place of models that do not score prefixes. Without it,
+        these do not guide.
+    """
+
+    writer: str = option("contstim:smollm2", "the model that writes", "SPEC")
+    temperature: Annotated[float, Field(gt=0, le=100)] = option(
+        1 / 1.8, "temperature of the writer's distribution", "NUMBER"
+    )
+    top_p: Annotated[float, Field(gt=0, le=1)] = option(
+        0.95, "share of the writer's probability mass from which words are drawn", "SHARE"
+    )
+    min_p: Annotated[float, Field(ge=0, le=1)] = option(
+        0.01, "minimum probability of a word, as a share of the most probable word's", "SHARE"
+    )
+    guidance: Annotated[float, Field(ge=0, le=1000)] = option(
+        4.5, "factor of the compared models' log-probabilities", "NUMBER"
+    )
+    min_end_probability: Annotated[float, Field(ge=0, le=1)] = option(
+        0.45, "minimum probability that the writer gives the end of a sentence", "PROBABILITY"
+    )
+    lengths: str | None = option(None, "numbers of words, such as 7-9", "N-M")
+    marks: str = option(".", "marks that may end sentences, such as .?!", "MARKS")
+    commas: Annotated[str, one_of(("no", "yes"))] = option(
+        "no", "whether sentences may contain commas"
+    )
+    batch_size: Count = option(32, "sentences that are sampled together, after one prompt", "N")
+    n_prompts: Natural = option(8, "natural sentences in the prompt", "N")
+    n_samples: Count = option(800, "sentences sampled for each side of a pair", "N")
+    guide: str | None = option(
+        None, "model that guides in place of models that do not score prefixes", "SPEC"
+    )
+
+    def __post_init__(self) -> None:
+        if self.lengths is not None:
+            length_range(self.lengths)
+        if not self.marks or {*self.marks} - {*_ENDING}:
+            raise InputError(f"marks={self.marks!r} holds what ends no sentence; give .?! or one")
 
 
 @dataclass(frozen=True)
 class Form:
-    """What written sentences look like.
+    """The form of sampled sentences.
 
     Attributes
     ----------
     shortest, longest
-        Their numbers of words.
+        Minimum and maximum number of words.
     marks
         The marks that may end them.
     commas
-        By position, from 0, the words that commas follow; None: those after which the writer would
-        have one.
+        Positions, from 0, whose words are followed by commas; None: wherever the writer draws one.
     words
-        By position, from 0, the words that may stand there in place of the vocabulary's; one word
-        alone is fixed.
+        By position, from 0, the words that may stand there in place of the vocabulary's.
     """
 
     shortest: int
@@ -60,18 +135,18 @@ class Form:
 
 @dataclass(frozen=True)
 class Draft:
-    """A sentence as it was written.
+    """A sampled sentence.
 
     Attributes
     ----------
     sentence
         The sentence.
     log_prob
-        Of its words and its mark under the writer, after the prompt, nats.
+        Its log-probability under the writer, with its final mark, after the prompt, nats.
     worst
-        Of its least probable word.
+        The log-probability of its least probable word.
     end
-        Of the mark.
+        The log-probability of its final mark.
     """
 
     sentence: str
@@ -80,27 +155,16 @@ class Draft:
     end: float
 
 
-def tilts(problem: Problem) -> dict[str, float]:
-    """Return c_m by model: what the problem wants of each model's log-probability.
+def guidance_weights(problem: Problem) -> dict[str, float]:
+    """Return c_m by model: positive for accepting models, negative for rejecting ones.
 
-    The rejecting models' are the objective's weights, averaged over its parts; the accepting
-    models' are alike and add up to as much, so that a word of like change under all changes
-    nothing. Floors filter, and tilt nothing.
-
-    Raises
-    ------
-    InputError
-        If the objective is no sum, nor the greatest of sums, of scores.
+    Rejecting models are weighted by the inverse of their scales, accepting ones equally; each side
+    sums to 1 in absolute value, so a word whose probability changes alike under all models is
+    neither preferred nor avoided. Models of lower bounds have no weight.
     """
-    parts = problem.objective.parts
-    if parts is None:
-        raise InputError(f"{problem.objective} has no weights to write by; choose another loss")
-    rejecting: dict[str, float] = {}
-    for part in parts:
-        for name, weight in part.items():
-            rejecting[name] = rejecting.get(name, 0.0) - weight / len(parts)
-    total = -sum(rejecting.values())
-    accepting = [name for name in problem.accepting if name not in rejecting]
+    scales = problem.contrast.scale_by_model
+    rejecting = {name: 0.0 - 1.0 / scale / len(scales) for name, scale in scales.items()}
+    total, accepting = -sum(rejecting.values()), problem.contrast.accept
     return {
         **{name: c / total for name, c in rejecting.items()},
         **dict.fromkeys(accepting, 1.0 / max(1, len(accepting))),
@@ -114,7 +178,7 @@ class _Rows:
     Attributes
     ----------
     number
-        Which of all that were begun, (R,).
+        The index of each among all sampled sentences, (R,).
     words, commas, log_probs
         Of each the words so far, whether a comma follows each, and what the writer says of each.
     """
@@ -125,7 +189,7 @@ class _Rows:
     log_probs: tuple[tuple[float, ...], ...]
 
     @classmethod
-    def begun(cls, n: int) -> _Rows:
+    def empty(cls, n: int) -> _Rows:
         """Return `n` sentences without a word."""
         return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
 
@@ -164,49 +228,49 @@ class _Rows:
 
 
 class SentenceWriter:
-    """Writes sentences for a problem.
+    """Samples sentences for a problem.
 
     Parameters
     ----------
     model
         The writer, a causal model.
-    tilting
-        By model, c_m and the model; those that do not score from left to right do not tilt.
+    guiding
+        c_m and the model, of each compared model; models that do not score prefixes do not guide.
     proposal
         The words that may be written, known to all models.
     form
-        What the sentences look like.
-    how
-        How they are written.
+        The form of the sentences.
+    options
+        The options of sampling.
     guide
-        What tilts in place of models that do not score from left to right.
+        A model that guides in place of models that do not score prefixes.
     """
 
     def __init__(
         self,
         model: SentenceModel,
-        tilting: Sequence[tuple[float, SentenceModel]],
+        guiding: Sequence[tuple[float, SentenceModel]],
         proposal: WordReplacement,
         form: Form,
-        how: FluentOptions,
+        options: WritingOptions,
         guide: SentenceModel | None = None,
     ) -> None:
-        self.model, self.form, self.how = model, form, how
+        self.model, self.form, self.options = model, form, options
         self.repeatable = proposal.vocabulary.repeatable
         self.language = proposal.vocabulary.language
         if not self.language.plain:
             raise InputError(
-                f"what writes sentences from the left puts spaces between words, as "
-                f"{self.language.name} does not; choose the strategy beam, bounded or exhaustive"
+                f"sampled sentences have spaces between words, and "
+                f"{self.language.name} has none; use the strategy edit"
             )
         self.lists = proposal.lists(form.words)
-        stand_in = None if guide is None else guide.guide(*self.lists)
+        substitute = None if guide is None else guide.guide(*self.lists)
         shares: dict[Beginnings, float] = {}
-        for c, model in tilting:
-            if (begun := model.beginnings(*self.lists) or stand_in) is not None:
-                shares[begun] = shares.get(begun, 0.0) + c
-        self._tilting = [(c, begun) for begun, c in shares.items()]
-        #: Of the first and of later words, those that the writer would go on spelling.
+        for c, model in guiding:
+            if (prefix := model.beginnings(*self.lists) or substitute) is not None:
+                shares[prefix] = shares.get(prefix, 0.0) + c
+        self._guiding = [(c, prefix) for prefix, c in shares.items()]
+        #: Of the first and of later words, those that the writer would continue.
         self._fragments: tuple[set[int], set[int]] = (set(), set())
         self._masks = {
             position: np.isin(self.lists[min(position, 1)].words, words)
@@ -214,12 +278,12 @@ class SentenceWriter:
         }
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
-        """Write sentences after a prompt; how many end within the lengths is left to chance."""
+        """Sample sentences after a prompt; only those that end within the lengths are returned."""
         after = self.model.after(prompt).beginnings(*self.lists)
         assert after is not None  # something stands before the first word
-        here: list[Beginnings] = [after, *(begun for _, begun in self._tilting)]
-        rows, drafts = _Rows.begun(self.how.rows), list[Draft]()
-        places = np.zeros(self.how.rows, dtype=np.int64)  # all rows go on from one beginning
+        here: list[Beginnings] = [after, *(prefix for _, prefix in self._guiding)]
+        rows, drafts = _Rows.empty(self.options.batch_size), list[Draft]()
+        places = np.zeros(self.options.batch_size, dtype=np.int64)  # all extend one prefix
         for position in range(self.form.longest):
             drawn = self._drawn(here, rows, places, rng)
             if drawn is None:
@@ -248,7 +312,7 @@ class SentenceWriter:
         best, likely = ends.argmax(axis=0), ends.max(axis=0)
         drafts = (
             rows.draft(row, self.form.marks[best[row]], float(likely[row]), self.language)
-            for row in np.flatnonzero(np.exp(likely) >= self.how.ends).tolist()
+            for row in np.flatnonzero(np.exp(likely) >= self.options.min_end_probability).tolist()
         )
         return [draft for draft in drafts if draft is not None]
 
@@ -274,8 +338,8 @@ class SentenceWriter:
         Parameters
         ----------
         here, rows, places
-            The beginnings under the writer and the tilting models, the rows, and which beginning
-            each of them goes on from.
+            The prefixes under the writer and the guiding models, the rows, and the prefix that
+            each row extends.
         rng
             Source of chance.
 
@@ -289,15 +353,16 @@ class SentenceWriter:
         allowed = self._allowed(rows, here[0].words)[np.unique(places, return_index=True)[1]]
         at, index, log_probs = self._shortlist(here[0], allowed)
         total = np.zeros(len(at))
-        for (c, _), tilting in zip(self._tilting, here[1:], strict=True):
-            total += c * tilting.log_probs(at, index)
-        # Rows are tilted from a little to wholly: how much still reads well depends on the models.
-        tilts = self.how.tilt * (rows.number + 1) / self.how.rows
+        for (c, _), prefixes in zip(self._guiding, here[1:], strict=True):
+            total += c * prefixes.log_probs(at, index)
+        # Guidance rises over the batch: how much of it still reads well depends on the models.
+        guidance = self.options.guidance * (rows.number + 1) / self.options.batch_size
+        power = 1 / self.options.temperature
         fragments_here = self._fragments[min(len(rows.words[0]), 1)]
         of_row = [np.flatnonzero(at == place) for place in places]
         weights = [
-            self.how.power * log_probs[o] + tilt * total[o]
-            for o, tilt in zip(of_row, tilts, strict=True)
+            power * log_probs[o] + factor * total[o]
+            for o, factor in zip(of_row, guidance, strict=True)
         ]
         chosen = np.full(len(places), -1, dtype=np.int64)
         while True:
@@ -316,7 +381,7 @@ class SentenceWriter:
             fragments = set(index[picked[cut]].tolist()) - fragments_here
             if not fragments:
                 return there, index[picked], log_probs[picked], further
-            # Words that the writer would go on spelling are written nowhere in this batch.
+            # Words that the writer would continue are excluded from this batch.
             fragments_here |= fragments
             chosen[np.isin(np.where(chosen < 0, -1, index[chosen]), list(fragments))] = -1
 
@@ -328,17 +393,17 @@ class SentenceWriter:
         # Words of several pieces share a first one; each gets its part of it.
         guess = np.where(allowed, upper, -np.inf)
         guess[:, ~exact] -= here.crowd()[~exact]
-        most = min(_MOST, guess.shape[1])
+        most = min(_MAX_WORDS, guess.shape[1])
         top = np.argpartition(-guess, most - 1, axis=1)[:, :most]
         values = np.take_along_axis(guess, top, axis=1)
         order = np.argsort(-values, axis=1, kind="stable")
         top, values = np.take_along_axis(top, order, 1), np.take_along_axis(values, order, 1)
         mass = np.exp(values)
         total = np.exp(guess).sum(axis=1, keepdims=True)
-        inside = (mass.cumsum(axis=1) - mass < self.how.share * total) & np.isfinite(values)
-        inside &= mass >= self.how.least * mass[:, :1]
+        inside = (mass.cumsum(axis=1) - mass < self.options.top_p * total) & np.isfinite(values)
+        inside &= mass >= self.options.min_p * mass[:, :1]
         pieced = inside & ~exact[top]
-        few = pieced & (pieced.cumsum(axis=1) <= _MOST_PIECED) & (mass >= _LEAST_PIECED * total)
+        few = pieced & (pieced.cumsum(axis=1) <= _MAX_LONG) & (mass >= _MIN_LONG * total)
         inside &= ~pieced | few
         rows, places = np.nonzero(inside)
         words, log_probs = top[rows, places], values[rows, places]

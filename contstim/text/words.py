@@ -52,9 +52,6 @@ _CLASS_OF = {tag: name for name, tags in CLASSES.items() for tag in tags}
 #: capital; all in lower case.
 CASINGS = ("listed", "sentence", "lower")
 
-#: What two words share that are alike: their class, or their tag (number, tense and the like).
-LIKENESSES = ("class", "tag")
-
 
 @cache
 def offensive_words() -> Mapping[str, int]:
@@ -213,7 +210,7 @@ class WordOptions:
         for word in words:
             if not blocked.isdisjoint(_forms(word, language)):
                 raise InputError(
-                    f"words_at lists {word!r}, which is blocked; take it off one of the lists"
+                    f"the edits list {word!r}, which is blocked; take it off one of the lists"
                 )
 
     def choose(self, vocabulary: Vocabulary, folder: Path) -> Vocabulary:

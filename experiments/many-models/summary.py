@@ -54,8 +54,7 @@ def minimal(paths: list[Path]) -> None:
     print("|---|---|---|---|---|")
     for path in paths:
         rows = pd.read_csv(path)
-        fall = rows["natural_lp_reject"] - rows["synthetic_lp_reject"]
-        done = fall[fall > 0]
+        done = -rows["loss"]
         print(
             f"| {rows['reject'][0]} | {rows['accept'][0]} | {len(rows)} "
             f"| {len(done) / len(rows):.0%} | {done.median():.2f} |"

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from contstim import load_model
-from contstim.synthesis.targets import readable
+from contstim.synthesis.problem import MinScore
 
 
 def area(values: np.ndarray, reads: np.ndarray) -> float:
@@ -27,8 +27,8 @@ def area(values: np.ndarray, reads: np.ndarray) -> float:
 
 
 def numbers(sentences: list[str]) -> dict[str, np.ndarray]:
-    """Return what the model of the floor `readable` says of sentences, (S,) each."""
-    spec = readable().model
+    """Return the reading scores of sentences, (S,) each."""
+    spec = MinScore.readable().model
     said = {
         name: load_model(spec.replace("=reading", f"={name}")).score(sentences)
         for name in ("reading", "end", "worst")

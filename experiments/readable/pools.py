@@ -20,11 +20,12 @@ import torch
 
 from contstim import load_model, pool
 from contstim.files import write_whole
+from contstim.pipeline.tasks import problem_with
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.fluent import Fluent
 from contstim.synthesis.pool import Place, SentencePool, syntheses
+from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
-from contstim.synthesis.targets import Sides, readable
+from contstim.synthesis.sample import GuidedSampling
 from contstim.tables import csv_text
 from contstim.text import length_range
 from contstim.text.vocabulary import bundled_vocabulary
@@ -34,22 +35,22 @@ FLOORS = (-99.0, -5.0, -4.5, -4.1, -3.9, -3.7, -3.4, -3.1, -2.8)
 STARTS = 55
 
 
-def _sides(pair: Sequence[str]) -> list[Sides]:
+def _sides(pair: Sequence[str]) -> list[ModelContrast]:
     one, two = pair
     # What model 1 accepts comes first.
-    return [Sides((two,), (one,)), Sides((one,), (two,))]
+    return [ModelContrast((two,), (one,)), ModelContrast((one,), (two,))]
 
 
-def _batches(pair: Sequence[str], how: Fluent, seed: int, folder: Path) -> Iterator[dict]:
+def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) -> Iterator[dict]:
     """Yield the batches of both sides, written where they are not there."""
     natural, models = pool(), [load_model(spec) for spec in pair]
     proposal = WordReplacement(bundled_vocabulary(), tuple(models))
     form = how.form(natural[:STARTS])
     for number in range(how.batches(STARTS)):
-        for side, sides in enumerate(_sides([model.spec for model in models])):
+        for side, contrast in enumerate(_sides([model.spec for model in models])):
             file = folder / f"{number}-{side}.json"
             if not file.is_file():
-                problem = sides.problem(models)
+                problem = problem_with(contrast, models)
                 rng = np.random.default_rng([seed, number, side])
                 began = time.process_time()
                 drafts = how.batch(number, problem, proposal, form, natural, rng)
@@ -91,14 +92,14 @@ def main() -> None:
     name = "-".join(re.sub("[^a-z0-9]+", "-", s.removeprefix("contstim:")) for s in args.pair)
     folder = args.out / name
     folder.mkdir(parents=True, exist_ok=True)
-    how = Fluent(writer=args.writer, begun=args.begun, lengths=args.words)
+    how = GuidedSampling(writer=args.writer, n_samples=args.begun, lengths=args.words)
     batches = list(_batches(args.pair, how, args.seed, folder))
     seconds = sum(batch["seconds"] for batch in batches)
     for other in args.also:
         batches += [json.loads(file.read_text("utf-8")) for file in sorted(other.glob("*-?.json"))]
     sentences = list(dict.fromkeys(s for batch in batches for s in batch["sentences"]))
     natural = pool()[:STARTS]
-    judging = readable(args.writer).model
+    judging = MinScore.readable(model=args.writer).model
     began = time.process_time()
     scores = _scored([*args.pair, judging], [*natural, *sentences], folder)
     seconds += time.process_time() - began
@@ -109,9 +110,9 @@ def main() -> None:
     written = SentencePool(tuple(fit), scores, resolution)
     print(f"{name}: {len(fit)} of {len(sentences)} sentences, {seconds:.0f} s of processor time")
     for least in FLOORS:
-        floors = (readable(args.writer, least),)
+        bounds = (MinScore(judging, least),)
         places = [
-            Place(text, Sides(s.reject, s.accept, floors=floors))
+            Place(text, ModelContrast(s.reject, s.accept, bounds=bounds))
             for text in natural
             for s in _sides(specs)
         ]

@@ -7,7 +7,7 @@ chooses from `sets/scores.csv`, which
     python experiments/readable/sets.py --score written.txt
 
 makes anew: the scores under the seven models of the bundled sentences, of those of the judged sets,
-and of those of further files, one a line, that have the reading score of the floor `readable`. What
+and of those of further files, one a line, that have the reading score of `--readable`. What
 is done is kept beside the table, so that it may be stopped and gone on with.
 
 Printed is, for each set of models and each source of candidates, how many of 360 pairs separate the
@@ -30,7 +30,7 @@ from contstim import load_model, pool
 from contstim.design.recovery import recovery
 from contstim.files import write_whole
 from contstim.selection.sets import select_set
-from contstim.synthesis.targets import readable
+from contstim.synthesis.problem import MinScore
 
 HERE = Path(__file__).parent
 #: The compared models; the last one wrote what is written.
@@ -73,11 +73,11 @@ def make_scores(further: Sequence[Path], out: Path) -> None:
     sources = dict.fromkeys(pool(), "natural")
     for sentence in written_before():
         sources.setdefault(sentence, "judged")
-    floor = readable(MODELS[-1])
+    bound = MinScore.readable(model=MODELS[-1])
     new = [sentence for path in further for sentence in path.read_text("utf-8").splitlines()]
-    reading = scored(floor.model, new, folder)
+    reading = scored(bound.model, new, folder)
     for sentence in new:
-        if reading[sentence] >= floor.value:
+        if reading[sentence] >= bound.value:
             sources.setdefault(sentence, "written")
     left = list(sources)
     table = pd.DataFrame({"sentence": left, "source": [sources[s] for s in left]})

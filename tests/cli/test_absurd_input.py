@@ -201,7 +201,7 @@ def test_only_what_keeps_results_says_so(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("contstim.cli.synthesize.write_synthesis", stop)
+    monkeypatch.setattr("contstim.pipeline.synthesis.write_synthesis", stop)
     pair = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt"]
     kept = "; finished results are kept, and the same command goes on with the rest"
     for argv, said in ((pair, ""), ([*pair, "--out", "o.csv"], kept)):

@@ -149,7 +149,7 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
     pair = ("--pair", "contstim:bigram", "contstim:trigram")
     blocked = Path(sentences) / "t.csv"
     message = fail("synthesize", *pair, "--sentences", sentences, "--out", str(blocked))
-    assert message.startswith(f"cannot write {blocked}: ")
+    assert f"cannot write {blocked}: " in message
     assert "cannot write" in fail("demo", "--out", sentences)
 
 
@@ -164,18 +164,26 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["score", "x.txt"], "--model"),
         (
             ["synthesize", "The door was open."],
-            "name the models: --pair SPEC_1 SPEC_2 for triplets",
+            "name the models once: --pair SPEC_1 SPEC_2 for triplets",
         ),
-        (["synthesize", "--reject", "contstim:bigram", "x y"], "needs accept; give that"),
+        (["synthesize", "--reject", "contstim:bigram", "x y"], "reject needs a model that accepts"),
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
         (
-            ["synthesize", *ONE_WAY, "--strategy", "exhaustive", "--budget", "3", "x y"],
-            "budget=3 goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not "
-            "'exhaustive'; leave it out",
+            ["synthesize", *ONE_WAY, "--strategy", "beam?candidates=3", "x y"],
+            "candidates=3 is an option of the strategy 'edit', not of 'beam'; leave it out",
         ),
         (
-            ["synthesize", *ONE_WAY, "--writer", "contstim:rnn", "x y"],
-            "goes with the strategy 'fluent', not 'beam'; leave it out",
+            ["synthesize", *ONE_WAY, "--strategy", "beam", "--edits", "max=2,same-class", "x y"],
+            "the strategy 'beam' writes whole sentences and cannot limit edits (max=2,same-class); "
+            "use the strategy 'edit', or leave the edits out",
+        ),
+        (
+            ["synthesize", *ONE_WAY, "--strategy", "sample", "--edits", "fixed=0", "x y"],
+            "the strategy 'sample' writes whole sentences and cannot limit edits (fixed=0)",
+        ),
+        (
+            ["synthesize", *ONE_WAY, "--pool", "p.csv", "x y"],
+            "pool is for the strategy 'sample', and the strategy is 'edit'; leave pool out",
         ),
         (["synthesize", "--limit", "0"], "'0' is not a whole number from 1 up"),
         (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),
@@ -209,7 +217,7 @@ def test_names_that_are_too_long(fail, tmp_path: Path, sentences: str) -> None:
     message = fail("score", "--model", "contstim:bigram", sentences, "--out", out)
     assert message == f"cannot write {out}: File name too long; choose another output"
     pair = ("--pair", "contstim:bigram", "contstim:trigram", "--sentences", sentences)
-    assert message == fail("synthesize", *pair, "--out", out)
+    assert message in fail("synthesize", *pair, "--out", out)
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, sentences: str) -> None:
@@ -267,9 +275,6 @@ def test_a_location_with_a_nul_character(fail, sentences: str) -> None:
 
 
 def test_one_way_synthesis_refuses_what_it_would_ignore(fail, sentences: str) -> None:
-    one_way = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:trigram")
-    for option in (("--per-sentence", "3"), ("--minimum-drop", "5")):
-        assert "are for triplets" in fail(*one_way, "--sentences", sentences, *option)
     same = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:bigram")
     assert "needs different models" in fail(*same, "--sentences", sentences)
     pair = ("--pair", "contstim:bigram", "contstim:trigram")
@@ -337,8 +342,7 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
         ),
         (
             "synthesize --device cuda:0",
-            "contstim synthesize: there is no option '--device' here; "
-            "see contstim synthesize --help",
+            "contstim: there is no option '--device' here; see contstim synthesize --help",
         ),
         (
             "--frobnicate score s.txt --model contstim:bigram",

@@ -6,6 +6,7 @@ Tests `contstim.cli.score`, `contstim.cli.synthesize`, `contstim.cli.run` and
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from contstim.cli import COMMANDS, main
 from contstim.cli.common import read_vocabulary
 from contstim.models.base import Totals
 from contstim.models.toy import TableModel
+from contstim.tables import SCORES, UNIT
 
 CONTSTIM = [
     sys.executable,
@@ -175,7 +177,8 @@ def test_one_way_synthesis(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["synthesize", *models, sentence]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert row["natural"] == sentence
-    assert float(row["synthetic_lp_reject"]) < float(row["natural_lp_reject"])
+    assert float(row["synthetic_lp contstim:bigram"]) < float(row["natural_lp contstim:bigram"])
+    assert (row["strategy"], row["seed"]) == ("edit", "0")
     accept = load_model("contstim:trigram")
     assert accept.score([row["synthetic"]])[0] >= accept.score([sentence])[0]
 
@@ -187,14 +190,70 @@ def test_a_search_stops_at_its_inputs_and_says_so(
     words = tmp_path / "words.txt"
     words.write_text("\n".join(["The", "A", "He", "the", "of", "and", "old", "house"]) + "\n")
     models = ["--reject", "contstim:rnn", "--accept", "contstim:trigram"]
-    by = ["--strategy", "bounded"]
-    command = ["synthesize", *models, *by, "--vocabulary", str(words), sentence]
+    command = ["synthesize", *models, "--vocabulary", str(words), sentence]
     rows = []
-    for more in ([], ["--inputs", "1"]):
-        assert main([*command, *more]) == 0
-        rows += csv.DictReader(io.StringIO(capsys.readouterr().out))
-    assert [row["finished"] for row in rows] == ["True", "False"]
-    assert int(rows[0]["n_scores_reject"]) > int(rows[1]["n_scores_reject"])
+    for more, status in (([], 0), (["--strategy", "edit?inputs=1"], 1)):
+        assert main([*command, *more]) == status
+        said = capsys.readouterr()
+        rows += csv.DictReader(io.StringIO(said.out))
+    assert [row["finished"] for row in rows] == ["True"]
+    assert "0 of 1 sentences were found\nnothing was found" in said.err
+
+
+@pytest.mark.parametrize("edits", ["changed=1,max=1,words=1:old+house", "changed=1,max=1"])
+def test_sentences_that_do_not_lower_the_loss_are_not_written(
+    edits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The rejecting model finds every other word more probable than the natural one.
+    words, out = tmp_path / "words.txt", tmp_path / "out.csv"
+    words.write_text("\n".join(["The", "A", "the", "man", "old", "house"]) + "\n")
+    models = ["--reject", "contstim:trigram", "--accept", "contstim:unigram", "--margin", "99"]
+    command = ["synthesize", *models, "--vocabulary", str(words), "The gum was lost."]
+    for _ in range(2):  # the second time the file is there
+        assert main([*command, "--edits", edits, "--out", str(out)]) == 1
+        assert "nothing was found" in capsys.readouterr().err
+        assert len(out.read_text("utf-8").splitlines()) == 1
+
+
+def test_a_plan_sets_what_is_not_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'models = ["contstim:bigram", "contstim:trigram"]\n[study]\nname = "x"\nseed = 4\n'
+        '[sentences]\nlimit = 2\n[synthesis]\nstrategy = "edit?candidates=all"\nper_pair = 1\n'
+        'starts = "all"\n'
+    )
+    assert main(["synthesize", "--plan", str(plan)]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["strategy"], row["seed"]) == ("edit?candidates=all", "4")
+    more = ["--strategy", "beam?width=8", "--seed", "5", "The ship left at dawn."]
+    assert main(["synthesize", "--plan", str(plan), *more]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["strategy"], row["seed"]) == ("beam?width=8", "5")
+
+
+def test_help_lists_at_most_25_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["synthesize", "--help"]) == 0
+    options = re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert 15 < len(options) == len({*options}) <= 25
+
+
+SAMPLE = "sample?writer=contstim:gpt&n_prompts=0&n_samples=32&min_end_probability=0.02"
+
+
+def test_a_pool_is_written_beside_the_triplets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pair = ["--pair", "contstim:bigram", "contstim:trigram", "--limit", "3"]
+    command = ["synthesize", *pair, "--strategy", SAMPLE, "--pool", "pool.csv", "--out", "t.csv"]
+    assert main(command) in (0, 1)  # few samples may not give a triplet
+    assert "sentences were sampled" in capsys.readouterr().err
+    assert main(command) in (0, 1)
+    assert "up to date" in capsys.readouterr().err
+    assert main(["select", "natural", "pool.csv", "--per-pair", "2", "--out", "pairs.csv"]) == 0
+    assert len(Path("pairs.csv").read_text("utf-8").splitlines()) == 3
+    header = Path("pool.csv").read_text("utf-8").partition("\n")[0].split(",")
+    assert header[:8] == [*SCORES, UNIT, "source"]
 
 
 def test_a_listed_word_is_used_or_reported(
@@ -216,13 +275,13 @@ def test_both_ways_of_spreading_write_the_same(
     path = tmp_path / "s.txt"
     path.write_text("\n".join(_sentences(3)) + "\n", "utf-8")
     pair = ["--pair", "contstim:bigram", "contstim:trigram", "--sentences", str(path)]
-    pair += ["--strategy", "exhaustive"]
+    pair += ["--strategy", "edit?candidates=all", "--limit", "2"]
     out = [tmp_path / "one.csv", tmp_path / "two.csv"]
     for options in (["--out", str(out[0])], ["--executor", "local:2", "--out", str(out[1])]):
-        assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "2", *options]) == 0
+        assert main(["synthesize", *pair, *options]) == 0
         assert "2 of 2 triplets were found" in capsys.readouterr().err
     assert out[0].read_bytes() == out[1].read_bytes()
-    assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "2"]) == 0
+    assert main(["synthesize", *pair]) == 0
     assert capsys.readouterr().out.encode() == out[0].read_bytes()
 
 

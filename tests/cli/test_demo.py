@@ -16,7 +16,7 @@ from contstim import datasets
 from contstim.cli import demonstration as demo
 from contstim.cli import main
 from contstim.models.registry import load_model
-from contstim.synthesis.problem import Floor
+from contstim.synthesis.problem import MinScore
 
 
 @pytest.fixture
@@ -24,11 +24,10 @@ def shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[str, str, pd.DataFrame]:
     """Run it; return what it prints, its page and its triplets."""
-    floor = Floor("contstim:trigram", -1.0, natural=True)
+    bound = MinScore("contstim:trigram", -1.0, natural=True)
     monkeypatch.setattr(demo, "PAIRS", demo.PAIRS[:1])
-    monkeypatch.setattr(demo, "_FLOOR", floor)
     monkeypatch.setattr(
-        demo, "_WANTED", ((demo.PAIRS[0], 1, None, 1.0), (demo.PAIRS[0], 1, floor, 1.0))
+        demo, "_WANTED", ((demo.PAIRS[0], 1, None, 1.0), (demo.PAIRS[0], 1, bound, 1.0))
     )
     monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("no terminal, no browser"))
     assert main(["demo", "--out", str(tmp_path)]) == 0

@@ -225,7 +225,7 @@ def test_any_two_families_can_be_set_against_each_other(
         WordList.of(["dog", "cat", "saw", "ran", "a", "the", "red", "see", "said", "zebra"]),
     )
     reject, accept = load_model(specs[one]), load_model(specs[two])
-    for strategy in ("exhaustive", "bounded"):
+    for strategy in ("edit?candidates=all", "edit"):
         found = synthesize(
             SENTENCES[0], reject=reject, accept=accept, vocabulary=words, strategy=strategy
         )

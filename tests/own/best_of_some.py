@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contstim.settings import Count, option, settings
 from contstim.synthesis.candidates import Candidates, propose_in_order
-from contstim.synthesis.sweeps import Strategy
+from contstim.synthesis.coordinate_search import Strategy
 
 __all__ = ["BestOfSome"]
 
@@ -15,7 +15,7 @@ class BestOfSome(Strategy):
 
     draws: Count = option(20, "candidates that are scored at a position", metavar="N")
 
-    def look(self, candidates: Candidates) -> bool:
+    def search_word(self, candidates: Candidates) -> bool:
         """Score some candidates and take the best."""
         some = candidates.rng.permutation(candidates.open())[: self.draws]
         some = candidates.admitted(some)

@@ -41,8 +41,8 @@ per_pair = 2
 
 [synthesis]
 per_pair = {starts}
-strategy = "exhaustive"
-most_use = 1.0
+strategy = "edit?candidates=all"
+max_word_share = 1.0
 
 [triplets]
 per_pair = 2
@@ -103,7 +103,7 @@ def one_stage(
     **options: object,
 ) -> StudyPlan:
     """Return the study plan that ``contstim synthesize`` makes."""
-    options = {"strategy": "exhaustive", "starts": "all", "pairs": pairs} | options
+    options = {"strategy": "edit?candidates=all", "starts": "all", "pairs": pairs} | options
     compared = [*models, *(spec for pair in pairs for spec in pair)]
     return StudyPlan(
         tuple(dict.fromkeys(compared)),

@@ -88,15 +88,8 @@ def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
 
 def _synthesis(folder: Path, out: Path) -> list[str]:
     specs = [f"ngram:{folder}/{order}.arpa?punctuation=split" for order in (1, 3)]
-    words = [
-        "--vocabulary",
-        str(folder / "words.csv"),
-        "--executor",
-        "local:2",
-        "--per-sentence",
-        "2",
-    ]
-    words += ["--strategy", "exhaustive", "--most-use", "0.5"]
+    words = ["--vocabulary", str(folder / "words.csv"), "--executor", "local:2"]
+    words += ["--strategy", "edit?candidates=all", "--max-word-share", "0.5"]
     sentences = ["--sentences", str(folder / "natural.txt"), "--limit", "12"]
     return command("--pair", *specs, *sentences, *words, "--out", str(out), name="synthesize")
 

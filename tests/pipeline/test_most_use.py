@@ -38,12 +38,12 @@ def _family(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def plan(most_use: float) -> StudyPlan:
-    return one_stage(SENTENCES, VOCABULARY, ("table:11", "table:12"), most_use=most_use)
+def plan(max_word_share: float) -> StudyPlan:
+    return one_stage(SENTENCES, VOCABULARY, ("table:11", "table:12"), max_word_share=max_word_share)
 
 
-def written(most_use: float, out: Path | None = None) -> list[Triplet]:
-    report = write_synthesis(plan(most_use), out, InProcess())
+def written(max_word_share: float, out: Path | None = None) -> list[Triplet]:
+    report = write_synthesis(plan(max_word_share), out, InProcess())
     assert not report.failed
     return [row for row in report.rows if isinstance(row, Triplet)]
 
@@ -67,16 +67,16 @@ def test_a_word_is_in_no_more_sentences_than_it_may(tmp_path: Path) -> None:
 
 def test_python_writes_what_the_command_does() -> None:
     pair = load_model("table:11"), load_model("table:12")
-    for most_use in (0.1, 1.0):
+    for max_word_share in (0.1, 1.0):
         table = synthesize_triplets(
             [*SENTENCES, SENTENCES[0]],
             [pair],
             vocabulary=VOCABULARY,
-            strategy="exhaustive",
-            most_use=most_use,
+            strategy="edit?candidates=all",
+            max_word_share=max_word_share,
         )
-        assert table.to_dict("records") == [row.row() for row in written(most_use)]
-        assert table["synthetic_1"].is_unique or most_use == 1.0
+        assert table.to_dict("records") == [row.row() for row in written(max_word_share)]
+        assert table["synthetic_1"].is_unique or max_word_share == 1.0
 
 
 def test_a_search_that_fails_does_not_keep_others_from_being_made(
@@ -105,8 +105,8 @@ def test_a_shard_has_all_syntheses_of_a_pair(tmp_path: Path) -> None:
         syntheses = SYNTHESIS.of(run)
         (goal,) = syntheses.starts
         parts[limited] = {
-            syntheses.task(sides, sentence).part
-            for sides in syntheses.options.sides_of(goal)
+            syntheses.task(contrast, sentence).part
+            for contrast in syntheses.options.contrasts(goal)
             for sentence in SENTENCES
         }
     assert len(parts[True]) == 1

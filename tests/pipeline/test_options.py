@@ -10,7 +10,6 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import read_study_plan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
-from contstim.synthesis import default_of
 
 GOOD = """\
 models = ["contstim:bigram", "contstim:trigram"]
@@ -34,28 +33,9 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     assert found.out == tmp_path / "runs" / "mine"
     assert found.get(NaturalOptions) is None
     synthesis = found.table(SynthesisOptions)
-    assert (synthesis.strategy, synthesis.starts) == (None, "partitioned")
+    assert (synthesis.strategy, synthesis.starts) == ("edit", "partitioned")
     assert found.table(DesignOptions).resolved().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
-
-
-@pytest.mark.parametrize(
-    ("given", "of_ngrams", "of_others"),
-    [
-        ({}, "beam", "leftward"),
-        ({"budget": 3}, "beam", "bounded"),
-        ({"walks": 6}, "leftward", "leftward"),
-    ],
-)
-def test_options_choose_among_the_defaults(
-    tmp_path: Path, given: dict[str, int], of_ngrams: str, of_others: str
-) -> None:
-    path = tmp_path / "s.toml"
-    lines = "".join(f"{name} = {value}\n" for name, value in given.items())
-    path.write_text(GOOD + "[synthesis]\n" + lines, "utf-8")
-    options = read_study_plan(path).table(SynthesisOptions)
-    assert (options.strategy, options.of_strategy) == (None, given)
-    assert [default_of(given, at_once=kind) for kind in (True, False)] == [of_ngrams, of_others]
 
 
 @pytest.mark.parametrize(
@@ -66,16 +46,16 @@ def test_options_choose_among_the_defaults(
         (GOOD + "seed = '1'\n", "study.seed is '1'; give a whole number"),
         (GOOD + "seed = true\n", "study.seed is True; give a whole number"),
         (GOOD + "seed = -1\n", "study.seed is -1; give at least 0"),
-        (GOOD + "[synthesis]\nstrategy = 'bounde'\n", "did you mean 'bounded'"),
+        (GOOD + "[synthesis]\nstrategy = 'edits'\n", "did you mean 'edit'"),
         (
-            GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n",
-            "goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not",
+            GOOD + "[synthesis]\nstrategy = 'beam?inputs=3'\n",
+            "inputs=3 is an option of the strategy 'edit', not of 'beam'",
         ),
+        (GOOD + "[synthesis]\nstrategy = 'edit?inputs=0'\n", "inputs is 0; give at least 1"),
         (
-            GOOD + "[synthesis]\nstrategy = 'exhaustive'\ninputs = 3\n",
-            "inputs=3 goes with the strategy",
+            GOOD + "[synthesis]\nstrategy = 'beam'\nedits = 'max=2'\n",
+            "the strategy 'beam' writes whole sentences and cannot limit edits (max=2)",
         ),
-        (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),
         (
             GOOD + "[synthesis]\nper_sentence = 1001\n",
             "synthesis.per_sentence is 1001; give at most 1000",
@@ -85,10 +65,6 @@ def test_options_choose_among_the_defaults(
             "triplets.per_pair is 1000000; give at most 100000",
         ),
         (GOOD + "[natural]\naccept_from = 2.0\n", "natural.accept_from is 2.0; give at most 1"),
-        (
-            GOOD + "[synthesis]\nwriter = 'a:b'\n",
-            "goes with the strategy 'fluent', not",
-        ),
         (GOOD + "[triplets]\n", "add [synthesis]"),
         (
             GOOD + "[synthesis]\n[triplets]\nper_pair = 5\nstrata = 10\n",
@@ -103,7 +79,7 @@ def test_options_choose_among_the_defaults(
             "set.criterion is 'bf'; choose one of 'log-bf', 'separation'",
         ),
         (GOOD + "[set]\n[set.people]\nlapse = 2.0\n", "set.people.lapse is 2.0; give at most 1"),
-        (GOOD + "[set]\nsynthetic = true\n", "set.synthetic wants triplets; add [synthesis]"),
+        (GOOD + "[set]\nsynthetic = true\n", "set.synthetic needs triplets; add [synthesis]"),
         (GOOD + "[natural]\nper_pair = 2.5\n", "natural.per_pair is 2.5; give a whole number"),
         (GOOD + "[natural]\n[design]\nconditions = 'x'\n", "design.conditions is 'x'; give a list"),
         (GOOD + "[sentences]\nwords = 'long'\n", "'long' is no length"),

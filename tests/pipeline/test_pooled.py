@@ -21,7 +21,6 @@ from contstim.models.base import SentenceModel
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyPlan
-from contstim.pipeline.stages.written import POOL
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import ScoreTask, WriteTask
 from contstim.pipeline.work import RunStore, Worker
@@ -33,24 +32,17 @@ MODELS = ("contstim:bigram", "contstim:trigram")
 # The likeliest of some: what is written for people is likelier than most of the bundled ones.
 SOME = [text for text in pool()[:200] if len(text.split()) == 8]
 STARTS = [SOME[i] for i in np.argsort(-load_model(MODELS[0]).score(SOME))[:4]]
-FLOOR = "contstim:gpt/word>=-9"
+BOUND = "contstim:gpt>=-72"
 
 
 @pytest.fixture(scope="module")
 def plan() -> StudyPlan:
     """Triplets of four natural sentences from a small pool."""
     whole = one_stage(STARTS, bundled_vocabulary(), MODELS, seed=2)
-    of_strategy = {
-        "writer": "contstim:gpt",
-        "begun": 64,
-        "tilt": 12.0,
-        "rows": 32,
-        "ends": 0.05,
-        "prompt": 0,
-    }
-    return whole.changed(
-        SynthesisOptions, strategy="fluent", of_strategy=of_strategy, floors=(FLOOR,)
+    strategy = (
+        "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.05&n_prompts=0&n_samples=64"
     )
+    return whole.changed(SynthesisOptions, strategy=strategy, min_scores=(BOUND,))
 
 
 def test_triplets_keep_constraints_afresh_and_share_no_sentence(
@@ -73,15 +65,15 @@ def test_triplets_keep_constraints_afresh_and_share_no_sentence(
         assert first[1] >= first[0] > first[2]
         assert second[2] >= second[0] > second[1]
         lengths = [len(text.split()) for text in texts[1:]]
-        assert (gpt.score(texts[1:]) >= [-9.0 * n for n in lengths]).all()
+        assert (gpt.score(texts[1:]) >= -72.0).all()
         assert {7 <= n <= 9 for n in lengths} == {True}
         assert float(row["synthetic_1_lp_2"]) == pytest.approx(second[1], abs=1e-6)
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
     assert notes["pool"] == report.pool
-    assert set(notes["keeping"]) == {
-        FLOOR,
+    assert set(notes["satisfying"]) == {
+        BOUND,
         *(f"{m}>=natural" for m in MODELS),
-        *(name for name in notes["keeping"] if name.startswith("all of these")),
+        *(name for name in notes["satisfying"] if name.startswith("all of these")),
     }
 
 
@@ -119,7 +111,7 @@ def test_another_seed_writes_another_pool(plan: StudyPlan) -> None:
 
 def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_path: Path) -> None:
     out = tmp_path / "pool.csv"
-    report = write_synthesis(plan, out, InProcess(), stage=POOL)
+    report = write_synthesis(plan, None, InProcess(), pool=out)
     assert not report.failed
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert {row["source"] for row in rows} == {"natural", "written"}
@@ -132,12 +124,12 @@ def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_pa
     assert read_scores(out).shape == (report.pool + len(STARTS), 2)
 
 
-def test_models_score_only_what_keeps_the_floors_before(
+def test_models_score_only_what_satisfies_earlier_bounds(
     plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The second floor counts from the natural sentences: what keeps it beside none is left out.
-    second = "contstim:rnn/word>=natural-0.3"
-    floors = plan.changed(SynthesisOptions, floors=("contstim:gpt/word>=-5.5", second))
+    # The second bound is relative: sentences that satisfy it for no natural one are left out.
+    second = "contstim:rnn>=natural"
+    bounded = plan.changed(SynthesisOptions, min_scores=("contstim:gpt>=-44", second))
     asked: dict[str, set[str]] = {}
     real = ScoreTask.do
 
@@ -147,23 +139,19 @@ def test_models_score_only_what_keeps_the_floors_before(
 
     monkeypatch.setattr(ScoreTask, "do", do)
     out = tmp_path / "pool.csv"
-    report = write_synthesis(floors, out, InProcess(), stage=POOL)
+    report = write_synthesis(bounded, None, InProcess(), pool=out)
     gpt, rnn = load_model("contstim:gpt"), load_model("contstim:rnn")
     written = asked[gpt.name] - {*STARTS}
     assert len(written) == report.written
 
     def score(model: SentenceModel, texts: list[str]) -> dict[str, float]:
-        by_word = model.score(texts) / [len(text.split()) for text in texts]
-        return dict(zip(texts, by_word.tolist(), strict=True))
+        return dict(zip(texts, model.score(texts).tolist(), strict=True))
 
-    first = {text for text, value in score(gpt, sorted(written)).items() if value >= -5.5}
+    first = {text for text, value in score(gpt, sorted(written)).items() if value >= -44}
     assert 0 < len(first) < len(written)
     assert asked[rnn.name] - {*STARTS} == first
-    lengths = [len(text.split()) for text in STARTS]
-    assert set(lengths) == {8}
-    least = min(rnn.score(STARTS)) - 0.3 * np.arange(20)
-    totals = dict(zip(sorted(first), rnn.score(sorted(first)).tolist(), strict=True))
-    left = {text for text, total in totals.items() if total >= least[len(text.split())]}
+    lowest = min(rnn.score(STARTS))
+    left = {text for text, value in score(rnn, sorted(first)).items() if value >= lowest}
     assert 0 < len(left) < len(first)
     for spec in MODELS:
         assert asked[load_model(spec).name] - {*STARTS} == left

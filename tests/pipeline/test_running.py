@@ -22,7 +22,7 @@ from contstim.design import check_design
 from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
 from contstim.pipeline import InProcess, TaskResults, _alone
-from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.options import Goal, SynthesisOptions
 from contstim.pipeline.running import read_study_plan, run_study
 from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.design import DesignOptions
@@ -33,9 +33,7 @@ from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.work import RunContext, Task
 from contstim.selection import People
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.ngrams.beam import Beam
 from contstim.synthesis.results import Synthesis
-from contstim.synthesis.targets import Goal
 from contstim.text.vocabulary import Vocabulary
 
 
@@ -89,7 +87,12 @@ def test_the_tables_say_what_the_functions_say(
     for row in own.itertuples():
         proposal = WordReplacement(vocabulary, (one, two))
         first = synthesize(
-            row.natural, reject=two, accept=one, strategy="exhaustive", seed=3, proposal=proposal
+            row.natural,
+            reject=two,
+            accept=one,
+            strategy="edit?candidates=all",
+            seed=3,
+            proposal=proposal,
         )
         assert first.sentence == row.synthetic_1
         assert first.reject_log_prob == row.synthetic_1_lp_2
@@ -103,7 +106,7 @@ def test_the_word_search_is_the_one_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = make_study(tmp_path, starts=1)
-    file.write_text(file.read_text("utf-8").replace('strategy = "exhaustive"', "inputs = 77"))
+    file.write_text(file.read_text("utf-8").replace("candidates=all", "inputs=77"))
     asked = []
 
     def spy(*args: Any, **options: Any) -> Synthesis:
@@ -113,7 +116,7 @@ def test_the_word_search_is_the_one_asked_for(
     monkeypatch.setattr("contstim.pipeline.tasks.synthesize", spy)
     run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesis")
     assert asked
-    assert set(asked) == {Beam(inputs=77)}
+    assert set(asked) == {"edit?inputs=77"}
 
 
 def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
@@ -230,7 +233,7 @@ def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path
     path = tmp_path / "natural_pairs.csv"
     path.write_bytes(path.read_bytes()[:-30])
     assert again(study) == (0, ["natural_pairs.csv"])
-    fewer = study.changed(SynthesisOptions, strategy="beam")
+    fewer = study.changed(SynthesisOptions, strategy="edit")
     assert again(fewer)[0] == 24
     reseeded = replace(study, study=replace(study.study, seed=9))
     assert again(reseeded)[0] == 24
@@ -245,16 +248,6 @@ def test_changed_weights_are_another_model(tmp_path: Path) -> None:
     run_study(study, executor)
     # Its scores, and both pairs that it is in.
     assert len(executor.given) == 1 + 16
-
-
-def test_a_plans_certificate_that_there_is_not_is_refused_at_once(tmp_path: Path) -> None:
-    file = make_study(tmp_path, starts=1)
-    text = file.read_text("utf-8").replace("[synthesis]\n", "[synthesis]\ncertificate = true\n")
-    file.write_text(text.replace("3.arpa?", "3.arpa?reduction=mean&"), "utf-8")
-    executor = Counting()
-    with pytest.raises(InputError, match="has no certificate: its scores are no sums"):
-        run_study(read_study_plan(file), executor, out=tmp_path / "out")
-    assert executor.given == []
 
 
 def test_a_task_that_fails_fails_and_tried_by_the_next_run(
@@ -347,7 +340,7 @@ def test_listed_words_that_a_model_does_not_know_are_refused_at_once(
 ) -> None:
     file = study.folder / "listed.toml"
     text = (study.folder / "study.toml").read_text("utf-8")
-    listed = '[synthesis]\nwords_at = {2 = ["qwzx"]}\n'
+    listed = '[synthesis]\nedits = "words=2:qwzx"\n'
     file.write_text(text.replace("[synthesis]\n", listed), "utf-8")
     assert main(["run", str(file), "--out", str(tmp_path / "new")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -373,7 +366,7 @@ limit = 2
 [synthesis]
 strategy = "beam"
 pairs = [["two", "one"]]
-floors = ["one >= natural-60"]
+min_scores = ["one >= natural-60"]
 """
     plan.write_text(text, "utf-8")
     assert main(["run", str(plan)]) == 0
@@ -446,5 +439,6 @@ def test_pairs_for_the_set_of_models_and_their_trials(study: StudyPlan, tmp_path
     with pytest.raises(InputError) as caught:
         replace(study, stages=(of_set,))
     assert str(caught.value) == (
-        "set.synthetic wants triplets; add [synthesis] with the target 'pair', or leave it"
+        "set.synthetic needs triplets; add [synthesis] without reject and accept, or leave "
+        "set.synthetic out"
     )

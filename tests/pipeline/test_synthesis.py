@@ -6,12 +6,10 @@ Tests `contstim.pipeline.stages.synthesis` and `contstim.pipeline.tasks`.
 import json
 import re
 from dataclasses import fields, replace
-from itertools import combinations
 from pathlib import Path
 
 import pytest
 from small import Counting, begin, one_stage
-from toy_corpus import WORDS, write_random
 from toy_words import SENTENCES, VOCABULARY
 
 from contstim import load_model
@@ -19,17 +17,16 @@ from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.files import LockedError, write_whole
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.pooled import PooledSyntheses
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.synthesis import synthesize
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.results import OneWay, Row, Triplet
-from contstim.synthesis.sweeps import loaded
+from contstim.synthesis.coordinate_search import loaded
+from contstim.synthesis.results import ContrastRow, Row
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.tables import TRIPLETS
-from contstim.text import WordList
-from contstim.text.vocabulary import Vocabulary
 from contstim.training.ngram import train_ngram
 
 pytestmark = pytest.mark.usefixtures("table_family")
@@ -59,13 +56,13 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
         [pair],
         vocabulary=VOCABULARY,
         per_sentence=per_sentence,
-        strategy="exhaustive",
+        strategy="edit?candidates=all",
         seed=1,
-        most_use=1,
+        max_word_share=1,
     )
     assert [row.row() for row in rows] == expected.to_dict("records")
     lines = out.read_text("utf-8").splitlines()
-    assert lines[0] == ",".join([*TRIPLETS, "repeat"])
+    assert lines[0] == ",".join([*TRIPLETS, "repeat", "strategy", "seed"])
     assert len(lines) == len(rows) + 1
     assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}.meta.json"}
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
@@ -81,16 +78,21 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
 
 
 def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
-    sides = {"target": "split", "reject": ("table:11",), "accept": ("table:12",)}
+    sides = {"reject": ("table:11",), "accept": ("table:12",)}
     plan = one_stage(SENTENCES, VOCABULARY, models=["table:11", "table:12"], seed=1, **sides)
     rows = _write(tmp_path / "one.csv", plan)
     reject, accept = load_model("table:11"), load_model("table:12")
     proposal = WordReplacement(VOCABULARY, (reject, accept))
     for row, sentence in zip(rows, SENTENCES, strict=True):
         result = synthesize(
-            sentence, reject=reject, accept=accept, strategy="exhaustive", seed=1, proposal=proposal
+            sentence,
+            reject=reject,
+            accept=accept,
+            strategy="edit?candidates=all",
+            seed=1,
+            proposal=proposal,
         )
-        assert row == OneWay.of(result)
+        assert row == ContrastRow.of([reject.name], [accept.name], result)
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
@@ -144,7 +146,7 @@ def test_killed_between_its_two_files_it_is_continued(
 def test_rows_come_as_soon_as_those_before_are_there(tmp_path: Path) -> None:
     executor, shown = Counting(), list[tuple[Row, int]]()
     # With a limit on words, rows may change until all are there.
-    free = PLAN.changed(SynthesisOptions, most_use=1.0)
+    free = PLAN.changed(SynthesisOptions, max_word_share=1.0)
 
     def stop(row: Row) -> None:
         shown.append((row, executor.done))
@@ -211,23 +213,16 @@ def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
 def test_a_file_depends_on_every_option() -> None:
     plan = one_stage(SENTENCES, VOCABULARY, models=("table:11", "table:12"))
     others = {
-        "strategy": "bounded",
+        "strategy": "edit",
         "starts": "shared",
         "per_pair": 1,
         "per_sentence": 2,
         "minimum_drop": 1.0,
         "pairs": (("table:12", "table:11"),),
         "margin": 1.0,
-        "floors": ("table:11>=-500",),
-        "most_changes": 1,
-        "fixed": (1,),
-        "changed": (1,),
-        "agree": True,
-        "words_at": {"1": (VOCABULARY.elsewhere.words[0],)},
-        "certificate": True,
-        "same_tokens": True,
-        "alike": "class",
-        "most_use": 0.5,
+        "min_scores": ("table:11>=-500",),
+        "edits": "max=1",
+        "max_word_share": 0.5,
     }
 
     def settings(plan: StudyPlan) -> tuple[object, str]:
@@ -238,41 +233,27 @@ def test_a_file_depends_on_every_option() -> None:
     for option, value in others.items():
         changed = settings(plan.changed(SynthesisOptions, **{option: value}))
         assert changed[0] != usual[0], option
-        if option not in ("minimum_drop", "per_sentence", "certificate"):
+        if option not in ("minimum_drop", "per_sentence"):
             assert changed[1] != usual[1], option
-    bounded = plan.changed(SynthesisOptions, strategy="bounded")
-    budgeted = plan.changed(SynthesisOptions, strategy="bounded", of_strategy={"budget": 3})
-    assert settings(budgeted)[0] != settings(bounded)[0]
-    aims = [
-        {"target": "one-against-all"},
-        {"target": "split", "reject": ("table:11",), "accept": ("table:12",)},
-        {"target": "common-failure", "reference": "table:13"},
-    ]
-    aimed = [plan.changed(SynthesisOptions, **aim) for aim in aims]
-    aimed.append(aimed[0].changed(SynthesisOptions, loss="mean"))
-    assert all(settings(one)[0] != settings(other)[0] for one, other in combinations(aimed, 2))
-    every = {*others, "of_strategy", "loss", *(option for aim in aims for option in aim)}
+    directed = plan.changed(SynthesisOptions, reject=("table:11",), accept=("table:12",))
+    assert settings(directed)[0] != usual[0]
+    every = {*others, "reject", "accept", "readable"}
     assert every == {field.name for field in fields(SynthesisOptions)}
 
 
-@pytest.mark.parametrize(
-    ("strategy", "option"), [("leftward", "guide"), ("infill", "by"), ("fluent", "writer")]
-)
-def test_a_task_depends_on_the_model_that_its_strategy_works_with(
-    tmp_path: Path, strategy: str, option: str
+@pytest.mark.parametrize("strategy", ["beam?guide=", "sample?n_prompts=0&writer="])
+def test_a_task_depends_on_the_further_models_of_its_strategy(
+    tmp_path: Path, strategy: str
 ) -> None:
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
     file = tmp_path / "1.arpa"
     train_ngram(tmp_path / "text.txt", file, order=1, fallback=(0.5, 1.0, 1.5))
-    plan = PLAN.changed(
-        SynthesisOptions,
-        strategy=strategy,
-        of_strategy={option: f"ngram:{file}"},
-        fixed=(0,),  # no pool is written then
-    )
+    plan = PLAN.changed(SynthesisOptions, strategy=f"{strategy}ngram:{file}")
 
     def tasks() -> list[str]:
-        return [task.key for task in SYNTHESIS.tasks(begin(plan))]
+        syntheses = SYNTHESIS.of(begin(plan))
+        pooled = isinstance(syntheses, PooledSyntheses)
+        return [task.key for task in (syntheses.writing() if pooled else syntheses.tasks())]
 
     before = tasks()
     assert before == tasks()
@@ -361,51 +342,3 @@ def test_what_failed_is_tried_by_the_next_run(
     rows = _write(out, executor=executor)
     assert len(executor.given) == 2
     assert rows == _write(None)
-
-
-def test_a_certificate_of_models_that_read_words_differently_is_refused_at_once(
-    tmp_path: Path,
-) -> None:
-    files = [write_random(tmp_path / f"{n}.arpa", n, seed=n) for n in (2, 3)]
-    pair = (f"ngram:{files[0]}?punctuation=drop", f"ngram:{files[1]}?unknown=unk")
-    words = WordList.of(WORDS)
-    vocabulary, sentences = Vocabulary(words, words, frozenset()), ["cat a dog bee", "dog -- cat a"]
-    plan = one_stage(sentences, vocabulary, pair, strategy="beam", certificate=True)
-    executor = Counting()
-    with pytest.raises(InputError) as error:
-        _write(tmp_path / "triplets.csv", plan, executor)
-    assert str(error.value) == (
-        f"{pair[0]!r} and {pair[1]!r} read 'dog -- cat a' in different ways, so that there is no "
-        "certificate; leave it out"
-    )
-    assert executor.given == []
-    assert set(tmp_path.iterdir()) == set(files)
-    alike = one_stage(sentences[:1], vocabulary, pair, strategy="beam", certificate=True)
-    assert all(isinstance(row, Triplet) for row in _write(None, alike))
-
-
-def test_certificates_are_columns(tmp_path: Path) -> None:
-    one, two = (f"ngram:{write_random(tmp_path / f'{n}.arpa', n, seed=n)}" for n in (2, 3))
-    words = WordList.of(WORDS)
-    vocabulary = Vocabulary(words, words, frozenset())
-    sentences = ["cat a dog bee", "dog elephant cat a"]
-    plan = one_stage(sentences, vocabulary, (one, two), strategy="beam", certificate=True)
-    out = tmp_path / "triplets.csv"
-    rows = _write(out, plan)
-    assert [name for row in rows for name, _ in row.others] == ["reached_1", "reached_2"] * 2
-    assert all(0 < part <= 1 for row in rows for _, part in row.others)
-    assert out.read_text("utf-8").splitlines()[0].endswith(",repeat,reached_1,reached_2")
-    sides = {
-        "target": "split",
-        "reject": (one,),
-        "accept": (two,),
-        "strategy": "beam",
-        "certificate": True,
-    }
-    (first, _) = _write(None, one_stage(sentences, vocabulary, models=[one, two], **sides))
-    assert [name for name, _ in first.others] == ["reached"]
-    with pytest.raises(InputError, match=r"'table:11\?exact=all' has no certificate: its scores"):
-        _write(
-            None,
-            one_stage(sentences, vocabulary, ("table:11", one), strategy="beam", certificate=True),
-        )

@@ -14,7 +14,8 @@ from contstim import Vocabulary, load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.selection.tokens import with_token_counts
-from contstim.synthesis.problem import Edits, Problem
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import Problem
 
 WORDS = ["The", "A", "the", "dog", "dogs", "cat", "old", "saw", "us", "ran", "barked", "unhappy"]
 NATURAL = "The dogs saw us"
@@ -63,13 +64,12 @@ def test_a_model_that_cannot_tell_says_nothing(tmp_path: Path) -> None:
     assert counts.to_csv(index=False).splitlines()[1:] == [",5,,5", "5,5,5,5"]
 
 
-@pytest.mark.parametrize("strategy", ["bounded", "exhaustive"])
+@pytest.mark.parametrize("strategy", ["edit", "edit?candidates=all"])
 def test_a_search_keeps_the_numbers_of_tokens(specs: tuple[str, str], strategy: str) -> None:
     one, two = map(load_model, specs)
     words = Vocabulary.from_words(WORDS)
     natural = NATURAL
-    held = Problem.pair(one, two)
-    held = Problem(held.models, held.objective, held.constraints, Edits(same_tokens=True))
+    held = Problem((one,), (two,), edits=Edits(same_tokens=True))
     free = synthesize(natural, reject=one, accept=two, vocabulary=words, strategy=strategy)
     result = synthesize(natural, problem=held, vocabulary=words, strategy=strategy)
     assert result.loss < 0
@@ -78,7 +78,7 @@ def test_a_search_keeps_the_numbers_of_tokens(specs: tuple[str, str], strategy: 
     assert counts[0] == counts[1]
     assert counts[0] != [_n_tokens(spec, free.sentence) for spec in specs]
     # Nor would a single word that keeps the numbers better it, as all of them tell.
-    if strategy == "exhaustive":
+    if strategy == "edit?candidates=all":
         base = result.sentence.split()
         near = [" ".join([*base[:p], word, *base[p + 1 :]]) for p in range(4) for word in WORDS]
         near = [
@@ -107,7 +107,10 @@ def test_the_command_writes_and_selects_by_tokens(
         assert (pairs[f"sentence_1_tokens_{k}"] == pairs[f"sentence_2_tokens_{k}"]).all()
     Path("words.txt").write_text("\n".join(WORDS) + "\n", "utf-8")
     written = ["synthesize", "The old dog ran", "--pair", *specs, "--vocabulary", "words.txt"]
-    assert main([*written, "--same-tokens", "--most-use", "1", "--out", "triplets.csv"]) == 0
+    assert (
+        main([*written, "--edits", "same-tokens", "--max-word-share", "1", "--out", "triplets.csv"])
+        == 0
+    )
     triplets = with_token_counts(pd.read_csv("triplets.csv"))
     assert len(triplets) == 1
     for k in (1, 2):

@@ -381,10 +381,10 @@ def test_a_name_does_not_hide_what_a_model_scores_in(tmp_path, monkeypatch, caps
     Path("words.txt").write_text("\n".join(WORDS.split()))
     pair = ("both=contstim:unigram?reduction=half", "b=contstim:bigram")
     written = ["synthesize", "The cat sat here.", "--pair", *pair, "--vocabulary", "words.txt"]
-    asked = ["--most-use", "1", "--minimum-drop", "0", "--out", "triplets.csv"]
+    asked = ["--max-word-share", "1", "--out", "triplets.csv"]
     assert main([*written, *asked]) == 0
     words = Vocabulary.read("words.txt")
-    here = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)
+    here = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, max_word_share=1)
     table = pd.read_csv("triplets.csv")
     assert set(table["model_1"]) == {"both"}
     for triplets_of in (table, here):
@@ -395,5 +395,5 @@ def test_a_name_does_not_hide_what_a_model_scores_in(tmp_path, monkeypatch, caps
         assert columns == ["contstim:unigram?reduction=half", "contstim:bigram"]
     # Where models go by their specs there is nothing to say.
     pair = tuple(text.partition("=")[2] for text in pair)
-    plain = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, most_use=1)
+    plain = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, max_word_share=1)
     assert "spec_1" not in plain

@@ -7,20 +7,19 @@ import pytest
 
 from contstim import check_strategy
 from contstim.errors import ValidationError
-from contstim.synthesis import STRATEGIES, strategy_called
-from contstim.synthesis.bounded import Bounded
+from contstim.synthesis.beam import Beam
 from contstim.synthesis.candidates import Candidates
-from contstim.synthesis.exhaustive import Exhaustive
-from contstim.synthesis.sweeps import Search, Strategy
+from contstim.synthesis.coordinate_search import Search, Strategy
+from contstim.synthesis.edit import Edit
 
-VARIANTS = [Bounded(None), Bounded(1), Bounded(2, first=1), Bounded(inputs=40)]
+# Sampling needs a model that writes and has tests of its own.
+CHECKED = [
+    *(Edit("all"), Edit(), Edit(1), Edit(2, first=1), Edit(inputs=40)),
+    *(Beam(), Beam(width=5), Beam(refine="yes")),
+]
 
 
-# What writes whole sentences, or proposes by a model that it loads, has tests of its own.
-LISTED = [s for s in map(strategy_called, STRATEGIES) if not s.models and not s.pooled]
-
-
-@pytest.mark.parametrize("checked", [*LISTED, *VARIANTS], ids=repr)
+@pytest.mark.parametrize("checked", CHECKED, ids=repr)
 def test_every_strategy_keeps_the_contract(checked: Strategy) -> None:
     done = check_strategy(checked)
     assert len(done) == 4 + checked.complete
@@ -28,12 +27,12 @@ def test_every_strategy_keeps_the_contract(checked: Strategy) -> None:
 
 @dataclass(frozen=True)
 class _Idle(Strategy):
-    def look(self, candidates: Candidates) -> bool:
+    def search_word(self, candidates: Candidates) -> bool:
         return False
 
 
 @dataclass(frozen=True)
-class _Overstated(Bounded):
+class _Overstated(Edit):
     @property
     def complete(self) -> bool:
         return True
@@ -43,12 +42,12 @@ class _Overstated(Bounded):
 class _Remembering(Strategy):
     seen: list[str] = field(default_factory=list, compare=False)
 
-    def look(self, candidates: Candidates) -> bool:
+    def search_word(self, candidates: Candidates) -> bool:
         self.seen.append(str(candidates.sentence))
-        return len(self.seen) < 20 and Exhaustive().look(candidates)
+        return len(self.seen) < 20 and Edit("all").search_word(candidates)
 
 
-class _Plain(Exhaustive):
+class _Plain(Edit):
     """Equal to itself alone, and so without a hash."""
 
     def __eq__(self, other: object) -> bool:
@@ -61,14 +60,14 @@ class _Forcing(Strategy):
 
     def run(self, search: Search) -> bool:
         candidates = search.candidates(0)
-        (name, *_) = candidates.objective.models
+        (name, *_) = candidates.contrast.reject
         index = int(candidates.tables[name].score(candidates.open()).argmin())
         word = candidates.words.words[int(candidates.open()[index])]
         search.sentence = search.sentence.replace(0, word)
         search.now = search.scores(search.sentence)
         return True
 
-    def look(self, candidates: Candidates) -> bool:
+    def search_word(self, candidates: Candidates) -> bool:
         return False
 
 

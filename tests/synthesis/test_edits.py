@@ -6,31 +6,30 @@ import numpy as np
 import pytest
 from toy_words import SIX
 
-from contstim import Accepted, Fall, Problem, Synthesis, Vocabulary, WordList, synthesize
+from contstim import Problem, Synthesis, Vocabulary, WordList, synthesize
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import TableModel
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.problem import Edits
-from contstim.synthesis.sweeps import Search
+from contstim.synthesis.coordinate_search import Search
+from contstim.synthesis.edits import Edits
 from contstim.text import Sentence
 
 VOCABULARY = Vocabulary(WordList.of(SIX), WordList.of(SIX), frozenset(SIX[:2]))
 STARTS = ["ab cd ef gh", "kl ij ab ab", "cd kl gh ef"]
 EDITS = [
-    Edits(most=1),
-    Edits(most=2),
-    Edits(most=3, fixed=(0,)),
-    Edits(most=1, words=((1, ("gh", "kl", "ef")),)),
+    Edits(max_changes=1),
+    Edits(max_changes=2),
+    Edits(max_changes=3, fixed=(0,)),
+    Edits(max_changes=1, words=((1, ("gh", "kl", "ef")),)),
     Edits(fixed=(1, 2)),
-    Edits(most=2, changed=(3,)),
+    Edits(max_changes=2, changed=(3,)),
     Edits(changed=(0, 2), words=((2, ("ij", "cd", "gh")),)),
 ]
 
 
 def _problem(kinds: str, edits: Edits, margin: float = 0.0) -> Problem:
     reject, accept = (TableModel(SIX, seed, exact=kinds) for seed in (1, 2))
-    constraints = (Accepted(accept.spec, margin),)
-    return Problem((reject, accept), Fall((reject.spec,)), constraints, edits)
+    return Problem((reject,), (accept,), margin, edits=edits)
 
 
 def _reachable(start: str, edits: Edits) -> list[str]:
@@ -40,11 +39,11 @@ def _reachable(start: str, edits: Edits) -> list[str]:
     found = []
     for words in itertools.product(*({old, *SIX} for old in natural)):
         changed = [p for p, word in enumerate(words) if word != natural[p]]
-        if edits.most is not None and len(changed) > edits.most:
+        if edits.max_changes is not None and len(changed) > edits.max_changes:
             continue
         if set(changed) & set(edits.fixed) or set(edits.changed) - set(changed):
             continue
-        if any(words[p] not in lists.get(p, SIX) for p in changed):
+        if any(words[p] not in lists.get(p, SIX) for p in {*changed, *lists}):
             continue
         if any(words[p] not in SIX[:2] and words.count(words[p]) > 1 for p in changed):
             continue
@@ -61,16 +60,16 @@ def _neighbours(start: str, sentence: str, edits: Edits) -> list[str]:
         new = other.split()
         moved = [p for p, word in enumerate(new) if word != words[p]]
         back = [p for p in moved if new[p] == natural[p]]
-        if len(moved) == 1 or (len(moved) == 2 and len(back) == 1 and changed == edits.most):
+        if len(moved) == 1 or (len(moved) == 2 and len(back) == 1 and changed == edits.max_changes):
             near.append(other)
     return near
 
 
 def _feasible(problem: Problem, start: str, sentences: list[str]) -> dict[str, float]:
     """Return those of some sentences that keep the constraints, with their losses."""
-    reject, accept = problem.models
-    (constraint,) = problem.constraints
-    least = constraint.minimum(accept.score([start])[0], len(start.split()))
+    (reject,), (accept,) = problem.reject, problem.accept
+    (constraint,) = problem.contrast.constraints
+    least = constraint.minimum(accept.score([start])[0])
     scores, accepted = reject.score(sentences), accept.score(sentences)
     before = reject.score([start])[0]
     return {
@@ -83,7 +82,7 @@ def _feasible(problem: Problem, start: str, sentences: list[str]) -> dict[str, f
 @pytest.mark.parametrize("edits", EDITS)
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("kinds", ["all", "bound", "none"])
-@pytest.mark.parametrize("strategy", ["exhaustive", "bounded", "beam"])
+@pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
 def test_edits_hold_and_no_allowed_move_improves(
     edits: Edits, start: str, kinds: str, strategy: str
 ) -> None:
@@ -92,19 +91,22 @@ def test_edits_hold_and_no_allowed_move_improves(
     found = synthesize(start, problem=problem, vocabulary=VOCABULARY, strategy=strategy)
     assert found.sentence in all_ or (found.sentence == start and not edits.changed)
     assert found.loss == pytest.approx(all_[found.sentence])
-    if strategy == "exhaustive":
+    if strategy == "edit?candidates=all":
         near = _feasible(problem, start, _neighbours(start, found.sentence, edits))
         assert min(near.values(), default=np.inf) >= found.loss - 1e-9
-        if edits.most == 1:
+        if edits.max_changes == 1:
             assert found.loss == pytest.approx(min(all_.values()))
 
 
 def test_the_limit_of_edits_bites() -> None:
     losses = [
         synthesize(
-            STARTS[0], problem=_problem("all", edits), vocabulary=VOCABULARY, strategy="exhaustive"
+            STARTS[0],
+            problem=_problem("all", edits),
+            vocabulary=VOCABULARY,
+            strategy="edit?candidates=all",
         ).loss
-        for edits in (Edits(most=1), Edits(most=2), Edits())
+        for edits in (Edits(max_changes=1), Edits(max_changes=2), Edits())
     ]
     assert losses == sorted(losses, reverse=True)
     assert losses[0] > losses[1] > losses[2]
@@ -113,14 +115,18 @@ def test_the_limit_of_edits_bites() -> None:
 def test_what_must_change_changes_even_where_the_loss_rises() -> None:
     def found(edits: Edits) -> Synthesis:
         problem = _problem("all", edits)
-        return synthesize(start, problem=problem, vocabulary=VOCABULARY, strategy="exhaustive")
+        return synthesize(
+            start, problem=problem, vocabulary=VOCABULARY, strategy="edit?candidates=all"
+        )
 
     rose = 0
     for start in map(" ".join, itertools.permutations(SIX[:5], 4)):
-        edits = Edits(most=1, changed=(1,))
+        edits = Edits(max_changes=1, changed=(1,))
         all_ = _feasible(_problem("all", edits), start, _reachable(start, edits))
         if not all_:
-            with pytest.raises(InfeasibleError, match="no sentence was found that changes what"):
+            with pytest.raises(
+                InfeasibleError, match="no sentence was found that makes the required"
+            ):
                 found(edits)
             continue
         assert found(edits).loss == pytest.approx(min(all_.values()))
@@ -135,22 +141,18 @@ def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -
     lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset(words))
     start = Sentence.parse("a dog sees an owl.")
     for accept in models[1:]:
-        problem = Problem(
-            (models[0], accept),
-            Fall((models[0].name,)),
-            (Accepted(accept.name, 20.0),),
-            Edits(changed=changed, agree=True),
-        )
-        search = Search(problem, WordReplacement(lists, problem.models), start, seed=0)
+        edits = Edits(changed=changed, agreement=True)
+        problem = Problem((models[0],), (accept,), 20.0, edits=edits)
+        search = Search(problem, WordReplacement(lists, (models[0], accept)), start, seed=0)
         assert not search.sentence.disagreements
         assert Edits.differences(start, search.sentence) >= {*changed}
 
 
 def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
-    edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), agree=True)
+    edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), agreement=True)
     words = ["a", "dog", "apple", "owl", "sees"]
     reject, accept = (TableModel(words, seed, exact="all") for seed in (1, 2))
-    problem = Problem((reject, accept), Fall((reject.name,)), (Accepted(accept.name, 50.0),), edits)
+    problem = Problem((reject,), (accept,), 50.0, edits=edits)
     lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset())
     with pytest.raises(InfeasibleError) as error:
         synthesize("a dog sees.", problem=problem, vocabulary=lists)
@@ -161,8 +163,8 @@ def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
 
 
 def test_words_taken_at_once() -> None:
-    problem = _problem("all", Edits(most=2, fixed=(3,)))
-    proposal = WordReplacement(VOCABULARY, problem.models)
+    problem = _problem("all", Edits(max_changes=2, fixed=(3,)))
+    proposal = WordReplacement(VOCABULARY, tuple(problem.by_name.values()))
     start = Sentence.parse(STARTS[0])
     all_ = _feasible(problem, STARTS[0], _reachable(STARTS[0], problem.edits))
     best = min(all_, key=all_.__getitem__)
@@ -188,10 +190,10 @@ def test_words_taken_at_once() -> None:
             "position 1 is both fixed and to be changed; choose one",
         ),
         (
-            {"most": 1, "changed": (0, 2)},
+            {"max_changes": 1, "changed": (0, 2)},
             "at most 1 words may change, but 2 must; allow more",
         ),
-        ({"most": 0}, "at most 0 words may change, but 1 must; allow more"),
+        ({"max_changes": 0}, "at most 0 words may change, but 1 must; allow more"),
         (
             {"words": ((1, ()),)},
             "the words for position 1 hold ''; list words without white space or the punctuation "
@@ -215,7 +217,7 @@ def test_edits_that_contradict_themselves(values: dict[str, tuple[int, ...]], me
         ),
         (
             Edits(fixed=(0, 1, 2, 3)),
-            "every word of 'ab cd ef gh' is fixed; let one change",
+            "the edits let no word of 'ab cd ef gh' change; let one change",
         ),
         (
             Edits(changed=(1,), words=((1, ("cd",)),)),
@@ -235,11 +237,59 @@ def test_edits_that_a_sentence_cannot_meet(edits: Edits, message: str) -> None:
     assert str(error.value) == message
 
 
-def test_a_constraint_that_the_natural_sentence_breaks() -> None:
-    problem = _problem("all", Edits(), margin=-2.5)
-    with pytest.raises(InfeasibleError) as error:
+def test_an_unlisted_natural_word_may_not_stay() -> None:
+    changed = 0
+    for start, word in itertools.product(STARTS, SIX):
+        if word in start.split():
+            continue
+        edits = Edits(words=((1, (word,)),))
+        all_ = _feasible(_problem("all", edits, 30.0), start, _reachable(start, edits))
+        if not all_:
+            continue
+        found = synthesize(start, problem=_problem("all", edits, 30.0), vocabulary=VOCABULARY)
+        assert found.sentence.split()[1] == word
+        assert found.sentence in all_
+        changed += 1
+    assert changed > 2
+    problem = _problem("all", Edits(max_changes=1, words=((0, ("gh",)), (1, ("kl",)))))
+    with pytest.raises(InfeasibleError, match="at most 1 words of 'ab cd ef gh' may change, but 2"):
         synthesize(STARTS[0], problem=problem, vocabulary=VOCABULARY)
-    assert str(error.value) == (
-        "the natural sentence 'ab cd ef gh' breaks table:2?exact=all>=natural+2.5 by 2.5; ask for "
-        "less, or leave the sentence out"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max=3,fixed=0+2,changed=1,agreement,same-tokens,same-class",
+        "words=1:dog+cat,words=0:The",
+        "",
+    ],
+)
+def test_edits_as_text(text: str) -> None:
+    assert str(Edits.parse(text)) == text
+    assert Edits.parse(str(Edits.parse(text))) == Edits.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["max", "max=-1", "fixed=a", "words=dog", "samples", "fixed=1,fixed=2", "same-class=1"]
+)
+def test_texts_that_are_no_edits(text: str) -> None:
+    with pytest.raises(InputError, match=r"is not a limit on edits; write|give fixed twice"):
+        Edits.parse(text)
+
+
+def test_invisible_direction_marks_are_refused() -> None:
+    with pytest.raises(InputError, match=r"hold 'c\\u200fat', which has an invisible mark of text"):
+        Edits(words=((1, ("c\u200fat",)),))
+
+
+def test_words_of_the_same_kind_replace_each_other() -> None:
+    words = Vocabulary(
+        WordList.of(SIX), WordList.of(SIX), frozenset(), tags=dict.fromkeys(SIX[:4], ("NN",))
     )
+    reject, accept = (TableModel(SIX, seed, exact="all") for seed in (1, 2))
+    problem = Problem((reject,), (accept,), 30.0, edits=Edits(same_kind="tag"))
+    found = synthesize("ab cd ij", problem=problem, vocabulary=words)
+    assert found.changed
+    # The last word has no tag and stays; the others are replaced by words that have one.
+    assert found.sentence.split()[2] == "ij"
+    assert {*found.sentence.split()[:2]} <= {*SIX[:4]}

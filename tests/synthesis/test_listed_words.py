@@ -10,7 +10,6 @@ from toy_words import LOWER
 
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
 from contstim.models.toy import TableModel
-from contstim.synthesis import STRATEGIES, strategy_called
 from contstim.synthesis.candidates import WordReplacement
 from contstim.text import Sentence
 from contstim.text.languages import ENGLISH
@@ -56,11 +55,7 @@ def proposed(
     }
 
 
-# What writes whole sentences, or proposes by a model that it loads, has tests of its own.
-@pytest.mark.parametrize(
-    "name",
-    [n for n in STRATEGIES if not strategy_called(n).models and not strategy_called(n).pooled],
-)
+@pytest.mark.parametrize("name", ["edit", "edit?candidates=all"])
 @settings(max_examples=4, deadline=None)
 @given(
     natural=st.sampled_from(SENTENCES),

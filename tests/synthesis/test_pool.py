@@ -8,9 +8,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from contstim.synthesis.pool import Place, SentencePool, given_sentences, syntheses, why_few
-from contstim.synthesis.problem import Floor
-from contstim.synthesis.targets import Sides
+from contstim.synthesis.pool import (
+    Place,
+    SentencePool,
+    assign_sentences,
+    explain_shortfall,
+    syntheses,
+)
+from contstim.synthesis.problem import MinScore, ModelContrast
 
 NATURAL = ["n one two.", "n three four."]
 
@@ -26,17 +31,20 @@ def _pool(seed: int, n: int) -> SentencePool:
     return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
 
 
-def _places(*floors: Floor) -> list[Place]:
-    both = (Sides(("b",), ("a",), floors=floors), Sides(("a",), ("b",), floors=floors))
-    return [Place(text, sides) for text in NATURAL for sides in both]
+def _places(*bounds: MinScore) -> list[Place]:
+    both = (
+        ModelContrast(("b",), ("a",), bounds=bounds),
+        ModelContrast(("a",), ("b",), bounds=bounds),
+    )
+    return [Place(text, contrast) for text in NATURAL for contrast in both]
 
 
 def _gain(pool: SentencePool, place: Place, text: str) -> float | None:
     """Return the fall of what rejects, None where a constraint is broken, sentence by sentence."""
-    (reject,), (accept,) = place.sides.reject, place.sides.accept
+    (reject,), (accept,) = place.contrast.reject, place.contrast.accept
     scores = pool.scores
-    for floor in place.sides.floors:
-        if scores[floor.model][text] < floor.value * len(text.split()):
+    for bound in place.contrast.bounds:
+        if scores[bound.model][text] < bound.value:
             return None
     if scores[accept][text] < scores[accept][place.natural] + pool.resolution[accept]:
         return None
@@ -46,7 +54,7 @@ def _gain(pool: SentencePool, place: Place, text: str) -> float | None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_assignment_is_better(seed: int) -> None:
-    pool, places = _pool(seed, 7), _places(Floor("f", -5.5, per_word=True))
+    pool, places = _pool(seed, 7), _places(MinScore("f", -22.0))
     best: tuple[int, float] = (0, 0.0)
     for chosen in itertools.product([None, *pool.sentences], repeat=len(places)):
         used = [text for text in chosen if text is not None]
@@ -57,7 +65,7 @@ def test_no_assignment_is_better(seed: int) -> None:
         ]
         if len(set(used)) == len(used) and None not in gains:
             best = max(best, (len(used), sum(g for g in gains if g is not None)))
-    given = given_sentences(pool, places, most_alike=100)
+    given = assign_sentences(pool, places, diversity_cap=100)
     gains = [_gain(pool, p, t) for p, t in zip(places, given, strict=True) if t is not None]
     assert None not in gains
     assert (len(gains), sum(g for g in gains if g is not None)) == pytest.approx(best)
@@ -66,7 +74,7 @@ def test_no_assignment_is_better(seed: int) -> None:
 def test_few_begin_or_end_alike() -> None:
     pool = _pool(1, 60)
     for most in (1, 2):
-        given = [text for text in given_sentences(pool, _places(), most) if text is not None]
+        given = [text for text in assign_sentences(pool, _places(), most) if text is not None]
         for part in (slice(0, 3), slice(-3, None)):
             kinds = [tuple(text.rstrip(".").split()[part]) for text in given]
             assert max(map(kinds.count, kinds)) <= most
@@ -90,7 +98,7 @@ def test_within_limits_no_more_places_can_be_filled(seed: int) -> None:
         if len(set(used)) == len(used) and max(counts.values(), default=0) <= 2:
             gain = sum(own[t] for own, t in zip(gains, chosen, strict=True) if t is not None)
             best = max(best, (len(used), gain))
-    given = given_sentences(pool, places, most_alike=100, most_use=0.02)
+    given = assign_sentences(pool, places, diversity_cap=100, max_word_share=0.02)
     pairs = zip(gains, given, strict=True)
     assert sum(text is not None for text in given) == best[0]
     assert sum(own[t] for own, t in pairs if t is not None) >= 0.9 * best[1]
@@ -112,14 +120,14 @@ def test_no_word_is_in_more_than_may_have_it() -> None:
     scores = {m: {**own, **dict.fromkeys(natural, -9.0)} for m, own in scores.items()}
     pool = SentencePool(tuple(dict.fromkeys(written)), scores, {})
     places = [
-        Place(text, Sides((one,), (two,)))
+        Place(text, ModelContrast((one,), (two,)))
         for pair in (("a", "b"), ("b", "f"))
         for text in natural
         for one, two in (pair, pair[::-1])
     ]
 
     def most(share: float) -> dict[str, int]:
-        given = given_sentences(pool, places, most_alike=100, most_use=share)
+        given = assign_sentences(pool, places, diversity_cap=100, max_word_share=share)
         assert sum(text is not None for text in given) > 50
         return {
             word: max(
@@ -138,7 +146,7 @@ def test_no_word_is_in_more_than_may_have_it() -> None:
 def test_syntheses_say_what_the_scores_are() -> None:
     pool, places = _pool(2, 30), _places()
     made = syntheses(pool, places, seed=5)
-    given = given_sentences(pool, places)
+    given = assign_sentences(pool, places)
     for place, text, synthesis in zip(places, given, made, strict=True):
         assert synthesis.sentence == (place.natural if text is None else text)
         assert synthesis.scores == tuple(
@@ -151,10 +159,10 @@ def test_syntheses_say_what_the_scores_are() -> None:
 
 
 def test_it_is_said_how_many_keep_each_constraint() -> None:
-    floor = Floor("f", -5.0, per_word=True)
-    pool, places = _pool(3, 40), _places(floor)
-    counts = why_few(pool, places)
-    keeps = [pool.scores["f"][t] >= -5.0 * len(t.split()) for t in pool.sentences]
-    assert counts[str(floor)] == sum(keeps)
+    bound = MinScore("f", -20.0)
+    pool, places = _pool(3, 40), _places(bound)
+    counts = explain_shortfall(pool, places)
+    keeps = [pool.scores["f"][t] >= -20.0 for t in pool.sentences]
+    assert counts[str(bound)] == sum(keeps)
     left = [sum(_gain(pool, p, t) is not None for t in pool.sentences) for p in places]
-    assert counts["all of these, and a fall"] == np.median(left)
+    assert counts["all of these and a negative loss"] == np.median(left)

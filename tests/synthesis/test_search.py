@@ -1,4 +1,5 @@
-"""Tests `contstim.synthesis`, `contstim.synthesis.candidates` and `contstim.synthesis.sweeps`."""
+"""Tests `contstim.synthesis`, `contstim.synthesis.candidates` and
+`contstim.synthesis.coordinate_search`."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,18 +14,20 @@ from contstim.errors import InputError, UnknownNameError, UnknownWordError
 from contstim.models.base import Hints, Replacements
 from contstim.models.registry import load_model
 from contstim.models.toy import TableModel
-from contstim.synthesis import synthesize
-from contstim.synthesis.bounded import Bounded
+from contstim.synthesis import parse_strategy, synthesize
+from contstim.synthesis.beam import Beam
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.check import improvements
+from contstim.synthesis.coordinate_search import Search, Strategy
+from contstim.synthesis.edit import Edit
+from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.results import Synthesis
-from contstim.synthesis.sweeps import Search, Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 NATURAL = "The dog saw the big cat."
-STRATEGIES = ["exhaustive", "bounded"]
+STRATEGIES = ["edit?candidates=all", "edit"]
 
 
 def _models(seed: int, exact: tuple[str, str] = ("all", "all")) -> tuple[TableModel, TableModel]:
@@ -67,11 +70,11 @@ def test_no_single_replacement_improves_the_result(exact: tuple[str, str], seed:
         reject=reject,
         accept=accept,
         vocabulary=VOCABULARY,
-        strategy="exhaustive",
+        strategy="edit?candidates=all",
         seed=seed,
     )
     proposal = WordReplacement(VOCABULARY, (reject, accept))
-    better, tried = improvements(result, Problem.pair(reject, accept), proposal)
+    better, tried = improvements(result, Problem((reject,), (accept,)), proposal)
     assert (better, tried > 20) == ([], True)
 
 
@@ -97,7 +100,7 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
             reject=_models(3, exact)[0],
             accept=_models(3, exact)[1],
             vocabulary=VOCABULARY,
-            strategy="exhaustive",
+            strategy="edit?candidates=all",
             seed=1,
         ).reject_log_prob
         for exact in [("all", "all")]
@@ -113,7 +116,7 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
             reject=reject,
             accept=accept,
             vocabulary=VOCABULARY,
-            strategy="exhaustive",
+            strategy="edit?candidates=all",
             seed=1,
         )
         results.add(found.reject_log_prob)
@@ -156,10 +159,10 @@ def test_the_same_seed_gives_the_same_sentence_and_another_attempt_another_order
 def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
     reject, accept = _models(1, ("bound", "bound"))
     small = synthesize(
-        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=Bounded(2)
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=Edit(2)
     )
     large = synthesize(
-        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="exhaustive"
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="edit?candidates=all"
     )
     visits = 6 * (1 + len(small.steps))
     assert small.n_scores[1] <= 2 * visits
@@ -173,13 +176,13 @@ class _Priced(TableModel):
 
     def __init__(self, seed: int) -> None:
         super().__init__([*LOWER, *UPPER], seed, exact="bound")
-        self.spent = 0.0
+        self.counter = 0.0
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         table = super().replacements(sentence, position, words)
 
         def score(index: IntArray) -> FloatArray:
-            self.spent += self.price * len(index)
+            self.counter += self.price * len(index)
             return table.score(index)
 
         return replace(table, hints=Hints(self.price), score=score)
@@ -190,12 +193,12 @@ def test_inputs_bound_what_a_sentence_costs() -> None:
     for inputs in (10**9, 150):
         reject, accept = _Priced(8), _Priced(9)
         proposal = WordReplacement(VOCABULARY, (reject, accept))
-        search = Search(Problem.pair(reject, accept), proposal, Sentence.parse(NATURAL), seed=0)
-        finished.append(Bounded(inputs=inputs).run(search))
+        search = Search(Problem((reject,), (accept,)), proposal, Sentence.parse(NATURAL), seed=0)
+        finished.append(Edit(inputs=inputs).run(search))
         assert search.steps
         # Sentences that are kept cost a score of either model.
-        bills.append(reject.spent + accept.spent + 2 * 7.0 * len(search.steps))
-        scores.append(sum(search.spent.n_scores.values()))
+        bills.append(reject.counter + accept.counter + 2 * 7.0 * len(search.steps))
+        scores.append(sum(search.counter.n_scores.values()))
     assert finished == [True, False]
     # The limit is kept; what is left does not pay a candidate's two scores and its verification.
     assert 150 - 4 * 7.0 < bills[1] <= 150
@@ -203,21 +206,7 @@ def test_inputs_bound_what_a_sentence_costs() -> None:
     assert scores[1] < scores[0]
 
 
-@pytest.mark.parametrize(
-    "exact", [("bound", "all"), ("all", "bound"), ("bound", "bound"), ("none", "none")]
-)
-@pytest.mark.parametrize("seed", range(3))
-def test_without_a_budget_bounded_is_exhaustive(exact: tuple[str, str], seed: int) -> None:
-    reject, accept = _models(seed, exact)
-    one, two = (
-        synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=s, seed=1)
-        for s in (Bounded(None), "exhaustive")
-    )
-    assert one.sentence == two.sentence
-    assert [s.new for s in one.steps] == [s.new for s in two.steps]
-
-
-@pytest.mark.parametrize("strategy", [Bounded(3), "exhaustive"])
+@pytest.mark.parametrize("strategy", [Edit(3), "edit?candidates=all"])
 def test_no_candidate_is_scored_twice(
     strategy: str | Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +250,7 @@ def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatc
             reject=reject,
             accept=accept,
             vocabulary=VOCABULARY,
-            strategy=Bounded(4),
+            strategy=Edit(4),
             seed=2,
         )
 
@@ -313,10 +302,8 @@ def test_bad_input() -> None:
     with pytest.raises(UnknownWordError, match="does not know 'zebra' in 'The zebra ran.'"):
         synthesize("The zebra ran.", reject=reject, accept=accept, vocabulary=VOCABULARY)
     with pytest.raises(UnknownNameError) as name:
-        synthesize(
-            NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="exhaustiv"
-        )
-    assert str(name.value) == "unknown strategy 'exhaustiv'; did you mean 'exhaustive'?"
+        synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="edits")
+    assert str(name.value) == "unknown strategy 'edits'; did you mean 'edit'?"
     foreign = Vocabulary(WordList.of(["El"]), WordList.of(["perro"]), frozenset())
     with pytest.raises(InputError) as unknown:
         synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)
@@ -330,7 +317,7 @@ def test_bad_input() -> None:
 def test_words_are_replaced_together_or_not_at_all() -> None:
     reject, accept = _models(2)
     proposal = WordReplacement(VOCABULARY, (reject, accept))
-    problem, natural = Problem.pair(reject, accept), Sentence.parse(NATURAL)
+    problem, natural = Problem((reject,), (accept,)), Sentence.parse(NATURAL)
     before = Search(problem, proposal, natural, seed=0).now
     taken, refused = [], []
     for first in LOWER:
@@ -354,40 +341,75 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accept", "name"), [("contstim:trigram", "beam"), ("contstim:rnn", "leftward")]
+    "strategy",
+    ["edit", "edit?candidates=all", "edit?candidates=3&inputs=900", "beam", "beam?width=8"],
 )
-def test_the_default_is_chosen_by_the_models_and_named(accept: str, name: str) -> None:
-    models = [load_model("contstim:bigram"), load_model(accept)]
+def test_the_result_names_the_strategy_that_ran(strategy: str) -> None:
     words = Vocabulary.from_words(["The", "A", "dog", "cat", "slept", "ran", "here", "there"])
-    call = partial(
-        synthesize, "The dog slept here.", reject=models[0], accept=models[1], vocabulary=words
+    models = {"reject": "contstim:bigram", "accept": "contstim:trigram"}
+    called: list[Strategy] = []
+
+    def record(kind: type[Strategy]) -> None:
+        plain = kind.run
+        patch.setattr(kind, "run", lambda self, search: called.append(self) or plain(self, search))
+
+    with pytest.MonkeyPatch.context() as patch:
+        record(Edit)
+        record(Beam)
+        found = synthesize("The dog slept here.", **models, vocabulary=words, strategy=strategy)
+    assert (found.strategy, found.seed) == (strategy, 0)
+    assert called == [parse_strategy(strategy)] == [parse_strategy(found.strategy)]
+
+
+def test_edit_is_the_default_whatever_the_models() -> None:
+    words = Vocabulary.from_words(["The", "A", "dog", "cat", "slept", "ran", "here", "there"])
+    for accept in ("contstim:trigram", "contstim:rnn"):
+        models = {"reject": "contstim:bigram", "accept": accept}
+        call = partial(synthesize, "The dog slept here.", **models, vocabulary=words)
+        assert call() == call(strategy="edit")
+
+
+@pytest.mark.parametrize("strategy", ["beam", "sample?writer=contstim:gpt"])
+def test_whole_sentence_strategies_refuse_edits(strategy: str) -> None:
+    problem = Problem(
+        (load_model("contstim:bigram"),),
+        (load_model("contstim:trigram"),),
+        edits=Edits(max_changes=2, fixed=(0,)),
     )
-    assert call().strategy == name
-    assert call() == call(strategy=name)
+    with pytest.raises(InputError) as error:
+        synthesize("The dog slept here.", problem=problem, strategy=strategy)
+    assert str(error.value) == (
+        f"the strategy {strategy!r} writes whole sentences and cannot limit edits "
+        "(max=2,fixed=0); use the strategy 'edit', or leave the edits out"
+    )
 
 
-def test_options_of_the_strategy_are_named_in_the_call() -> None:
+def test_options_of_the_strategy_are_given_by_name_or_query() -> None:
     pair = dict(zip(("reject", "accept"), _models(1, ("none", "none")), strict=True))
     asked = partial(synthesize, NATURAL, **pair, vocabulary=VOCABULARY)
-    by_name = asked(strategy="bounded", budget=2)
-    itself = asked(strategy=Bounded(budget=2))
-    assert by_name.steps == itself.steps
-    assert by_name.n_scores == itself.n_scores
-    assert by_name.strategy == itself.strategy == "Bounded(budget=2, first=4, inputs=None)"
-    by_default = asked(budget=2)  # which is bounded for networks, since that has a budget
-    assert by_default.n_scores == itself.n_scores
+    itself = asked(strategy=Edit(2))
+    for given in ({"strategy": "edit?candidates=2"}, {"strategy": "edit", "candidates": 2},
+                  {"candidates": 2}):  # fmt: skip
+        assert asked(**given) == itself
     for given, message in (
-        ({"bugdet": 2}, "unknown option of a strategy 'bugdet'; did you mean 'budget'?"),
+        ({"candidats": 2}, "unknown option of a strategy 'candidats'; did you mean 'candidates'?"),
         (
-            {"strategy": Bounded(), "budget": 2},
-            "budget= is for a strategy by its name; Bounded(budget=64, first=4, inputs=None) has "
-            "its options already",
+            {"strategy": Edit(), "candidates": 2},
+            "candidates= is for a strategy given by name; Edit(candidates=64, first=4, "
+            "inputs=None) has its options already",
         ),
-        ({"strategy": "exhaustive", "budget": 2}, "not 'exhaustive'; leave it out"),
+        (
+            {"strategy": "beam", "candidates": 2},
+            "candidates=2 is an option of the strategy 'edit', not of 'beam'; leave it out",
+        ),
+        (
+            {"strategy": "edit?candidates=3", "candidates": 2},
+            "the strategy 'edit?candidates=3' has candidates twice; give it once",
+        ),
     ):
         with pytest.raises(InputError) as error:
             asked(**given)
-        assert str(error.value).endswith(message)
+        assert str(error.value) == message
 
 
 def test_models_are_named_by_their_specs() -> None:

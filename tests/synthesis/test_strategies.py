@@ -1,11 +1,9 @@
 """Strategies on candidates written out by hand, without models.
 
-Tests `contstim.synthesis.bounded`, `contstim.synthesis.exhaustive`, `contstim.synthesis.options`
-and `contstim.synthesis.surrogate`.
+Tests `contstim.synthesis.edit` and `contstim.synthesis.surrogate`.
 """
 
-from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +13,11 @@ from planted import Planted, at_once, on_demand
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import Hints, Replacements
-from contstim.synthesis import STRATEGIES, options_of, strategy_called
-from contstim.synthesis.bounded import Bounded, Memory
-from contstim.synthesis.candidates import Spent
-from contstim.synthesis.exhaustive import Exhaustive
-from contstim.synthesis.options import OWN_STRATEGIES
+from contstim.synthesis import STRATEGIES, parse_strategy, strategy_options, strategy_text
+from contstim.synthesis.candidates import ScoreCounter
+from contstim.synthesis.coordinate_search import Strategy
+from contstim.synthesis.edit import Edit, SearchState
 from contstim.synthesis.surrogate import Surrogate, expected_improvement
-from contstim.synthesis.sweeps import Strategy
 
 REJECT = np.array([-10.0, -30.0, -20.0, -50.0, -40.0])
 ACCEPT = np.array([-5.0, -5.0, -5.0, -90.0, -5.0])
@@ -35,29 +31,29 @@ def _five(known: tuple[bool, bool], **more: Any) -> Planted:
     return Planted(table(REJECT, known[0]), table(ACCEPT, known[1]), **more)
 
 
-def _nothing_brought_yet() -> Memory:
+def _nothing_brought_yet() -> SearchState:
     """Scores have brought next to nothing so far, so that everything is worth its cost."""
-    return Memory(n_scores=1.0)
+    return SearchState(n_scores=1.0)
 
 
 KNOWN = [(True, True), (False, True), (True, False), (False, False)]
-ALL = [Exhaustive(), Bounded(5), Bounded(None)]
+ALL = [Edit("all"), Edit(5)]
 
 
 @pytest.mark.parametrize("known", KNOWN)
 def test_exhaustive_proposes_the_best_feasible_candidate(known: tuple[bool, bool]) -> None:
     planted = _five(known)
-    planted.play(Exhaustive().look)
+    planted.play(Edit("all").search_word)
     assert planted.proposed == [4]  # candidate 3 is lower but not accepted
 
 
 @pytest.mark.parametrize("known", KNOWN)
-@pytest.mark.parametrize("strategy", [Exhaustive(), Bounded(5), Bounded(None)])
+@pytest.mark.parametrize("strategy", ALL)
 def test_a_proposal_that_is_not_taken_is_followed_by_the_next_best(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
     planted = _five(known, holds=lambda i: i == 2)
-    planted.play(strategy.look)
+    planted.play(strategy.search_word)
     assert planted.proposed == [4, 1, 2]
 
 
@@ -67,7 +63,7 @@ def test_nothing_is_proposed_that_is_no_improvement(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
     planted = _five(known, allowed=np.array([True, False, False, True, False]))
-    planted.play(strategy.look)
+    planted.play(strategy.search_word)
     assert planted.proposed == []
 
 
@@ -77,7 +73,7 @@ def test_a_candidate_whose_bound_breaks_the_constraint_is_never_scored(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
     planted = _five(known, holds=lambda i: False)
-    planted.play(strategy.look)
+    planted.play(strategy.search_word)
     asked = planted.asked
     assert 3 not in asked["accept"] + asked["reject"]
     if known[0]:
@@ -93,66 +89,45 @@ def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> Non
 
     accept = Replacements(np.zeros(5), np.zeros(5), False, close)
     planted = Planted(at_once(REJECT), accept)
-    planted.play(Exhaustive().look)
+    planted.play(Edit("all").search_word)
     assert planted.proposed == [3]
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3])
-def test_bounded_spends_its_budget_on_the_most_promising(budget: int) -> None:
+def test_edit_spends_its_budget_on_the_most_promising(budget: int) -> None:
     planted = _five((False, True), holds=lambda i: False)
-    planted.play(Bounded(budget).look)
+    planted.play(Edit(budget).search_word)
     assert planted.asked["reject"] == [4, 1, 2][:budget]
     assert planted.proposed == [4, 1, 2][:budget]
 
 
-def test_bounded_asks_for_nothing_that_cannot_improve_on_what_it_knows() -> None:
-    # The rejecting model's scores are known, so a candidate is of use only if it is lower than
-    # the best one known to be feasible; without a budget all of those are looked at.
-    reject = np.random.default_rng(7).uniform(-60.0, -16.0, size=400)
-    accept = np.full(400, -90.0)
-    accept[np.argsort(reject)[[40, 150, 300]]] = -5.0
-    planted = Planted(at_once(reject), on_demand(accept))
-    planted.play(Bounded(None).look)
-    best = 0.0
-    for name, batch in planted.batches:
-        assert name == "accept"
-        assert (reject[batch] < best).all()
-        best = min([best, *(reject[i] for i in batch if accept[i] >= -6.0)])
-    assert len(planted.batches) > 1
-    feasible = np.flatnonzero(accept >= -6.0)
-    assert planted.proposed == [feasible[reject[feasible].argmin()]]
-    assert set(np.flatnonzero(reject <= best)) <= set(planted.asked["accept"])
-    assert len(planted.asked["accept"]) < 400
-
-
 @pytest.mark.parametrize(("inputs", "first", "complete"), [(10**6, 1, True), (150, 0, False)])
-def test_bounded_leaves_out_candidates_whose_scores_it_could_not_pay(
+def test_edit_leaves_out_candidates_whose_scores_it_could_not_pay(
     inputs: int, first: int, complete: bool
 ) -> None:
     # Both are feasible, and candidate 1 promises a nat more; its score and its verification
     # would cost 200.
     scores = np.array([-40.0, -41.0])
     reject = on_demand(scores, estimate=scores, cost=np.array([1.0, 100.0]))
-    planted, memory = Planted(reject, at_once([-5.0, -5.0]), below=-20.0), Memory()
-    planted.play(lambda candidates: Bounded(1, inputs=inputs).look(candidates, memory))
+    planted, state = Planted(reject, at_once([-5.0, -5.0]), below=-20.0), SearchState()
+    planted.play(lambda candidates: Edit(1, inputs=inputs).search_word(candidates, state))
     assert planted.asked["reject"] == [first]
-    assert memory.complete is complete
+    assert state.complete is complete
 
 
-def test_bounded_ends_the_search_when_its_inputs_are_spent() -> None:
+def test_edit_ends_the_search_when_its_inputs_are_counter() -> None:
     # A score by each model of one input, and a verification by both.
-    planted = _five((False, False), spent=Spent(cost=96.0))
-    planted.play(Bounded(8, inputs=100).look)
+    planted = _five((False, False), counter=ScoreCounter(cost=96.0))
+    planted.play(Edit(8, inputs=100).search_word)
     assert planted.asked["accept"]
-    planted, memory = _five((False, False), spent=Spent(cost=96.5)), Memory()
-    planted.play(lambda candidates: Bounded(8, inputs=100).look(candidates, memory))
+    planted, state = _five((False, False), counter=ScoreCounter(cost=96.5)), SearchState()
+    planted.play(lambda candidates: Edit(8, inputs=100).search_word(candidates, state))
     assert (planted.proposed, planted.batches) == ([], [])
-    assert not memory.complete
-    # Without a budget everything is looked at.
-    planted, memory = _five((False, False), spent=Spent(cost=1e9)), Memory()
-    planted.play(lambda candidates: Bounded(None, inputs=100).look(candidates, memory))
+    assert not state.complete
+    # Without a budget of candidates the inputs are no limit.
+    planted = _five((False, False), counter=ScoreCounter(cost=1e9))
+    planted.play(Edit("all", inputs=100).search_word)
     assert planted.proposed == [4]
-    assert memory.complete
 
 
 @pytest.mark.parametrize(("inputs", "inexpensive"), [(206, 6), (200, 0), (199, 39)])
@@ -162,12 +137,12 @@ def test_what_verifies_the_best_word_is_kept_back(inputs: int, inexpensive: int)
     cost = np.array([100.0, *[1.0] * 39])
     reject = on_demand([-41.0, *[-40.0] * 39], estimate=estimate, cost=cost)
     planted = Planted(reject, at_once([-5.0] * 40), below=-20.0, brought=1e-12)
-    memory = _nothing_brought_yet()
-    planted.play(lambda c: Bounded(64, first=64, inputs=inputs).look(c, memory))
-    assert planted.spent.cost <= inputs
+    state = _nothing_brought_yet()
+    planted.play(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
+    assert planted.counter.cost <= inputs
     assert len(planted.asked["reject"]) == inexpensive + (inputs >= 200)
     assert len(planted.proposed) == 1
-    assert not memory.complete
+    assert not state.complete
 
 
 @pytest.mark.parametrize(("inputs", "n", "complete"), [(11, 10, True), (10, 9, False)])
@@ -176,38 +151,38 @@ def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, complete: bo
     values = -40.0 - np.arange(10.0)
     reject = on_demand(values, estimate=np.linspace(-50.0, -49.0, 10), cost=1.0)
     planted = Planted(reject, at_once([-5.0] * 10), below=-20.0, brought=1e-12)
-    memory = _nothing_brought_yet()
-    planted.play(lambda c: Bounded(64, first=64, inputs=inputs).look(c, memory))
+    state = _nothing_brought_yet()
+    planted.play(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
     assert planted.proposed == [n - 1]
     assert sorted(planted.asked["reject"]) == list(range(n))
-    assert memory.complete is complete
-    assert planted.spent.cost == inputs
+    assert state.complete is complete
+    assert planted.counter.cost == inputs
 
 
 @pytest.mark.parametrize(("inputs", "n"), [(500, 5), (499, 4), (300, 1), (299, 0)])
-def test_bounded_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
+def test_edit_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
     values = np.random.default_rng(0).normal(-30, 5, size=50)
     reject, accept = on_demand(values, cost=100.0), on_demand(values, cost=50.0)
     planted = Planted(reject, accept, minimum=-20.0, below=-20.0, accepted=-20.0)
     # 50 for each, and for one of them 100 by the other model and 150 when it is kept.
-    planted.play(Bounded(64, inputs=inputs).look)
+    planted.play(Edit(64, inputs=inputs).search_word)
     assert (len(planted.asked["accept"]), planted.asked["reject"]) == (n, [])
 
 
 @pytest.mark.parametrize("cost", [2.0, 9000.0])
 def test_the_default_inputs_grow_with_what_the_sentence_costs(cost: float) -> None:
     # Nothing is feasible and nothing is known, so each position is looked at until the inputs are
-    # spent: about 25,000, or 48 scores of the sentence by both models, whichever is more.
+    # counter: about 25,000, or 48 scores of the sentence by both models, whichever is more.
     stated = max(25_000.0, 48 * 2 * cost)
-    n, memory, spent = 2000, Memory(), Spent()
+    n, state, counter = 2000, SearchState(), ScoreCounter()
     for seed in range(12):
         rng = np.random.default_rng(seed)
         reject = on_demand(rng.normal(-30, 5, size=n), cost=cost)
         accept = on_demand(rng.normal(-90, 5, size=n), cost=cost)
-        planted = Planted(reject, accept, accepted=-6.0, present=0, spent=spent, round=30)
-        planted.play(lambda candidates: Bounded(10**6).look(candidates, memory))
-    assert stated - 4 * cost < spent.cost <= stated
-    assert not memory.complete
+        planted = Planted(reject, accept, accepted=-6.0, present=0, counter=counter, round=30)
+        planted.play(lambda candidates: Edit(10**6).search_word(candidates, state))
+    assert stated - 4 * cost < counter.cost <= stated
+    assert not state.complete
 
 
 @pytest.mark.parametrize(
@@ -220,7 +195,7 @@ def test_the_model_whose_scores_cost_less_scores_first(
     reject = on_demand(values, cost=9.0, multiply_adds=sizes[0])
     accept = on_demand(values, cost=0.5, multiply_adds=sizes[1])
     planted = Planted(reject, accept, minimum=-30.0, below=-30.0, accepted=-30.0)
-    planted.play(Bounded(4).look)
+    planted.play(Edit(4).search_word)
     asked = planted.asked
     other = "reject" if first == "accept" else "accept"
     assert 0 < len(asked[other]) <= 4 < len(asked[first])
@@ -228,14 +203,14 @@ def test_the_model_whose_scores_cost_less_scores_first(
     assert set(asked[other]) <= set(asked[first])
 
 
-def test_bounded_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
+def test_edit_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
     rng = np.random.default_rng(3)
     reject, accept = (on_demand(rng.normal(-30, 5, size=200)) for _ in range(2))
     accept = replace(accept, hints=Hints(0.25))
     for budget in (1, 4, 16):
         for round_ in range(6):
             planted = Planted(reject, accept, -24.0, -45.0, accepted=-24.0, round=round_)
-            planted.play(Bounded(budget).look)
+            planted.play(Edit(budget).search_word)
             asked = planted.asked
             assert len(asked["reject"]) <= min(budget, 4 * 2**round_)
             assert len(asked["accept"]) <= 4 * min(budget, 4 * 2**round_)
@@ -286,42 +261,57 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("text", "message"),
     [
-        (lambda: Bounded(0), "budget is 0; give at least 1"),
-        (lambda: Bounded(first=0), "first is 0; give at least 1"),
-        (lambda: Bounded(inputs=0), "inputs is 0; give at least 1"),
+        ("edit?first=0", "first is 0; give at least 1"),
+        ("edit?inputs=0", "inputs is 0; give at least 1"),
         (
-            lambda: strategy_called("exhaustive", budget=3),
-            "budget=3 goes with the strategy 'beam' or 'bounded' or 'leftward' or 'infill', not "
-            "'exhaustive'; leave it out",
+            "beam?candidates=3",
+            "candidates=3 is an option of the strategy 'edit', not of 'beam'; leave it out",
         ),
         (
-            lambda: strategy_called("bounded", walks=3),
-            "walks=3 goes with the strategy 'leftward', not 'bounded'; leave it out",
+            "edit?n_restarts=3",
+            "n_restarts=3 is an option of the strategy 'beam', not of 'edit'; leave it out",
         ),
+        (
+            "edit?first=3&first=4",
+            "the strategy 'edit?first=3&first=4' has first twice; give it once",
+        ),
+        ("sample?marks=a", "marks='a' holds what ends no sentence; give .?! or one"),
+        ("beem", "unknown strategy 'beem'; did you mean 'beam'?"),
+        ("edit?frist=7", "unknown option of a strategy 'frist'; did you mean 'first'?"),
     ],
 )
-def test_bad_options(call: Callable[[], Strategy], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        call()
+def test_bad_strategies(text: str, message: str) -> None:
+    with pytest.raises((InputError, UnknownNameError)) as error:
+        parse_strategy(text)
     assert str(error.value) == message
 
 
-def test_options_are_those_of_the_strategy_itself() -> None:
-    for name, (_, own) in OWN_STRATEGIES.items():
-        assert issubclass(STRATEGIES[name], own) or not fields(own)
-        assert [item.name for item in fields(own)] == [i.name for i in fields(STRATEGIES[name])]
+@pytest.mark.parametrize("value", ["0", "some", "1.5"])
+def test_candidates_are_a_number_or_all(value: str) -> None:
+    with pytest.raises(InputError, match="candidates"):
+        parse_strategy(f"edit?candidates={value}")
 
 
-def test_strategies_by_name() -> None:
-    with pytest.raises(UnknownNameError, match="unknown strategy 'beem'; did you mean 'beam'"):
-        strategy_called("beem")
-    with pytest.raises(UnknownNameError, match="'bugdet'; did you mean 'budget'"):
-        strategy_called("bounded", bugdet=7)
-    assert strategy_called("bounded", budget=7, first=None) == Bounded(7)
-    assert strategy_called("bounded", inputs=900) == Bounded(inputs=900)
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("edit?candidates=64", "edit"),
+        ("edit?inputs=900&candidates=all", "edit?candidates=all&inputs=900"),
+        ("beam?width=8&refine=yes", "beam?width=8&refine=yes"),
+        ("sample?lengths=8&guidance=6", "sample?guidance=6&lengths=8"),
+        ("sample?writer=hf:gpt2", "sample?writer=hf:gpt2"),
+    ],
+)
+def test_a_strategy_is_written_as_it_is_read(text: str, canonical: str) -> None:
+    strategy = parse_strategy(text)
+    assert strategy_text(strategy) == canonical
+    assert parse_strategy(canonical) == strategy
+
+
+def test_defaults_of_options_are_those_of_the_strategy() -> None:
+    assert {*STRATEGIES} >= {"edit", "beam", "sample"}
     for name, kind in STRATEGIES.items():
-        # An option's default is the field's.
-        declared = {option: field.default for option, field in options_of(name).items()}
-        assert strategy_called(name, **declared) == kind()
+        declared = {option: field.default for option, field in strategy_options(name).items()}
+        assert parse_strategy(name, **declared) == kind() == parse_strategy(name)

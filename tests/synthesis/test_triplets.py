@@ -7,9 +7,8 @@ from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
 from contstim.errors import InputError
 from contstim.models.toy import TableModel
 from contstim.synthesis import synthesize
-from contstim.synthesis.problem import Floor
+from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Triplet
-from contstim.synthesis.targets import problem_of
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.text import pool
 from contstim.text.vocabulary import Vocabulary
@@ -24,7 +23,9 @@ def pair() -> Pair:
 
 
 def _table(pair: Pair, **options: object) -> pd.DataFrame:
-    return synthesize_triplets(SENTENCES[:1], [pair], vocabulary=VOCABULARY, most_use=1, **options)
+    return synthesize_triplets(
+        SENTENCES[:1], [pair], vocabulary=VOCABULARY, max_word_share=1, **options
+    )
 
 
 def test_sentence_1_is_what_model_1_prefers(pair: Pair) -> None:
@@ -45,14 +46,14 @@ def test_sentence_1_is_what_model_1_prefers(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 2), (1, 2), (2, 0), (1, 0, 2)])
-def test_floors_in_any_order_leave_the_pair_the_pair(pair: Pair, order: tuple[int, ...]) -> None:
+def test_bounds_in_any_order_leave_the_pair_the_pair(pair: Pair, order: tuple[int, ...]) -> None:
     third = TableModel([*LOWER, *UPPER], 13)
     models = (*pair, third)
-    floors = [Floor(models[k].name, -1000.0) for k in order]
+    bounds = tuple(MinScore(models[k].name, -1000.0) for k in order)
     ways = [
         synthesize(
             SENTENCES[0],
-            problem=problem_of([reject], [accept], floors=floors, others=[third]),
+            problem=Problem((reject,), (accept,), bounds=bounds, others=(third,)),
             vocabulary=VOCABULARY,
         )
         for reject, accept in (pair[::-1], pair)
@@ -101,15 +102,15 @@ def test_triplets_take_specs_and_the_options_of_strategies() -> None:
     sentence, *others = pool()[:40]
     words = Vocabulary.from_words(sorted({w.strip(".,") for s in others for w in s.split()}))
     pair = ("contstim:bigram", "contstim:trigram")
-    asked = {"vocabulary": words, "most_use": 1.0, "strategy": "bounded", "budget": 3}
+    asked = {"vocabulary": words, "max_word_share": 1.0, "strategy": "edit", "candidates": 3}
     table = synthesize_triplets([sentence], [pair], **asked)
-    of_search = {"vocabulary": words, "strategy": "bounded", "budget": 3}
+    of_search = {"vocabulary": words, "strategy": "edit", "candidates": 3}
     ways = [
         synthesize(sentence, reject=reject, accept=accept, **of_search)
         for reject, accept in (pair[::-1], pair)
     ]
     assert table.to_dict("records") == [Triplet.of(*ways, repeat=1).row()]
-    with pytest.raises(InputError, match="'beam' or 'leftward', not 'bounded'"):
+    with pytest.raises(InputError, match="of the strategy 'beam', not of 'edit'"):
         synthesize_triplets([sentence], [pair], **(asked | {"width": 3}))
     with pytest.raises(InputError, match="per_sentence is 0; give a whole number of at least 1"):
         synthesize_triplets([sentence], [pair], per_sentence=0)

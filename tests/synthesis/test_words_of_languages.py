@@ -8,7 +8,8 @@ import pytest
 
 from contstim import load_model, synthesize
 from contstim.errors import InputError
-from contstim.synthesis.problem import Accepted, Edits, Fall, Problem
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import Problem
 from contstim.text import Sentence
 from contstim.text.language import Language
 from contstim.text.languages import LANGUAGES, language_called
@@ -49,7 +50,7 @@ def spec(order: int, language: str = "&language=xx") -> str:
     return f"ngram:{order}.arpa?punctuation=split{language}"
 
 
-@pytest.mark.parametrize("strategy", ["exhaustive", "bounded", "beam"])
+@pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
 def test_a_word_that_runs_together_with_its_neighbour_is_refused(
     unspaced: Language, strategy: str
 ) -> None:
@@ -60,14 +61,12 @@ def test_a_word_that_runs_together_with_its_neighbour_is_refused(
     together = Sentence.parse(start, unspaced).replace(1, "上")
     assert str(together) == "猫上海水。"
     assert not together.reads_back
-    fall = Fall((models[1].name,))
-    free = (Accepted(models[0].name, 100.0),)
     scores = models[1].score([start, str(together), "猫狗海水。"])
     assert scores[1] < scores[0]
     assert scores[2] < scores[0]
-    for words, expected in ((("上",), start), (("上", "狗"), "猫狗海水。")):
+    for words, expected in ((("上", "去"), start), (("上", "狗"), "猫狗海水。")):
         edits = Edits(fixed=(0, 2), words=((1, words),))
-        problem = Problem(tuple(models), fall, free, edits)
+        problem = Problem((models[1],), (models[0],), 100.0, edits=edits)
         result = synthesize(start, problem=problem, vocabulary=vocabulary, strategy=strategy)
         assert result.sentence == expected
         assert Sentence.parse(result.sentence, unspaced).reads_back
@@ -92,13 +91,13 @@ def test_models_that_cut_otherwise_are_refused_before_anything_is_scored(
 def test_neighbours_must_go_together_where_that_is_asked_for() -> None:
     french = language_called("fr")
     natural = Sentence.parse("L'homme voit le ami.", french)
-    edits = Edits(agree=True)
-    assert edits.kept(natural, natural)  # what the natural sentence has may stay
-    assert edits.kept(natural, natural.replace(1, "ami"))
-    assert not edits.kept(natural, natural.replace(1, "chat"))
-    assert not edits.kept(natural, natural.replace(3, "l'").replace(4, "chat"))
-    assert edits.kept(natural, natural.replace(3, "l'"))
-    assert Edits().kept(natural, natural.replace(1, "chat"))
+    edits = Edits(agreement=True)
+    assert edits.permits(natural, natural)  # what the natural sentence has may stay
+    assert edits.permits(natural, natural.replace(1, "ami"))
+    assert not edits.permits(natural, natural.replace(1, "chat"))
+    assert not edits.permits(natural, natural.replace(3, "l'").replace(4, "chat"))
+    assert edits.permits(natural, natural.replace(3, "l'"))
+    assert Edits().permits(natural, natural.replace(1, "chat"))
     english = Sentence.parse("He saw a dog.")
-    assert not edits.kept(english, english.replace(3, "apple"))
-    assert edits.kept(english, english.replace(2, "an").replace(3, "apple"))
+    assert not edits.permits(english, english.replace(3, "apple"))
+    assert edits.permits(english, english.replace(2, "an").replace(3, "apple"))

@@ -11,9 +11,8 @@ from contstim import load_model
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.options import FluentOptions
-from contstim.synthesis.problem import Accepted, Fall, Floor, LeastFall, Problem
-from contstim.synthesis.writer import Form, SentenceWriter, tilts
+from contstim.synthesis.problem import MinScore, Problem
+from contstim.synthesis.writer import Form, SentenceWriter, WritingOptions, guidance_weights
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary
 
@@ -34,11 +33,11 @@ def models() -> dict[str, SentenceModel]:
 def _writer(
     models: dict[str, SentenceModel],
     form: Form,
-    how: FluentOptions,
-    *tilting: tuple[float, str],
+    how: WritingOptions,
+    *guiding: tuple[float, str],
     guide: str | None = None,
 ) -> SentenceWriter:
-    chosen = [(c, models[name]) for c, name in tilting]
+    chosen = [(c, models[name]) for c, name in guiding]
     proposal = WordReplacement(Vocabulary.from_words(WORDS), tuple(models.values()))
     stand_in = None if guide is None else models[guide]
     return SentenceWriter(models["gpt"], chosen, proposal, form, how, stand_in)
@@ -47,7 +46,7 @@ def _writer(
 def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
     repeatable = Vocabulary.from_words(WORDS).repeatable
     form = Form(3, 5, (".", "?"), commas=None, words={1: ("ship", "queen")})  # no "queen" there
-    how = FluentOptions(ends=0.0, rows=24)
+    how = WritingOptions(min_end_probability=0.0, batch_size=24)
     drafts = _writer(models, form, how, (1.0, "trigram"), (-1.0, "bigram")).write(
         PROMPT, np.random.default_rng(1)
     )
@@ -68,7 +67,7 @@ def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
 def test_figures_are_what_the_writer_says_of_the_finished_sentence(
     models: dict[str, SentenceModel],
 ) -> None:
-    form, how = Form(3, 4), FluentOptions(ends=0.0, rows=8)
+    form, how = Form(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(2))
     after = models["gpt"].after(PROMPT)
     for draft in drafts:
@@ -80,14 +79,21 @@ def test_figures_are_what_the_writer_says_of_the_finished_sentence(
 def test_a_sentence_ends_only_where_the_writer_would_end_it(
     models: dict[str, SentenceModel],
 ) -> None:
-    how = FluentOptions(ends=0.02, rows=32)
+    how = WritingOptions(min_end_probability=0.02, batch_size=32)
     drafts = _writer(models, Form(3, 6), how).write(PROMPT, np.random.default_rng(3))
     assert drafts
     assert all(draft.end >= np.log(0.02) for draft in drafts)
 
 
-def test_without_a_tilt_words_are_drawn_from_the_writer(models: dict[str, SentenceModel]) -> None:
-    how = FluentOptions(power=1.0, share=1.0, least=0.0, tilt=0.0, ends=0.0, rows=4000)
+def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, SentenceModel]) -> None:
+    how = WritingOptions(
+        temperature=1.0,
+        top_p=1.0,
+        min_p=0.0,
+        guidance=0.0,
+        min_end_probability=0.0,
+        batch_size=4000,
+    )
     writer = _writer(models, Form(1, 1), how)
     drafts = writer.write(PROMPT, np.random.default_rng(4))
     begun = models["gpt"].after(PROMPT).beginnings(*writer.lists)
@@ -101,9 +107,16 @@ def test_without_a_tilt_words_are_drawn_from_the_writer(models: dict[str, Senten
     assert shares == pytest.approx(expected, abs=0.03)
 
 
-def test_a_tilt_moves_sentences_towards_what_is_wanted(models: dict[str, SentenceModel]) -> None:
-    def gap(tilt: float) -> float:
-        how = FluentOptions(tilt=tilt, ends=0.0, share=1.0, least=0.0, power=1.0, rows=48)
+def test_guidance_moves_sentences_towards_the_contrast(models: dict[str, SentenceModel]) -> None:
+    def gap(guidance: float) -> float:
+        how = WritingOptions(
+            guidance=guidance,
+            min_end_probability=0.0,
+            top_p=1.0,
+            min_p=0.0,
+            temperature=1.0,
+            batch_size=48,
+        )
         writer = _writer(models, Form(5, 5), how, (1.0, "bigram"), (-1.0, "gpt"))
         texts = [d.sentence for d in writer.write(PROMPT, np.random.default_rng(5))]
         return float((models["bigram"].score(texts) - models["gpt"].score(texts)).mean())
@@ -111,18 +124,18 @@ def test_a_tilt_moves_sentences_towards_what_is_wanted(models: dict[str, Sentenc
     assert gap(6.0) > gap(0.0) + 3
 
 
-def test_models_without_next_words_do_not_tilt(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(3, 3), FluentOptions(ends=0.0, rows=8)
+def test_models_without_prefix_scores_do_not_guide(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
     with_bert = _writer(models, form, how, (1.0, "bert")).write(PROMPT, np.random.default_rng(6))
     without = _writer(models, form, how).write(PROMPT, np.random.default_rng(6))
     assert with_bert == without
 
 
-def test_a_guide_tilts_for_models_without_next_words(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(3, 3), FluentOptions(ends=0.0, rows=8)
+def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, SentenceModel]) -> None:
+    form, how = Form(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
 
-    def written(guide: str | None, *tilting: tuple[float, str]) -> list[str]:
-        writer = _writer(models, form, how, *tilting, guide=guide)
+    def written(guide: str | None, *guiding: tuple[float, str]) -> list[str]:
+        writer = _writer(models, form, how, *guiding, guide=guide)
         return [d.sentence for d in writer.write(PROMPT, np.random.default_rng(6))]
 
     # A guide that scores from left to right tilts as it would in the other's place.
@@ -134,7 +147,7 @@ def test_a_guide_tilts_for_models_without_next_words(models: dict[str, SentenceM
 
 
 def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(4, 4, commas=(1,)), FluentOptions(ends=0.0, rows=8)
+    form, how = Form(4, 4, commas=(1,)), WritingOptions(min_end_probability=0.0, batch_size=8)
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(3))
     after = models["gpt"].after(PROMPT)
     assert drafts
@@ -144,7 +157,7 @@ def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) 
 
 
 def test_the_same_chance_writes_the_same(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(3, 4), FluentOptions(ends=0.0, rows=8)
+    form, how = Form(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
 
     def written(seed: int) -> list[str]:
         writer = _writer(models, form, how, (1.0, "trigram"), (-1.0, "gpt"))
@@ -153,17 +166,17 @@ def test_the_same_chance_writes_the_same(models: dict[str, SentenceModel]) -> No
     assert written(7) == written(7) != written(8)
 
 
-def test_tilts_are_the_weights_of_the_problem(models: dict[str, SentenceModel]) -> None:
+def test_guidance_weights_are_inverse_scales(models: dict[str, SentenceModel]) -> None:
     bigram, trigram, gpt = (models[name] for name in ("bigram", "trigram", "gpt"))
-    pair = Problem((bigram, trigram), Fall((bigram.spec,)), (Accepted(trigram.spec),))
-    assert tilts(pair) == {bigram.spec: -1.0, trigram.spec: 1.0}
+    pair = Problem((bigram,), (trigram,))
+    assert guidance_weights(pair) == {bigram.spec: -1.0, trigram.spec: 1.0}
     several = Problem(
-        (bigram, trigram, gpt),
-        LeastFall((bigram.spec, gpt.spec), (2.0, 6.0)),
-        (Floor(gpt.spec, -90.0), Accepted(trigram.spec)),
+        (bigram, gpt), (trigram,), 0.0, (MinScore(gpt.spec, -90.0),), scales=(2.0, 6.0)
     )
     # A nat of the one that varies less counts for more; both count for as much as one accepts.
-    assert tilts(several) == pytest.approx({bigram.spec: -0.75, gpt.spec: -0.25, trigram.spec: 1.0})
+    assert guidance_weights(several) == pytest.approx(
+        {bigram.spec: -0.75, gpt.spec: -0.25, trigram.spec: 1.0}
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,9 +185,9 @@ def test_tilts_are_the_weights_of_the_problem(models: dict[str, SentenceModel]) 
         ({"marks": "a"}, "marks='a' holds what ends no sentence; give .?! or one"),
         ({"marks": ".,"}, "marks='.,' holds what ends no sentence; give .?! or one"),
         ({"lengths": "seven"}, "'seven' is no length; write 8 or 6-12"),
-        ({"share": 0.0}, "share"),
+        ({"top_p": 0.0}, "top_p"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("?", r"\?")):
-        FluentOptions(**options)
+        WritingOptions(**options)

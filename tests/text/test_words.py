@@ -112,7 +112,7 @@ def test_lists_win_over_the_other_options(lists: Path) -> None:
     assert kept.elsewhere.words == ("the", "Rome", "I", "idiot", "cat", "zyzzyva")
     with pytest.raises(InputError, match="'dog' is allowed and blocked; take it off one list"):
         WordOptions(allow=("block.txt",), block=("block.txt",)).choose(WORDS, lists)
-    with pytest.raises(InputError, match="words_at lists 'Sea', which is blocked"):
+    with pytest.raises(InputError, match="the edits list 'Sea', which is blocked"):
         options.refuse(["cat", "Sea"], lists)
 
 
@@ -145,7 +145,7 @@ def test_case_of_lists_is_that_of_the_language(tmp_path: Path) -> None:
     )
     options = WordOptions(allow=("allow.txt",), block=("block.txt",))
     assert options.choose(turkish, tmp_path).elsewhere.words == ("bir", "isil", "iyi", "Izmir")
-    with pytest.raises(InputError, match="words_at lists 'ısıl', which is blocked"):
+    with pytest.raises(InputError, match="the edits list 'ısıl', which is blocked"):
         options.refuse(["isil", "ısıl"], tmp_path, TURKISH)
 
 

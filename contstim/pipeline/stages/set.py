@@ -42,9 +42,10 @@ class SetOptions(SetSelection, StageOptions):
     def check(self, plan: StudyPlan) -> None:
         """Refuse candidates that are not made."""
         synthesis = plan.get(SynthesisOptions)
-        if self.synthetic and (synthesis is None or not synthesis.aim.triplets):
+        if self.synthetic and (synthesis is None or not synthesis.makes_triplets):
             raise InputError(
-                "set.synthetic wants triplets; add [synthesis] with the target 'pair', or leave it"
+                "set.synthetic needs triplets; add [synthesis] without reject and accept, or leave "
+                "set.synthetic out"
             )
 
 

@@ -1,4 +1,4 @@
-"""The stage that writes synthetic sentences: its tasks, and the rows that come of them."""
+"""The stage that synthesizes sentences: its tasks, and the rows of its table."""
 
 from __future__ import annotations
 
@@ -12,72 +12,54 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
-from contstim.synthesis import default_of
+from contstim.synthesis import strategy_text
 from contstim.synthesis.results import Triplet, model_columns, written_and_natural
 from contstim.tables import csv_text
 from contstim.text.diversity import diversity
 
-#: What the notes of a table hold besides the settings that made it.
-FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "pool", "keeping")
+#: Notes of a table besides the settings that it was made with.
+FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "pool", "satisfying")
 
-# Options that are noted where they are not as usual.
-_NOTED = (
-    *("reference", "loss", "margin", "floors"),
-    *("most_changes", "fixed", "changed", "words_at", "certificate"),
-    *("agree", "same_tokens", "alike", "most_use"),
-)
+# Options that are noted where they differ from their defaults.
+_NOTED = ("margin", "min_scores", "readable", "edits", "max_word_share")
 
 
 class SynthesisStage(Stage):
-    """The stage of the syntheses, whose table has a row for each that came of them."""
+    """The stage of the syntheses, whose table has a row for each triplet or sentence."""
 
     name = "synthesis"
     file = "synthesized.csv"
     key: ClassVar[str | None] = "synthesis"
     options: ClassVar[type[Any] | None] = SynthesisOptions
 
-    def read(self, table: object) -> SynthesisOptions:
-        """Return the options of the table, the strategy's own among them."""
-        return SynthesisOptions.read(table, self.key or self.name)
-
     def words(self, plan: StudyPlan) -> str:
-        """Say how sentences are written."""
+        """Describe how sentences are synthesized."""
         options = plan.table(SynthesisOptions)
         named = {
-            "reject": options.reject,
-            "accept": options.accept,
-            "reference": () if options.reference is None else (options.reference,),
+            "rejecting models": options.reject,
+            "accepting models": options.accept,
             "pairs": [" against ".join(pair) for pair in options.pairs],
         }
-        of_target = "".join(f"; {name} {', '.join(v)}" for name, v in named.items() if v)
+        models = "".join(f"; {name}: {', '.join(v)}" for name, v in named.items() if v)
         starts = "as many as there are" if options.per_pair is None else f"{options.per_pair} each"
-        strategy = _strategy_of(options)
-        given = ", ".join(f"{name} {value}" for name, value in options.of_strategy.items())
         limits = {
-            "scores that models keep": ", ".join(options.floors),
-            "words that may change, at most": options.most_changes,
-            "positions that stay (from 0)": ", ".join(map(str, options.fixed)),
-            "positions that must change": ", ".join(map(str, options.changed)),
-            "positions that have words of their own": ", ".join(options.words_at),
-            "what a word shares with the one that it replaces": options.alike,
-            "neighbours": "as their language has them together" if options.agree else "",
-            "tokens": "under every model as many as of the natural sentence"
-            if options.same_tokens
-            else "",
+            "minimum scores": ", ".join(map(str, options.bounds)),
+            "edits": options.edits,
         }
         limited = "; ".join(f"{name}: {value}" for name, value in limits.items() if value)
+        kind = "triplets of model pairs" if options.makes_triplets else "single sentences"
         return (
-            f"Synthetic sentences are written for the target {options.target!r}{of_target}: the "
-            "log-probability under rejecting models is lowered, "
-            f"while under accepting ones it falls by no more than {options.margin:g} nats. They "
-            f"start from natural sentences ({options.starts}, {starts}), by the strategy "
-            f"{strategy}{f' ({given})' if given else ''}. A word is in no more than "
-            f"{options.most_use:g} of a pair's sentences, unless natural ones have it more often."
+            f"Synthetic sentences are written as {kind}{models}: the log-probability under "
+            "rejecting models is lowered, while under accepting models it decreases by no more "
+            f"than {options.margin:g} nats. They start from natural sentences ({options.starts}, "
+            f"{starts}), by the strategy {strategy_text(options.parsed_strategy)}. At most "
+            f"{options.max_word_share:g} of the synthetic sentences of a pair contain the same "
+            "word, unless natural sentences contain it more often."
             f"{f' Limits: {limited}.' if limited else ''}"
         )
 
     def of(self, run: Run) -> Syntheses:
-        """Return the syntheses of a run, and what is known of them."""
+        """Return the syntheses of a run."""
         syntheses = run.known.get(SYNTHESIS.name)
         if syntheses is None:
             kind = Syntheses
@@ -93,7 +75,7 @@ class SynthesisStage(Stage):
         """Return the natural sentences' scores where syntheses depend on them."""
         goals = plan.table(SynthesisOptions).goals(plan.models)
         several = any(len(reject) > 1 for goal in goals for reject, _ in goal)
-        return (SCORE,) if several or plan.table(SynthesisOptions).floors else ()
+        return (SCORE,) if several or plan.table(SynthesisOptions).bounds else ()
 
     def check(self, run: Run) -> None:
         """Refuse models and words that cannot do."""
@@ -104,14 +86,13 @@ class SynthesisStage(Stage):
                     f"{spec!r} scores the sentences it holds and no others, so that none can be "
                     "written for it; use a model that can be loaded"
                 )
-        listed = (word for words in options.words_at.values() for word in words)
+        listed = (word for _, words in options.parsed_edits.words for word in words)
         run.plan.vocabulary.refuse(listed, run.plan.folder, run.language)
         options.check_words(run.every, run.sentences, run.language)
         names = {spec: model.name for spec, model in run.every.items()}
         for goal in self.of(run).starts:
-            for sides in options.sides_of(goal):
-                sides.named(names)  # refuses one model by two specs
-        options.check_certificates(self.of(run).starts)
+            for contrast in options.contrasts(goal):
+                contrast.renamed(names)  # refuses one model by two specs
 
     def tasks(self, run: Run) -> list[Task]:
         """Return the tasks, as far as they are known."""
@@ -154,13 +135,12 @@ class SynthesisStage(Stage):
                 "digest": digest("\n".join(run.sentences))[:16],
                 "number": len(run.sentences),
             },
-            "target": options.target,
             "goals": [
                 [[[names[spec] for spec in side] for side in sides] for sides in goal]
                 for goal in self.of(run).starts
             ],
             **noted,
-            "strategy": {"name": _strategy_of(options), **options.of_strategy},
+            "strategy": strategy_text(options.parsed_strategy),
             "seed": plan.study.seed,
             "starts": options.starts,
             "per_pair": options.per_pair,
@@ -178,8 +158,8 @@ class SynthesisStage(Stage):
             "missing": len(run.store.left(tasks)),
             "rows": len(rows),
         }
-        if options.aim.triplets:
-            figures["asked"] = len(syntheses.pieces) * options.per_sentence
+        figures["asked"] = len(syntheses.pieces) * options.per_sentence
+        if options.makes_triplets:
             figures["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
         if len(rows) > 1:  # one has no variety, and frequencies take a third of a second to load
             figures["words"] = diversity(*written_and_natural(rows), run.language.code).row()
@@ -187,16 +167,6 @@ class SynthesisStage(Stage):
         columns = list(values[0]) if values else Triplet.columns()
         text = csv_text(columns, (row.values() for row in values))
         return text, {**self.settings(run), **figures}
-
-
-def _strategy_of(options: SynthesisOptions) -> str:
-    """Return the strategy, or by what it is chosen where none is named."""
-    of_ngrams, other = (
-        default_of(options.of_strategy, at_once=at_once) for at_once in (True, False)
-    )
-    if options.strategy or of_ngrams == other:
-        return options.strategy or other
-    return f"{of_ngrams} where all models are n-grams, else {other}"
 
 
 SYNTHESIS = SynthesisStage()

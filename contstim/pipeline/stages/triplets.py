@@ -43,10 +43,10 @@ class TripletOptions(TripletSelection, StageOptions):
         synthesis = plan.get(SynthesisOptions)
         if synthesis is None:
             raise InputError("[triplets] needs triplets to choose from; add [synthesis]")
-        if not synthesis.aim.triplets:
+        if not synthesis.makes_triplets:
             raise InputError(
-                f"[triplets] chooses among triplets of pairs, but synthesis.target is "
-                f"{synthesis.target!r}; leave out one of them"
+                "[triplets] chooses among triplets of pairs, but synthesis.reject and "
+                "synthesis.accept give single sentences; leave out one of them"
             )
         check_objective(self.objective, plan.models)
 

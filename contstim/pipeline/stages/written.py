@@ -1,4 +1,4 @@
-"""The stage that leaves the sentences of a pool with their scores, natural ones among them."""
+"""The stage that writes the pool of sampled and natural sentences with their scores."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contstim.pipeline.stages import Run, StudyPlan
 from contstim.pipeline.stages.synthesis import SynthesisStage
 from contstim.tables import csv_text
 
-#: What the table has besides the columns of scores: ``natural`` or ``written``; and what the writer
-#: says of a sentence that it wrote, after the prompt that it wrote it after, nats.
+#: Columns of the table besides those of scores: ``natural`` or ``written``, and log-probabilities
+#: under the writer after its prompt, nats (`contstim.synthesis.writer.Draft`).
 COLUMNS = ("source", "writer_log_prob", "writer_worst", "writer_end")
 
 
@@ -23,7 +23,7 @@ class _Pool(SynthesisStage):
     options = None
 
     def words(self, plan: StudyPlan) -> str:
-        return ""  # the syntheses say it
+        return ""  # described by the syntheses
 
     def is_in(self, plan: StudyPlan) -> bool:
         options = plan.get(SynthesisOptions)

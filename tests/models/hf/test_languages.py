@@ -118,8 +118,8 @@ def test_candidates_are_scored_in_whole_sentences(unspaced: Language, tmp_path: 
     expected = model.score([str(sentence.replace(1, word)) for word in listed])
     np.testing.assert_allclose(table.score(np.arange(len(listed))), expected, atol=1e-5)
     other = load_model(f"{spec}?language=xx&reduction=mean")
-    problem = Problem.pair(model, other)
-    result = synthesize(TEXT[1], problem=problem, vocabulary=words, strategy="bounded")
+    problem = Problem((model,), (other,))
+    result = synthesize(TEXT[1], problem=problem, vocabulary=words, strategy="edit")
     written = Sentence.parse(result.sentence, unspaced)
     assert written.reads_back
     assert written.after[-1] == "。"

@@ -67,7 +67,7 @@ def test_a_search_keeps_its_constraint(tiny: Tiny, reject: str, accept: str) -> 
         name, _, options = text.partition("?")
         models.append(load_model(f"hf:{tiny(name)}?{options}" if options else f"hf:{tiny(name)}"))
     found = synthesize(
-        NATURAL, reject=models[0], accept=models[1], vocabulary=VOCABULARY, strategy="bounded"
+        NATURAL, reject=models[0], accept=models[1], vocabulary=VOCABULARY, strategy="edit"
     )
     assert found.changed
     assert models[1].score([found.sentence])[0] >= models[1].score([NATURAL])[0]

@@ -136,7 +136,7 @@ def test_a_sum_of_falls_in_different_units_is_refused(classifier: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("strategy", ["exhaustive", "bounded"])
+@pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
 def test_triplets_with_a_masked_model_hold_on_fresh_scores(
     classifier: Path, bert: Path, strategy: str
 ) -> None:
@@ -150,7 +150,7 @@ def test_triplets_with_a_masked_model_hold_on_fresh_scores(
         [(specs[0], specs[1])],
         vocabulary=words,
         strategy=strategy,
-        most_use=1,
+        max_word_share=1,
     ).to_dict("records")
     texts = [row["natural"], row["synthetic_1"], row["synthetic_2"]]
     one, two = (load_model(spec).score(texts) for spec in specs)

@@ -38,7 +38,7 @@ def test_sentences_are_written_for_it(
     (row,) = pd.read_csv(out).to_dict("records")
     fresh = load_model(spec).score([row["natural"], row["synthetic"]])
     assert fresh[1] < fresh[0]
-    assert row["synthetic_lp_accept"] >= row["natural_lp_accept"]
+    assert row["synthetic_lp contstim:bigram"] >= row["natural_lp contstim:bigram"]
 
 
 def test_the_contract(student: Path) -> None:

@@ -1,61 +1,69 @@
-"""For networks: constrained expected improvement within a budget, one word at a time.
+"""Word replacement: constrained expected improvement within a budget, or an exhaustive search.
 
-Gardner et al. (2014): of the candidates not scored yet that one comes next whose expected
-improvement times its probability of feasibility is greatest.
+Gardner et al. (2014): the next candidate to be scored is the one whose expected improvement times
+its probability of feasibility is greatest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import Literal
 
 import numpy as np
 import scipy  # which loads `special` at its first use
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.settings import settings
-from contstim.synthesis.candidates import SLACK, Candidates
-from contstim.synthesis.options import BoundedOptions
+from contstim.settings import Count, option, settings
+from contstim.synthesis.candidates import SLACK, Candidates, batches, propose_in_order
+from contstim.synthesis.coordinate_search import Search, Strategy
 from contstim.synthesis.surrogate import Posterior, Surrogate, expected_improvement
-from contstim.synthesis.sweeps import Search, Strategy
 
-# A less expensive model is asked for so many candidates at once, and may be asked for this many
-# times the budget at most.
+# Batch size of the less expensive models, and how many times the budget they may score at most.
 _BATCH, _LARGEST_RATIO = 32, 128
 # Inputs of one sentence: so many, or so many scores of the natural sentence.
 _INPUTS, _SCORES = 25_000, 48
-# A position at which nothing was found is left when the next score promises less than this part of
-# what scores have brought so far.
-_LEAST = 1 / 8
+# A position at which nothing was found is left when the next score promises less than this share of
+# the improvement per score so far.
+_MIN_PROMISE = 1 / 8
 _LARGEST_BATCH = 256
-# Candidates of known losses that are asked about at once.
+# Candidates of known losses that are scored together.
 _CHECKED = 8
-_NO_LIMIT = 2**40
 # Sampled losses of a candidate, where their distribution has no closed form: two to this power.
 _LOG_DRAWS = 5
 
 
 @settings
-class Bounded(BoundedOptions, Strategy):
-    """Spend at most `budget` exact scores a position, where they promise the greatest improvement.
+class Edit(Strategy):
+    """Replace words of the natural sentence, one at a time, as long as the loss decreases.
 
-    Candidates whose upper bound breaks a constraint are never scored. Of the rest that one is
-    taken next whose expected improvement times its probability of feasibility is greatest
-    (Gardner et al. 2014, Eq. 6); what its score costs beside others is not weighed, for the words
-    whose scores cost most are those of many tokens, on which models disagree most. Both follow
-    from estimates that are corrected by the exact scores known so far (`Surrogate`). A candidate
-    is scored by the models in the order of their costs, and by the next only if it is still in
-    the running.
+    With ``candidates="all"`` the best word at each position is taken, as in Golan et al. (2023):
+    where losses are known at once, candidates are tried from the lowest loss upwards; otherwise
+    every candidate that the bounds of the constrained models admit is scored.
 
-    A position is left with the best candidate found as soon as the next score promises less than
-    scores have brought so far (the marginal value theorem, Charnov 1976). Where nothing is found,
-    it is left when the next one promises less than an eighth of that, or after `first` scores.
-    Positions left for the latter reason are looked at further once no other brings anything, each
-    time with twice the scores, up to the budget.
+    With a number, at most so many candidates are scored exactly at each position. The next one is
+    that whose expected improvement times its probability of feasibility is greatest (Gardner et
+    al. 2014, Eq. 6), both predicted by a `Surrogate` from the exact scores so far. A candidate is
+    scored by the models in the order of their costs, and by the next one only while it may still
+    improve the sentence. A position is left as soon as the next score promises less than scores
+    have brought so far (the marginal value theorem, Charnov 1976), or less than an eighth of that
+    while nothing was found, or after `first` scores. Positions left for the last reason are
+    searched again once no other position brings an improvement, each time with twice the scores,
+    up to the budget. Where all scores are known at once there is nothing to save, and the best
+    word is taken.
 
-    With ``budget=None`` a position is left only when no candidate is left that bounds or scores
-    do not rule out; the result is then that of ``exhaustive``, as it is where all scores are known
-    at once.
+    Attributes
+    ----------
+    candidates
+        Maximum number of exact scores at one position by the most expensive model; each other
+        model may score as many times more as its scores cost less, up to 128 times. ``all``: no
+        limit.
+    first
+        The number of scores after which a position is left for the first time.
+    inputs
+        Maximum cost of the exact scores of one sentence, in inputs of the models (`Hints.cost`).
+        By default 25,000, or the cost of 48 scores of the natural sentence by all models if that
+        is more. No limit with ``all``.
 
     Examples
     --------
@@ -64,46 +72,70 @@ class Bounded(BoundedOptions, Strategy):
     ...     "The dog slept in the old house.",
     ...     reject="contstim:trigram",
     ...     accept="contstim:bigram",
-    ...     strategy=Bounded(budget=8),
+    ...     strategy=Edit(candidates=8),
     ... )
     >>> round(found.loss, 1)
     -10.8
     """
 
+    candidates: Count | Literal["all"] = option(
+        64, "exact scores at one position by the most expensive model, or all", metavar="N"
+    )
+    first: Count = option(4, "scores after which a position is left for the first time", "N")
+    inputs: Count | None = option(
+        None, "maximum cost of the exact scores of one sentence, in inputs of the networks", "N"
+    )
+
     @property
     def complete(self) -> bool:
         """Whether no single replacement improves a result: without a budget."""
-        return self.budget is None
+        return self.candidates == "all"
 
     def run(self, search: Search) -> bool:
-        """Search by sweeps, learning from each position for the next."""
-        memory = Memory()
-        search.sweep(partial(self.look, memory=memory), sifted=True)
-        return memory.complete
+        """Search by coordinates, learning from each position for the next."""
+        state = SearchState()
+        search.optimize(partial(self.search_word, state=state), sifted=True)
+        return state.complete
 
-    def look(self, candidates: Candidates, memory: Memory | None = None) -> bool:
-        """Run the word search, knowing what `memory` holds of earlier ones."""
-        if all(table.exact for table in candidates.tables.values()):
-            from contstim.synthesis.exhaustive import Exhaustive  # of no use to networks
+    def search_word(self, candidates: Candidates, state: SearchState | None = None) -> bool:
+        """Run the word search, with what `state` holds of earlier ones."""
+        if self.candidates == "all" or all(t.exact for t in candidates.tables.values()):
+            _propose_best(candidates)
+            return False
+        state = SearchState() if state is None else state
+        return _WordSearch(candidates, self, self.candidates, state).run()
 
-            return Exhaustive().look(candidates)
-        return _WordSearch(candidates, self, Memory() if memory is None else memory).run()
+
+def _propose_best(candidates: Candidates) -> None:
+    """Score every candidate that no bound rules out, and propose the best first."""
+    index = candidates.open()
+    if candidates.losses_known:
+        index = index[np.argsort(candidates.losses(index), kind="stable")]
+        for batch in batches(index):
+            for i in candidates.admitted(batch):
+                if candidates.propose(int(i)):
+                    return
+        return
+    none = np.empty(0, dtype=np.int64)
+    index = np.concatenate([none, *map(candidates.admitted, batches(index))])
+    losses = np.concatenate([np.empty(0), *map(candidates.losses, batches(index))])
+    propose_in_order(candidates, index, losses)
 
 
 @dataclass
-class Memory:
+class SearchState:
     """What the word searches of one sentence learn for those that follow.
 
     Attributes
     ----------
     surrogates
-        By model, how far estimates are off.
+        By model, the errors of its estimates.
     n_scores
-        Exact scores asked for, those of less expensive models in parts of one.
+        Exact scores asked for; scores of less expensive models count as fractions of one.
     inputs
-        Most inputs of the sentence, once known.
+        Maximum inputs of the sentence, once known.
     complete
-        Whether no candidate has been left out because its scores could not be paid.
+        Whether no candidate was left out because its scores were too expensive.
     """
 
     surrogates: dict[str, Surrogate] = field(default_factory=dict)
@@ -112,7 +144,7 @@ class Memory:
     complete: bool = True
 
     def posterior(self, candidates: Candidates, name: str) -> Posterior:
-        """Return what a model's scores at a position are likely to be."""
+        """Return the distribution of a model's scores at a position."""
         table, exact = candidates.tables[name], candidates.known[name]
         surrogate = self.surrogates.setdefault(name, Surrogate())
         posterior = surrogate.posterior(table, candidates.now[name])
@@ -142,25 +174,21 @@ class _WordSearch:
         and what another's loss must fall below: the best one's, or the present one.
     """
 
-    def __init__(self, candidates: Candidates, options: Bounded, memory: Memory) -> None:
-        self.candidates, self.options, self.memory = candidates, options, memory
-        self.patient = options.budget is None
-        budget = _NO_LIMIT if options.budget is None else options.budget
-        self.limit = budget if self.patient else min(budget, options.first * 2**candidates.round)
+    def __init__(
+        self, candidates: Candidates, options: Edit, budget: int, state: SearchState
+    ) -> None:
+        self.candidates, self.state = candidates, state
+        self.limit: int = min(budget, options.first * 2**candidates.round)
         self.last_round = self.limit == budget
-        self.inputs = np.inf
-        if not self.patient:
-            if memory.inputs is None:
-                memory.inputs = options.inputs or max(
-                    _INPUTS, _SCORES * _cost_of_present(candidates)
-                )
-            self.inputs = memory.inputs
+        if state.inputs is None:
+            state.inputs = options.inputs or max(_INPUTS, _SCORES * _cost_of_present(candidates))
+        self.inputs = state.inputs
         cost = _cost_by_model(candidates)
         constrained_first = list(cost)[::-1]
         self.models = sorted(constrained_first, key=cost.__getitem__)
         most = cost[self.models[-1]]
         self.relative = {name: cost[name] / most if most else 0.0 for name in self.models}
-        self.posteriors = {name: memory.posterior(candidates, name) for name in candidates.tables}
+        self.posteriors = {name: state.posterior(candidates, name) for name in candidates.tables}
         index = candidates.open()
         if candidates.present is not None:
             index = index[index != candidates.present]
@@ -176,7 +204,7 @@ class _WordSearch:
             if self.best is None:
                 return more
             if self._verification(self.best) > self._left():
-                self.memory.complete = False
+                self.state.complete = False
                 return False
             if self.candidates.propose(self.best):
                 return False
@@ -243,7 +271,7 @@ class _WordSearch:
         if room <= 0:
             return index[:0]
         feasibility = self._feasibility(index)
-        if name in self.candidates.objective.models:
+        if name in self.candidates.contrast.reject:
             promise = feasibility * self._improvement(index, most / feasibility)
         else:
             beyond = most / self._feasibility(index, but=name)
@@ -252,8 +280,7 @@ class _WordSearch:
         order = np.argsort(-promise, kind="stable")[:size]
         least = most if ready else self._least()
         enough = promise[order].sum() > least * self.relative[name] * len(order)
-        # Without a budget every candidate is looked at.
-        return index[order] if enough or (self.patient and not ready) else index[:0]
+        return index[order] if enough else index[:0]
 
     def _ask(self, name: str, index: IntArray) -> None:
         """Ask a model for as many scores of `index` as can be paid and any one of them kept."""
@@ -262,7 +289,7 @@ class _WordSearch:
         affordable = np.searchsorted(np.cumsum(cost) + later, self._left(), side="right")
         # Each can be paid alone, whatever rounding says.
         index = index[: max(1, int(affordable))]
-        self.memory.n_scores += self.relative[name] * len(index)
+        self.state.n_scores += self.relative[name] * len(index)
         self.posteriors[name].learn(index, self.candidates.scores(name, index))
         self._find_best()
 
@@ -292,7 +319,7 @@ class _WordSearch:
         return np.asarray(sum(costs))
 
     def _left(self) -> float:
-        return self.inputs - self.candidates.spent.cost
+        return self.inputs - self.candidates.counter.cost
 
     def _find_best(self) -> None:
         exact = {name: values[self.open] for name, values in self.candidates.known.items()}
@@ -317,7 +344,7 @@ class _WordSearch:
         out |= ~np.any([np.isnan(values) for values in exact.values()], axis=0)
         running = self.open[~out]
         payable = self._cost(running) <= self._left()
-        self.memory.complete &= bool(payable.all())
+        self.state.complete &= bool(payable.all())
         return running[payable]
 
     def _feasibility(self, index: IntArray, but: str | None = None) -> FloatArray:
@@ -334,47 +361,43 @@ class _WordSearch:
 
     def _improvement(self, index: IntArray, beyond: FloatArray | float = 0.0) -> FloatArray:
         """Return by how much candidates are expected to lower the best loss beyond some, (k,)."""
-        objective, natural = self.candidates.objective, self.candidates.natural
+        contrast, natural = self.candidates.contrast, self.candidates.natural
         target = self.target - beyond
         means, deviations = {}, {}
-        for name in objective.models:
+        for name in contrast.reject:
             mean, deviation = self.posteriors[name].predict(index)
             exact = self.candidates.known[name][index]
             means[name] = np.where(np.isnan(exact), mean, exact)
             deviations[name] = np.where(np.isnan(exact), deviation, 0.0)
-        if objective.weights is None:
+        if len(contrast.reject) > 1:
             draws = {
                 name: means[name][:, None] + deviations[name][:, None] * normal
                 for name, normal in zip(means, _normals(len(means)), strict=True)
             }
-            losses = objective.loss(draws, natural)
+            losses = contrast.loss(draws, natural)
             return np.asarray(np.maximum(np.reshape(target, (-1, 1)) - losses, 0.0).mean(axis=1))
-        weights = objective.weights
-        mean = np.sum([w * (means[name] - natural[name]) for name, w in weights.items()], axis=0)
-        deviation = np.sqrt(
-            np.sum([(w * deviations[name]) ** 2 for name, w in weights.items()], axis=0)
-        )
+        mean = contrast.loss(means, natural)
+        ((name, scale),) = contrast.scale_by_model.items()
+        deviation = deviations[name] / scale
         certain = np.maximum(target - mean, 0.0)
         return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
 
     def _least(self) -> float:
         """Return the nats a score below which nothing more is asked for here."""
-        if self.patient or self.memory.n_scores == 0:
+        if self.state.n_scores == 0:
             return 0.0
-        return self._brought() / self.memory.n_scores * _LEAST
+        return self._brought() / self.state.n_scores * _MIN_PROMISE
 
     def _enough(self, most: float) -> bool:
         """Return whether the next score promises too little, `most` nats, to go on."""
-        if self.patient:
-            return False
         if self.best is None:
             return most <= self._least()
-        return self._brought() == 0 or most * self.memory.n_scores <= self._brought()
+        return self._brought() == 0 or most * self.state.n_scores <= self._brought()
 
     def _brought(self) -> float:
         """Return by how many nats scores have lowered the loss so far."""
-        objective, natural = self.candidates.objective, self.candidates.natural
-        return objective.of_one(natural, natural) - self.candidates.target
+        # The loss of the natural sentence is 0.
+        return 0.0 - self.candidates.target
 
 
 def _cost_by_model(candidates: Candidates) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Strategies that write whole sentences from the left: a pool, of which the best are taken."""
+"""Guided sampling: a pool of sentences from a language model that the compared models guide."""
 
 from __future__ import annotations
 
@@ -11,32 +11,38 @@ import numpy as np
 from contstim.models.beginnings import COMMA
 from contstim.settings import settings
 from contstim.synthesis.candidates import Candidates, WordReplacement, known_to
-from contstim.synthesis.options import FluentOptions
+from contstim.synthesis.coordinate_search import Search, Strategy, loaded
 from contstim.synthesis.problem import Problem
-from contstim.synthesis.sweeps import Search, Strategy, loaded
-from contstim.synthesis.writer import Draft, Form, SentenceWriter, tilts
+from contstim.synthesis.writer import (
+    Draft,
+    Form,
+    SentenceWriter,
+    WritingOptions,
+    guidance_weights,
+)
 from contstim.text import Sentence, length_range, pool, prompt_of
 from contstim.text.languages import ENGLISH
 
 
 class PooledStrategy(Strategy):
-    """A strategy that writes whole sentences, batch by batch, whatever they are wanted beside.
+    """A strategy that samples whole sentences in batches.
 
-    Of a set of natural sentences what is written is a pool, from which each gets its own
-    (`contstim.synthesis.pool`); for a single one, or where words are to stay, sentences of as many
-    words are written for it alone.
+    For a set of natural sentences the sampled sentences form one pool, from which each natural
+    sentence gets its own (`contstim.synthesis.pool`). For a single natural sentence, sentences of
+    the same number of words are sampled for it alone.
     """
 
     pooled: ClassVar[bool] = True
     starts_at_natural: ClassVar[bool] = False
+    takes_edits: ClassVar[bool] = False
 
     @abstractmethod
     def batches(self, n_natural: int) -> int:
-        """Return how many batches are written for each side of a pair, given natural sentences."""
+        """Return the number of batches for each side of a pair."""
 
     @abstractmethod
     def form(self, natural: Iterable[str]) -> Form:
-        """Return what sentences look like that are written beside natural ones."""
+        """Return the form of sentences sampled beside natural ones."""
 
     @abstractmethod
     def batch(
@@ -48,59 +54,58 @@ class PooledStrategy(Strategy):
         natural: Sequence[str],
         rng: np.random.Generator,
     ) -> list[Draft]:
-        """Write a batch.
+        """Sample a batch of sentences.
 
         Parameters
         ----------
         number
-            Of the batch, from 0.
+            Index of the batch, from 0.
         problem
-            What is wanted.
+            The problem.
         proposal, form
-            The words, and what sentences look like.
+            The words that may be used, and the form of the sentences.
         natural
-            Natural sentences, for strategies that look at some.
+            Natural sentences, for prompts.
         rng
-            Source of chance.
+            Random number generator.
         """
 
-    def look(self, candidates: Candidates) -> bool:
-        """Look at no word alone."""
+    def search_word(self, candidates: Candidates) -> bool:
+        """Replace no single word."""
         return False
 
     def run(self, search: Search) -> bool:
-        """Write for one natural sentence, and take the best that keeps the constraints."""
+        """Sample for one natural sentence, and take the best that satisfies the constraints."""
         natural = search.start
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
-        words = {**dict(search.problem.edits.words), **fixed}
         commas = tuple(p for p, mark in enumerate(natural.after[:-1]) if mark.startswith(COMMA))
-        form = Form(len(natural), len(natural), (natural.after[-1] or ".",), commas, words)
+        form = Form(len(natural), len(natural), (natural.after[-1] or ".",), commas, fixed)
         rng = search.chance()
         others = pool() if natural.language is ENGLISH else [str(natural)]
-        beside = [text for text in others if text != str(natural)] or others
+        prompts = [text for text in others if text != str(natural)] or others
         for number in range(self.batches(1)):
-            drafts = self.batch(number, search.problem, search.proposal, form, beside, rng)
+            drafts = self.batch(number, search.problem, search.proposal, form, prompts, rng)
             for draft in drafts:
-                cores = Sentence.parse(draft.sentence, natural.language).words
-                search.take(natural.with_words(cores))
+                words = Sentence.parse(draft.sentence, natural.language).words
+                search.take(natural.with_words(words))
         return True
 
 
 @settings
-class Fluent(FluentOptions, PooledStrategy):
-    """Write sentences with a language model, tilted towards what is wanted."""
+class GuidedSampling(WritingOptions, PooledStrategy):
+    """Sample sentences from a language model, guided by the compared models."""
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The writer, and what stands in for models that do not tilt."""
+        """The writer, and the guide if there is one."""
         return (self.writer,) if self.guide is None else (self.writer, self.guide)
 
     def batches(self, n_natural: int) -> int:
-        """Return how often sentences are begun."""
-        return -(-self.begun // self.rows)
+        """Return the number of batches for each side of a pair."""
+        return -(-self.n_samples // self.batch_size)
 
     def form(self, natural: Iterable[str]) -> Form:
-        """Return what sentences look like that are written beside natural ones."""
+        """Return the form of sentences sampled beside natural ones."""
         if self.lengths is not None:
             shortest, longest = length_range(self.lengths)
         else:
@@ -117,14 +122,14 @@ class Fluent(FluentOptions, PooledStrategy):
         natural: Sequence[str],
         rng: np.random.Generator,
     ) -> list[Draft]:
-        """Write after a prompt of some natural sentences, which are drawn for it."""
+        """Sample a batch of sentences after a prompt of random natural sentences."""
         model, models = loaded(self.writer), problem.by_name
         words = known_to(proposal, model)
         guide = None if self.guide is None else loaded(self.guide)
         if guide is not None:
             words = known_to(words, guide)
-        tilting = [(c, models[name]) for name, c in tilts(problem).items()]
-        writer = SentenceWriter(model, tilting, words, form, self, guide)
-        n = min(self.prompt, len(natural))
+        guiding = [(c, models[name]) for name, c in guidance_weights(problem).items()]
+        writer = SentenceWriter(model, guiding, words, form, self, guide)
+        n = min(self.n_prompts, len(natural))
         chosen = rng.choice(len(natural), size=n, replace=False)
         return writer.write(prompt_of(natural[i] for i in chosen), rng)

@@ -1,8 +1,8 @@
-"""A search: one sentence, changed word by word, and the strategies that steer it.
+"""Coordinate search over the words of one sentence, and the interface of search strategies.
 
-Golan et al. (2023), section 4.6. Positions are visited in random sweeps; at each a word search may
-replace the word; it is over when no position brings an improvement any more, so that a sentence
-written by the exhaustive strategy is a local optimum under all single replacements.
+Golan et al. (2023), section 4.6. Positions are visited in random order; at each a word search may
+replace the word. The search ends when no position brings an improvement any more, so that a
+sentence found by ``edit?candidates=all`` is a local optimum under all single replacements.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from contstim.errors import InfeasibleError
 from contstim.files import digest
 from contstim.models.base import Replacements, SentenceModel
 from contstim.models.registry import load_model
-from contstim.synthesis.candidates import SLACK, Candidates, Spent, WordReplacement
-from contstim.synthesis.problem import Edits, Problem, check_natural, most_broken
+from contstim.synthesis.candidates import SLACK, Candidates, ScoreCounter, WordReplacement
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import Problem, check_natural, worst_violation
 from contstim.synthesis.results import Step
 from contstim.text import Sentence, WordList
 
@@ -33,14 +34,17 @@ _TRIED = 64
 
 
 class Strategy(ABC):
-    """How words are chosen; write your own as a frozen dataclass whose fields are its options.
+    """A search strategy; write your own as a frozen dataclass whose fields are its options.
 
     Attributes
     ----------
     starts_at_natural
-        Whether the natural sentence must keep the constraints, since the search begins at it.
+        Whether the search starts from the natural sentence, which must then satisfy the
+        constraints.
+    takes_edits
+        Whether the strategy honours `Edits`.
     pooled
-        Whether what is written for a set of natural sentences is one pool.
+        Whether it samples one pool of sentences for a set of natural sentences.
 
     Examples
     --------
@@ -48,7 +52,7 @@ class Strategy(ABC):
     >>> from contstim.synthesis.candidates import propose_in_order
     >>> @dataclass(frozen=True)
     ... class BestOfHundred(Strategy):
-    ...     def look(self, candidates):
+    ...     def search_word(self, candidates):
     ...         some = candidates.rng.permutation(candidates.open())[:100]
     ...         some = candidates.admitted(some)
     ...         propose_in_order(candidates, some, candidates.losses(some))
@@ -60,10 +64,11 @@ class Strategy(ABC):
     """
 
     starts_at_natural: ClassVar[bool] = True
+    takes_edits: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
 
     def run(self, search: Search) -> bool:
-        """Search from the natural sentence, by sweeps of `look`.
+        """Search from the natural sentence, by coordinate search with `search_word`.
 
         Strategies that learn from one position for the next keep what they learn in an object
         made here, since equal strategies must search alike.
@@ -71,15 +76,15 @@ class Strategy(ABC):
         Returns
         -------
         bool
-            False if the strategy's limits left candidates out that might have brought an
+            False if limits of the strategy excluded candidates that might have brought an
             improvement.
         """
-        search.sweep(self.look)
+        search.optimize(self.search_word)
         return True
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Specs of models that it works with, besides those of the problem."""
+        """Specs of models that the strategy uses besides those of the problem."""
         return ()
 
     @property
@@ -88,19 +93,19 @@ class Strategy(ABC):
         return False
 
     @abstractmethod
-    def look(self, candidates: Candidates) -> bool:
-        """Look for a better word at one position and propose what is found.
+    def search_word(self, candidates: Candidates) -> bool:
+        """Search for a better word at one position and propose what is found.
 
         Returns
         -------
         bool
-            Whether it ended early and would look further in a later `Candidates.round`.
+            Whether it ended early and would search further in a later `Candidates.round`.
         """
 
 
 @lru_cache(maxsize=2)
 def loaded(spec: str) -> SentenceModel:
-    """Return a model that a strategy works with; the last ones stay for the next sentence."""
+    """Return a model that a strategy uses; the last ones stay loaded for the next sentence."""
     return load_model(spec)
 
 
@@ -155,7 +160,7 @@ class Search:
         By constrained model, the least score, nats.
     steps
         The replacements kept so far.
-    spent
+    counter
         Exact scores asked for so far.
     """
 
@@ -166,17 +171,18 @@ class Search:
     attempt: int = 0
     at_natural: bool = True
     steps: list[Step] = field(default_factory=list, init=False)
-    spent: Spent = field(init=False)
+    counter: ScoreCounter = field(init=False)
 
     def __post_init__(self) -> None:
         self._models = self.problem.by_name
-        self.spent = Spent(dict.fromkeys(self._models, 0))
+        self.counter = ScoreCounter(dict.fromkeys(self._models, 0))
         self.start = self.sentence
         self.positions = self._positions()
+        self.required = self.problem.edits.required(self.start)
         for model in self._models.values():
             model.check_language(self.start.language, [str(self.start)])
         self.natural = self.now = self.scores(self.sentence)
-        self.minimum = self.problem.minima(self.natural, len(self.sentence))
+        self.minimum = self.problem.minima(self.natural)
         self._places: dict[tuple[int, Sentence], dict[str, _Place]] = {}
         self._n_sweeps = 0
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
@@ -184,9 +190,9 @@ class Search:
         entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
         if self.at_natural:
-            check_natural(self.start, self.problem.constraints, self.natural)
-        if self.problem.edits.changed:
-            self._change_what_must()
+            check_natural(self.start, self.problem.contrast.constraints, self.natural)
+        if self.required:
+            self._apply_required_edits()
 
     def scores(self, sentence: Sentence) -> dict[str, float]:
         """Score a sentence by every model, nats."""
@@ -195,16 +201,16 @@ class Search:
 
     def loss(self, scores: dict[str, float]) -> float:
         """Return the loss of a sentence with these scores."""
-        return self.problem.objective.of_one(scores, self.natural)
+        return self.problem.contrast.loss_of_one(scores, self.natural)
 
-    def sweep(self, look: Callable[[Candidates], bool], *, sifted: bool = False) -> None:
+    def optimize(self, search_word: Callable[[Candidates], bool], *, sifted: bool = False) -> None:
         """Visit positions in random sweeps until a word search brings nothing at any of them.
 
-        Word searches that would look further (`Strategy.look`) are called again then.
+        Word searches that would search further (`Strategy.search_word`) are called again then.
 
         Parameters
         ----------
-        look
+        search_word
             The word search.
         sifted
             Whether to leave out, before other models are asked anything, the candidates that
@@ -226,7 +232,7 @@ class Search:
                 for base in self._bases(position):
                     if sifted and not self._left(position, base).any():
                         continue
-                    more |= look(self.candidates(position, round_, base, sifted=sifted))
+                    more |= search_word(self.candidates(position, round_, base, sifted=sifted))
                     if len(self.steps) > n_steps:
                         break
                 if len(self.steps) > n_steps:
@@ -242,7 +248,7 @@ class Search:
 
     def words(self, position: int) -> WordList:
         """Return the words that may stand at `position` as far as the other words allow."""
-        listed = dict(self.problem.edits.words).get(position)
+        listed = self.proposal.listed(self.start, self.problem.edits).get(position)
         words = self.proposal.words(self.start, position, listed)
         if self.problem.edits.same_tokens:
             return self.proposal.alike(self.start, position, words)
@@ -264,7 +270,7 @@ class Search:
         sentence = self.sentence if base is None else base
         place = self._place(position, sentence, sifted)
         return Candidates(
-            objective=self.problem.objective,
+            contrast=self.problem.contrast,
             minimum=self.minimum,
             natural=self.natural,
             now=self.now if sentence == self.sentence else self.scores(sentence),
@@ -273,24 +279,13 @@ class Search:
             allowed=place.allowed,
             rng=self.chance(),
             verify=lambda index: self.take(sentence.replace(position, place.words.words[index])),
-            spent=self.spent,
+            counter=self.counter,
             present=place.words.index.get(sentence.words[position]),
             round=round_,
             sentence=sentence,
             words=place.words,
             beat=self.now,
         )
-
-    def costs(self) -> dict[str, float]:
-        """Return, by model, what a score costs, in inputs, taken at a first position; 0 at once."""
-        position, costs = self.positions[0], dict.fromkeys(self._models, 0.0)
-        place = self._place(position, self.sentence, sifted=True)
-        present = place.words.index.get(self.sentence.words[position])
-        for name, table in place.tables.items():
-            if not table.exact:
-                every = np.broadcast_to(table.hints.cost, table.upper.shape)
-                costs[name] = float(every.min() if present is None else every[present])
-        return costs
 
     def may(self, sentence: Sentence) -> bool:
         """Return whether words may be replaced as in `sentence`, whatever its scores."""
@@ -320,12 +315,8 @@ class Search:
         """Return a source of chance of its own."""
         return self._rng.spawn(1)[0]
 
-    def shuffled(self, n: int) -> list[int]:
-        """Return the whole numbers below `n` in random order."""
-        return list(map(int, self._rng.permutation(n)))
-
     def _go(self, changed: Sentence, scores: dict[str, float]) -> None:
-        n_scores, values = tuple(self.spent.n_scores.values()), tuple(scores.values())
+        n_scores, values = tuple(self.counter.n_scores.values()), tuple(scores.values())
         for p in sorted(Edits.differences(self.sentence, changed)):
             old, new = self.sentence.words[p], changed.words[p]
             self.steps.append(Step(self._n_sweeps, p, old, new, values, n_scores))
@@ -342,42 +333,51 @@ class Search:
         """
         edits = self.problem.edits
         changed = Edits.differences(self.start, self.sentence)
-        if edits.most is None or len(changed) < edits.most or position in changed:
+        if edits.max_changes is None or len(changed) < edits.max_changes or position in changed:
             return [self.sentence]
-        back = [p for p in sorted(changed) if p not in edits.changed]
+        back = [p for p in sorted(changed) if p not in self.required]
         bases = [self.sentence.replace(p, self.start.words[p]) for p in back]
         return [base for base in bases if self.may(base)]
 
     def _positions(self) -> list[int]:
-        """Return the positions whose words may change; refuse edits that nothing can meet."""
+        """Return the positions whose words may change; refuse edits that cannot be met."""
         edits, natural = self.problem.edits, self.start
         edits.check(natural)
-        positions = [p for p in self.proposal.positions(natural) if p not in edits.fixed]
-        for p in edits.changed:
-            if p not in positions:
+        words, required = self.proposal.positions(natural), edits.required(natural)
+        for p in required:
+            if p not in words:
                 raise InfeasibleError(
                     f"position {p} is to be changed, but {natural.words[p]!r} of {str(natural)!r} "
                     "is not a word; choose another position"
                 )
-        if not positions and edits.fixed:
-            raise InfeasibleError(f"every word of {str(natural)!r} is fixed; let one change")
+        if edits.max_changes is not None and edits.max_changes < len(required):
+            raise InfeasibleError(
+                f"at most {edits.max_changes} words of {str(natural)!r} may change, but "
+                f"{len(required)} must: {', '.join(natural.words[p] for p in required)}; allow "
+                "more changes"
+            )
+        listed = self.proposal.listed(natural, edits)
+        positions = [p for p in words if p not in edits.fixed and listed.get(p) != ()]
+        if not positions and (edits.fixed or edits.same_kind):
+            raise InfeasibleError(
+                f"the edits let no word of {str(natural)!r} change; let one change"
+            )
         return positions
 
-    def _change_what_must(self) -> None:
-        """Change the words that must change, and others if need be, so that constraints are kept.
+    def _apply_required_edits(self) -> None:
+        """Change the words that must change, and others if needed to satisfy the constraints.
 
-        One position at a time gets the word that leaves most room above the constraint that is
-        next to break, until all are kept.
+        One position at a time gets the word that leaves most slack above the most violated
+        constraint, until all are satisfied.
 
         Raises
         ------
         InfeasibleError
-            If no single replacement brings that any further.
+            If no single replacement brings the sentence closer.
         """
         sentence, room = self.start, -np.inf
-        changed = self.problem.edits.changed
-        for k, p in enumerate(changed):
-            sentence, room = self._roomiest(sentence, p, -np.inf, changed[k + 1 :])
+        for k, p in enumerate(self.required):
+            sentence, room = self._roomiest(sentence, p, -np.inf, self.required[k + 1 :])
         settled = False
         while room < 0 and not settled:
             settled = True
@@ -386,13 +386,12 @@ class Search:
                 if more > room:
                     sentence, room, settled = another, more, False
         scores = self.scores(sentence)
-        wanted = self.problem.constraints
-        broken, missed = most_broken(wanted, self.natural, scores, len(sentence))
-        if broken is not None:
+        violated, missing = worst_violation(self.problem.contrast.constraints, self.natural, scores)
+        if violated is not None:
             raise InfeasibleError(
-                f"no sentence was found that changes what must change in {str(self.start)!r} and "
-                f"keeps {broken}: {str(sentence)!r} misses it by {missed}; ask for less, or "
-                "let more words change"
+                f"no sentence was found that makes the required edits of {str(self.start)!r} and "
+                f"satisfies {violated}: {str(sentence)!r} misses it by {missing:.4g}; lower the "
+                "bound, or let more words change"
             )
         self._go(sentence, scores)
 
@@ -405,13 +404,13 @@ class Search:
         positions to change `later` have their old words yet.
         """
         edits = self.problem.edits
-        others = Edits.differences(self.start, sentence) | {*edits.changed}
-        if edits.most is not None and len(others | {position}) > edits.most:
+        others = Edits.differences(self.start, sentence) | {*self.required}
+        if edits.max_changes is not None and len(others | {position}) > edits.max_changes:
             return sentence, room
         candidates = self.candidates(position, 0, sentence)
         mask = candidates.allowed.copy()
         natural = candidates.words.index.get(self.start.words[position])
-        if natural is not None and position in edits.changed:
+        if natural is not None and position in self.required:
             mask[natural] = False
         index = np.flatnonzero(mask)
         rooms = np.full(len(index), np.inf)
@@ -424,7 +423,7 @@ class Search:
         )
         index = np.array([*islice(fitting, _TRIED)], dtype=np.int64)
         if not len(index):
-            if position not in edits.changed:
+            if position not in self.required:
                 return sentence, room
             raise InfeasibleError(
                 f"position {position} of {str(self.start)!r} is to be changed, but no other word "
@@ -450,7 +449,7 @@ class Search:
         )
         around = Sentence(words, before, after, sentence.language)
         apart = {*around.disagreements} - {*self.start.disagreements}
-        return around.reads_back and not (self.problem.edits.agree and apart)
+        return around.reads_back and not (self.problem.edits.agreement and apart)
 
     def _place(self, position: int, sentence: Sentence, sifted: bool) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""
@@ -503,8 +502,8 @@ class Search:
         for name, minimum in self.minimum.items():
             if name in place.tables:
                 left &= place.known[name] >= minimum - SLACK
-        if all(name in place.tables for name in self.problem.objective.models):
-            losses = self.problem.objective.loss(place.known, self.natural)
+        if all(name in place.tables for name in self.problem.contrast.reject):
+            losses = self.problem.contrast.loss(place.known, self.natural)
             left &= losses < self.loss(self.now) + SLACK
         return left
 
