@@ -40,7 +40,7 @@ import numpy as np
 from contstim.design.trials import Layout, design_trials
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import DATA_FILE, connect
-from contstim.experiment.study import Study
+from contstim.experiment.study import Study, read_study
 
 GROUPS = 5
 EVERY_S = 10  # between reloads of a dashboard
@@ -176,7 +176,9 @@ def make_study(folder: Path, participants: int, trials: int) -> Study:
     layout = Layout(GROUPS, -(-participants // GROUPS), random_natural=trials)
     table = folder / "trials.csv"
     design_trials(pool=pool, layout=layout).to_csv(table, index=False)
-    return new_study(folder / "study", table)
+    new_study(folder / "study", table)
+    (folder / "study" / "consent.md").write_text("Taking part is voluntary.\n", "utf-8")
+    return read_study(folder / "study")
 
 
 def free_port() -> int:

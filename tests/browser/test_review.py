@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,14 @@ def table(tmp_path: Path) -> Path:
     path = tmp_path / "triplets.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
     return path
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that may be opened from a file."""
+    context = open_context(browser)
+    yield context.new_page()
+    context.close()
 
 
 def page_of(table: Path, reviewer: str, *options: str) -> str:

@@ -20,7 +20,7 @@ from contstim.cli import main
 from contstim.errors import OutputError
 from contstim.experiment.messages import Consent, Opening, RefusedError
 from contstim.experiment.store import Store
-from contstim.experiment.study import Study
+from contstim.experiment.study import Study, read_study
 
 
 class Clock:
@@ -421,6 +421,8 @@ def test_a_second_server_of_a_study_is_refused(
     study: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = study.folder / "collected.sqlite3"
+    (study.folder / "consent.md").write_text("Taking part is voluntary.\n", "utf-8")
+    study = read_study(study.folder)
     with Store(study) as store:
         assert main(["experiment", "serve", str(study.folder), "--port", "0"]) == 2
         holder = re.escape(f"process {os.getpid()} on {platform.node()}")
