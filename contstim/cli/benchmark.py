@@ -72,6 +72,7 @@ def benchmark(
     if out is None:
         raise InputError("there is no folder for the results; name one, --out FOLDER")
     from contstim.benchmarks.running import check_results_folder, run_benchmarks
+    from contstim.evaluation.summary import describe_disagreement, experimental_log_ratios
     from contstim.models.registry import load_models
 
     store = Path(cache or cache_folder() / "scores")
@@ -106,9 +107,22 @@ def benchmark(
             n, worst = difference.notna().sum(), difference.abs().max()
             largest = f"; the largest difference is {worst:.2g}" if n else ""
             print(f"{name}: {n} of {len(difference)} published figures recomputed{largest}")
+    for name, judgement in judged.judgements.items():
+        if judgement.evaluation is not None:
+            trials = judgement.evaluation.data
+            for line in describe_disagreement(trials.models, experimental_log_ratios(trials)):
+                print(f"{name}: {line}")
+    headlines = judged.headlines
+    chance = (headlines["measure"] == "accuracy") * 0.5
+    below = headlines["ci_high"].fillna(headlines["value"]).astype(float) < chance
+    for row in headlines[below].to_dict("records"):
+        print(
+            f"{row['benchmark']}: {row['model']} is below chance ({row['value']:.3f}); check that "
+            "the preferred and the other sentence, or the sign of the scores, are not swapped"
+        )
     columns = ["benchmark", "measure", "model", "value", "ci_low", "ci_high"]
     columns += ["ceiling_lower", "share", "source"]
-    print(judged.headlines[columns].to_string(index=False, float_format="%.3f", na_rep=""))
+    print(headlines[columns].to_string(index=False, float_format="%.3f", na_rep=""))
 
 
 def _every_benchmark(data: FetchedData) -> tuple[list[Benchmark], list[str]]:

@@ -281,10 +281,14 @@ def _stated(difference: float, people: SimulatedPeople, per_item: int) -> Studie
 def _piloted(pilot: str, scores: str | None) -> Studies:
     from contstim.design.studies import PilotStudies
     from contstim.evaluation.evaluate import evaluate_file
+    from contstim.evaluation.summary import describe_disagreement, experimental_log_ratios
 
     if scores is None:
         raise InputError("--pilot needs the scores of the models; give --scores")
     evaluation = evaluate_file(pilot, scores=scores)
+    data = evaluation.data
+    for line in describe_disagreement(data.models, experimental_log_ratios(data)):
+        tell(line)
     for row in evaluation.comparisons.query("analysis == 'all'").itertuples():
         tell(
             f"pilot: {row.model_1} less {row.model_2} by {row.measure} {row.difference:.3f} "
@@ -302,6 +306,7 @@ def _of_trials(
 ) -> tuple[Studies, tuple[int, ...], tuple[int, ...]]:
     from contstim.design.simulate import require_pairs
     from contstim.design.studies import TrialStudies
+    from contstim.evaluation.summary import describe_disagreement
     from contstim.models.registry import load_model, load_models
     from contstim.tables import read_table
 
@@ -317,6 +322,8 @@ def _of_trials(
     design = read_table(trials, cells="text")
     require_pairs(design, trials)
     studies = TrialStudies.of(design, models, names, simulation)
+    for line in describe_disagreement(studies.models, studies.ratios):
+        tell(line)
     groups = groups or (len(studies.members),)
     return studies, groups, trials_each or (min(map(studies.most_pairs, groups)),)
 

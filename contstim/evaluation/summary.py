@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from contstim.arrays import FloatArray
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.trial_kinds import EXPERIMENTAL
@@ -49,7 +50,8 @@ def summarize(evaluation: Evaluation) -> list[str]:
     pairs = of_same(evaluation.comparisons, rows.iloc[0])
     best = rows.iloc[0]
     relations = _relations(str(best["model"]), pairs)
-    identical = indistinguishable(evaluation.data)
+    data = evaluation.data
+    identical = group_identical(data.models, experimental_log_ratios(data))
     best_group = next((group for group in identical if best["model"] in group), [])
     sentences = [_best_model(rows, relations, best_group)]
     relations = relations[~relations["other"].isin(best_group)]
@@ -73,18 +75,28 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
         for rule, block in excluded.groupby("rule", sort=False)
     ]
     sentences.append(f"Excluded: {'; '.join(rules)}." if rules else "Nothing was excluded.")
-    sentences += describe_disagreement(evaluation.data)
+    data = evaluation.data
+    sentences += describe_disagreement(data.models, experimental_log_ratios(data))
     return [*sentences, *_below_chance(evaluation)]
 
 
-def describe_disagreement(data: TrialData) -> list[str]:
-    """Return on how many sentence pairs each two models disagree, identical models first."""
-    disagree, n = _disagreements(data)
+def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[str]:
+    """Return on how many sentence pairs each two models disagree, identical models first.
+
+    Parameters
+    ----------
+    models
+        Names of the M models.
+    log_ratio
+        Score of sentence 2 minus score of sentence 1, shape (P, M).
+    """
+    n = len(log_ratio)
     sentences = [
         f"These trials cannot distinguish {join_names(group)}: they prefer the same sentence in "
         f"all {counted(n, 'pair')}."
-        for group in indistinguishable(data)
+        for group in group_identical(models, log_ratio)
     ]
+    disagree = _disagreements(models, log_ratio)
     counts = {pair: count for pair, count in disagree.items() if count}
     if 0 < len(disagree) <= _MAX_NAMED:
         listed = "; ".join(f"{one} and {two}: {count}" for (one, two), count in counts.items())
@@ -95,11 +107,11 @@ def describe_disagreement(data: TrialData) -> list[str]:
     return sentences
 
 
-def indistinguishable(data: TrialData) -> list[list[str]]:
+def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[str]]:
     """Return groups of two or more models that prefer the same sentence of every pair."""
-    disagree, _ = _disagreements(data)
+    disagree = _disagreements(models, log_ratio)
     groups: list[list[str]] = []
-    for model in data.models:
+    for model in models:
         for group in groups:
             if disagree[group[0], model] == 0:
                 group.append(model)
@@ -107,6 +119,12 @@ def indistinguishable(data: TrialData) -> list[list[str]]:
         else:
             groups.append([model])
     return [group for group in groups if len(group) > 1]
+
+
+def experimental_log_ratios(data: TrialData) -> FloatArray:
+    """Return the log-ratios of the experimental pairs; of all pairs if none is experimental."""
+    experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
+    return data.log_ratio[experimental if experimental.any() else ~experimental]
 
 
 def of_same(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
@@ -130,15 +148,13 @@ def span(values: Iterable[int]) -> str:
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
 
 
-def _disagreements(data: TrialData) -> tuple[dict[tuple[str, str], int], int]:
-    """Return for each two models the number of pairs with different predictions; all pairs."""
-    compared = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
-    sign = np.sign(data.log_ratio[compared if compared.any() else ~compared])
-    disagree = {
-        (data.models[i], data.models[j]): int((sign[:, i] != sign[:, j]).sum())
-        for i, j in combinations(range(len(data.models)), 2)
+def _disagreements(models: Sequence[str], log_ratio: FloatArray) -> dict[tuple[str, str], int]:
+    """Return for each two models the number of pairs on which their predictions differ."""
+    sign = np.sign(log_ratio)
+    return {
+        (models[i], models[j]): int((sign[:, i] != sign[:, j]).sum())
+        for i, j in combinations(range(len(models)), 2)
     }
-    return disagree, len(sign)
 
 
 def _relations(model: str, pairs: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@ import pytest
 
 from contstim import datasets
 from contstim.benchmarks.data_sets import DATA_SETS, DataFile, DataSet
-from contstim.benchmarks.pairs import ChoiceBenchmark
+from contstim.benchmarks.pairs import ChoiceBenchmark, PairBenchmark
 from contstim.cli import main
 from contstim.evaluation import HumanData, read_choices
 
@@ -39,11 +39,31 @@ def test_the_list_has_titles_licences_and_benchmarks(capsys):
 def test_results_beside_published_models(capsys):
     words = ["benchmark", "made", "--model", "contstim:bigram?unknown=unk"]
     assert main([*words, "--out", "out"]) == 0
-    assert "made/choices accuracy" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "made/choices accuracy" in shown
+    assert "made/choices: Disagreements, of 36 sentence pairs: old and contstim:bigram?unk" in shown
     results = pd.read_csv("out/results.csv").query("analysis == 'all' and measure == 'accuracy'")
     sources = dict(zip(results["model"], results["source"], strict=True))
     assert sources == {"old": "Nobody (2026)", "contstim:bigram?unknown=unk": "scored here"}
     assert (results["share_low"] < results["share"]).all()
+
+
+def test_swapped_columns_of_minimal_pairs_are_noticed(capsys, monkeypatch):
+    """A bigram that prefers the sentence that the table calls bad is below chance."""
+    good, bad = (
+        ["The dog sat here.", "She left the house."],
+        ["The dog here sat.", "She left house the."],
+    )
+
+    def swapped(_files):
+        pairs = pd.DataFrame({"paradigm": ["a", "b"], "kind": "order"})
+        pairs = pairs.assign(sentence_good=bad, sentence_bad=good)
+        return PairBenchmark(name="made/swapped", title="Made", source="Nobody", pairs=pairs)
+
+    monkeypatch.setitem(DATA_SETS["made"].benchmarks, "choices", swapped)
+    assert main(["benchmark", "made", "--model", "contstim:bigram?unknown=unk", "--out", "o"]) == 0
+    note = "contstim:bigram?unknown=unk is below chance (0.000); check that the preferred"
+    assert note in capsys.readouterr().out
 
 
 def test_benchmarks_whose_files_are_missing_are_named(capsys, monkeypatch, tmp_path):
