@@ -69,6 +69,7 @@ from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study
 from contstim.experiment.timeline import LISTS, timeline_text, timeline_variables
 from contstim.experiment.trials import read_design
 from contstim.files import write_whole
+from contstim.trial_kinds import CATCH, kind_of_condition
 
 _PARTICIPANTS = 24
 _CATCH = 12
@@ -161,7 +162,8 @@ def run(args: argparse.Namespace) -> int:
         _describe(study)
         if args.preset is not None:
             n_catch = [
-                sum(t.condition == "catch" for t in ts) for ts in study.design.trials.values()
+                sum(kind_of_condition(t.condition) == CATCH for t in ts)
+                for ts in study.design.trials.values()
             ]
             catch = STUDY_PRESETS[args.preset].catch
             if set(n_catch) != {catch}:

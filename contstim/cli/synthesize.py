@@ -57,6 +57,7 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
+from contstim.text.normalise import normalise_sentence
 
 if TYPE_CHECKING:
     from contstim.pipeline.stages import StudyPlan
@@ -245,7 +246,7 @@ def _plan(
     material = base.sentences if base is not None else SentenceOptions()
     if listed is not None:
         material = SentenceOptions(
-            listed=tuple(dict.fromkeys(" ".join(text.split()) for text in listed[:limit]))
+            listed=tuple(dict.fromkeys(map(normalise_sentence, listed[:limit])))
         )
     elif limit is not None:
         material = replace(material, limit=limit)

@@ -16,6 +16,7 @@ from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.files import write_whole
 from contstim.tables import csv_rows, csv_text, numbered_lines
 from contstim.text.normalise import normalise_sentence
+from contstim.trial_kinds import CATCH, kind_of_condition
 
 _LAYOUT = ("participant", "group", "trial", "condition")
 _PAIR = ("sentence_1", "sentence_2", "side_1")
@@ -386,7 +387,8 @@ def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def _side_expected(row: Mapping[str, str]) -> str | None:
     """Return the side of the right sentence, if one is: of a catch trial the natural one, 1."""
-    given = row.get("expected") or ("1" if row["condition"] == "catch" else "")
+    is_catch = kind_of_condition(row["condition"]) == CATCH
+    given = row.get("expected") or ("1" if is_catch else "")
     if given not in ("", "1", "2"):
         raise InputError(f"expected is {given!r}; give 1 or 2, the right sentence, or nothing")
     sides = row["side_1"], "right" if row["side_1"] == "left" else "left"

@@ -27,6 +27,7 @@ from contstim.models import ModelSpec
 from contstim.text import Sentence, WordList
 from contstim.text.language import Language
 from contstim.text.languages import language_called
+from contstim.text.normalise import normalise_sentence
 
 if TYPE_CHECKING:
     from contstim.models.beginnings import Beginnings
@@ -282,7 +283,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def as_sentences(sentences: Sequence[str]) -> list[str]:
-    """Return `sentences` as a list, refusing a lone string and what is not text with a word."""
+    """Return `sentences` in canonical form, refusing a lone string and what is no text."""
     if isinstance(sentences, str):
         raise InputError(f"give a list of sentences, not the one string {sentences!r}")
     listed = list(sentences)
@@ -296,7 +297,7 @@ def as_sentences(sentences: Sequence[str]) -> list[str]:
                 f"sentence {number} is {sentence!r}, which holds half of a character; write it "
                 "whole"
             )
-    return listed
+    return [text if text.isascii() else normalise_sentence(text) for text in listed]
 
 
 class SentenceModel(ABC):

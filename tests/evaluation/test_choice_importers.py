@@ -438,6 +438,43 @@ def test_items_of_numbers_in_one_file_are_those_of_texts_in_another():
     assert set(human.choices["item"]) == {"0", "1"}
 
 
+def test_files_of_one_participant_each_are_one_data_set(tmp_path, capsys):
+    texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]
+    columns = ["participant", "sentence_1", "sentence_2", "rating"]
+    whole = pd.DataFrame(
+        [(f"p{who}", *pair, 2.5) for who in range(4) for pair in texts], columns=columns
+    )
+    paths = []
+    for who, rows in whole.groupby("participant"):
+        paths.append(str(tmp_path / f"{who}.csv"))
+        rows.to_csv(paths[-1], index=False)
+    whole.head(2).to_csv(tmp_path / "p0.partial.csv", index=False)
+    asked = ["evaluate", *paths, str(tmp_path / "p0.partial.csv")]
+    out = tmp_path / "out"
+    scores = pd.DataFrame({"sentence": [s for pair in texts for s in pair], "a": [-2.0, -1] * 3})
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    assert main([*asked, "--scores", str(tmp_path / "scores.csv"), "--out", str(out)]) == 0
+    said = capsys.readouterr().err
+    assert "p0.partial.csv was left out: the complete file is there too." in said
+    assert "4 files with one participant each." in said
+    models = pd.read_csv(out / "models.csv")
+    assert set(models["analysis"]) == {"all"}
+    assert set(models["n_participants"]) == {4}
+
+
+def test_rules_are_checked_before_models_are_loaded(tmp_path, capsys):
+    columns = ["participant", "sentence_1", "sentence_2", "rating"]
+    pd.DataFrame([("p", "A b.", "B a.", 2.5)], columns=columns).to_csv(
+        tmp_path / "choices.csv", index=False
+    )
+    asked = ["evaluate", str(tmp_path / "choices.csv"), "--out", str(tmp_path / "out")]
+    models = ["--model", f"hf:{tmp_path / 'nowhere'}"]
+    assert main([*asked, *models, "--exclude", "catch<0.75"]) == 2
+    assert "the rule on catch trials needs trials of kind 'catch'" in capsys.readouterr().err
+    assert main([*asked, *models]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
 def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]

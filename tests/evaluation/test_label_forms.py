@@ -49,7 +49,7 @@ def half(column: pd.Series, form: Callable[[str], str]) -> pd.Series:
 
 
 def tables(choices: pd.DataFrame, scores: pd.DataFrame) -> list[pd.DataFrame]:
-    result = evaluate(choices, scores, by=("länge",))
+    result = evaluate(choices, scores, condition=("länge",))
     return [result.models, result.comparisons, result.conditions, result.details.participants]
 
 

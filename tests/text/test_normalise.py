@@ -7,6 +7,7 @@ import unicodedata
 import pandas as pd
 import pytest
 
+import contstim
 from contstim.text.normalise import (
     match_sentences,
     normalise_label,
@@ -60,3 +61,10 @@ def test_letters_alone_compose_accents() -> None:
     spelling = unicodedata.normalize("NFD", "Der Bär schläft")
     assert match_sentences([spelling], ["Der Bär schläft."], letters_only=True)
     assert not match_sentences([spelling], ["Der Bar schlaft."], letters_only=True)
+
+
+def test_a_model_scores_every_form_alike() -> None:
+    model = contstim.load_model("contstim:trigram?unknown=unk")
+    text = "He saw the café."
+    forms = [text, unicodedata.normalize("NFD", text), "He  saw the café."]
+    assert len(set(model.score(forms).tolist())) == 1

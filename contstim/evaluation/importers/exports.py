@@ -1,4 +1,4 @@
-"""Exports of jsPsych, PCIbex, Gorilla, Qualtrics and PsychLing-101, and tables with named columns.
+"""Exports of jsPsych, PCIbex, Gorilla and Qualtrics, and tables with named columns.
 
 A program is recognised by its columns, and its columns by their names. For any other table nothing
 is assumed: columns, ends of the scale and sides are what the caller names. What is lacking is asked
@@ -36,7 +36,6 @@ _PROGRAMS = {
     "Gorilla": {"Participant Private ID"},
     "Qualtrics": {"ResponseId"},
     "jsPsych": {"trial_type", "trial_index"},
-    "PsychLing-101": {"participant_id", "trial_order", "response"},
 }
 # Rows in exports of Gorilla that are nobody's answers.
 _NO_ANSWER = ("auto advance", "begin task", "end task", "end of file")

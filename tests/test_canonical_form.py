@@ -1,0 +1,45 @@
+"""`tools/check_canonical_form.py`: readers alone handle direction, unit, kind, item and labels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).parent.parent / "tools" / "check_canonical_form.py"
+
+
+def test_nothing_is_handled_outside_the_readers() -> None:
+    done = subprocess.run([sys.executable, TOOL], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "canonical form: nothing found outside the readers\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("scores = rising(scores)", "direction"),
+        ("model.rises_with_acceptability", "direction"),
+        ("table['better']", "direction"),
+        ("unit == 'surprisal'", "unit"),
+        ("rows = table[table['condition'] == 'catch']", "kind"),
+        ("if 'item' in table: pass", "item"),
+        ("unicodedata.normalize('NFC', text)", "label form"),
+        ("' '.join(text.split())", "label form"),
+    ],
+)
+def test_a_module_that_asks_again_is_found(
+    line: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(TOOL.parent)
+    from check_canonical_form import found_in
+
+    (tmp_path / "module.py").write_text(f"{line}\n", "utf-8")
+    (found,) = found_in(tmp_path)
+    assert found.startswith(f"contstim/module.py:1: {what} (")
+    (tmp_path / "tables.py").write_text(f"{line}\n", "utf-8")
+    assert found_in(tmp_path) == [found]

@@ -1,0 +1,96 @@
+"""Find handling of direction, unit, kind, item and label form outside the readers.
+
+Readers bring scores, choices, trials and sentences into one form (docs/units.md), so nothing behind
+them asks again. This script searches the syntax trees of the package for the marks of asking:
+
+- direction: names such as ``rising`` or ``lower_is_better``, and the column ``better``;
+- unit: the names of units that readers convert to nats;
+- kind: comparisons with the reserved names of conditions;
+- item: questions whether a table has the column ``item`` or ``kind``;
+- label form: Unicode normalisation, and joining the words of a split text.
+
+Run ``python tools/check_canonical_form.py``; exit status 1 if anything is found that is not in
+`ALLOWED`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "contstim"
+#: Modules that bring what enters into canonical form.
+READERS = (
+    *("text/normalise.py", "trial_kinds.py", "tables.py", "models/scored.py"),
+    *("selection/scores.py", "evaluation/choices.py", "evaluation/items.py"),
+    *("evaluation/importers/", "benchmarks/readers.py"),
+)
+_DIRECTION = re.compile(r"rising|risen|rises_with|(lower|higher)_is_better")
+_UNITS = {"surprisal", "surprisal-bits", "bits", "log10"}
+_RESERVED = {"catch", "filler", "fillers", "practice", "attention", "natural_vs_shuffled"}
+_COLUMNS = {"item", "kind"}
+# Names of texts that are sentences or labels, when their words are joined again.
+_TEXTS = ("sentence.split()", "text.split()", "label.split()")
+#: What is found and may stay, by module and what it is, with the reason.
+ALLOWED = {
+    ("design/planning.py", "direction"): "a power curve that rises with the sample size",
+    ("models/reductions.py", "unit"): "surprisal is an output, in nats or bits",
+    ("cli/score.py", "unit"): "surprisal is a column of words that the command writes",
+    ("models/hf/encoding.py", "label form"): "a tokenizer's own normalisation",
+    ("adaptive/policies.py", "item"): "reads the pool of an adaptive study",
+    ("adaptive/preregister.py", "item"): "states whether the table of trials names items",
+    ("benchmarks/ratings.py", "item"): "reads ratings of single sentences",
+    ("design/latin.py", "item"): "reads the table of items",
+    ("experiment/collected.py", "item"): "reads the answers of an experiment",
+    ("experiment/upkeep.py", "item"): "reads the trials of an experiment",
+}
+
+
+def _marks(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield the line, what is handled there, and how."""
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        name = getattr(node, "id", None) or getattr(node, "attr", None)
+        name = name or getattr(node, "arg", None) or getattr(node, "name", None)
+        if isinstance(name, str) and _DIRECTION.search(name):
+            yield line, "direction", name
+        if isinstance(node, ast.Constant) and node.value == "better":
+            yield line, "direction", "'better'"
+        if isinstance(node, ast.Constant) and node.value in _UNITS:
+            yield line, "unit", repr(node.value)
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            texts = {part.value for part in sides if isinstance(part, ast.Constant)}
+            asks = any(isinstance(operator, (ast.In, ast.NotIn)) for operator in node.ops)
+            if asks and (columns := texts & _COLUMNS):
+                yield line, "item", f"whether there is {min(columns)!r}"
+            elif "condition" in ast.unparse(node) and (names := texts & _RESERVED):
+                yield line, "kind", f"condition and {min(names)!r}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "normalize" and "unicodedata" in ast.unparse(node.func):
+                yield line, "label form", "unicodedata.normalize"
+            split = ast.unparse(node.args[0]) if node.args else ""
+            if ast.unparse(node.func) == "' '.join" and split in _TEXTS:
+                yield line, "label form", ast.unparse(node)
+
+
+def found_in(package: Path = PACKAGE) -> list[str]:
+    """Return what is found outside the readers, a line each."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        module = path.relative_to(package).as_posix()
+        if module.startswith(READERS):
+            continue
+        for line, what, how in _marks(ast.parse(path.read_text("utf-8"))):
+            if (module, what) not in ALLOWED:
+                found.append(f"contstim/{module}:{line}: {what} ({how}) belongs to a reader")
+    return found
+
+
+if __name__ == "__main__":
+    lines = found_in()
+    print("\n".join(lines) or "canonical form: nothing found outside the readers")
+    sys.exit(bool(lines))
