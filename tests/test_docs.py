@@ -107,7 +107,7 @@ def test_the_guide_to_the_experiment(
         for command in block.splitlines():
             assert main(shlex.split(command)[1:]) == 0, command
     assert "complete" in capsys.readouterr().out
-    for name in ("collected/choices.csv", "pay.csv"):
+    for name in ("collected/choices.csv", "replace.csv"):
         assert Path(name).stat().st_size > 0
 
 

@@ -119,20 +119,20 @@ class Consent:
 
 
 @settings
-class Opening:
-    """What opens a session.
+class SessionRequest:
+    """Request to open a session.
 
     Attributes
     ----------
     consent
-        To which text.
+        Version and digest of the consent form that was shown.
     participant
-        The recruiter's id, if there is one.
+        Participant id assigned by the recruiter, if any.
     request
-        An id that the page made for this opening; the same again opens the same session, so that
-        a reply that was lost costs no assignment.
+        Id that the page made for this request. Repeating it opens the same session, so that a lost
+        reply costs no assignment.
     parameters
-        Parameters of the address that the study keeps.
+        URL query parameters that the study stores.
     """
 
     consent: Consent
@@ -218,7 +218,7 @@ def read_responses(study: Study, detail: str) -> Responses:
     return event
 
 
-def read_opening(body: Mapping[str, Any], names: Collection[str]) -> Opening:
+def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> SessionRequest:
     """Check the opening of a session; of its parameters those in `names` are kept.
 
     Raises
@@ -238,7 +238,7 @@ def read_opening(body: Mapping[str, Any], names: Collection[str]) -> Opening:
         if not participant:
             raise InputError("participant is empty")
     return build(
-        Opening,
+        SessionRequest,
         {
             "consent": {name: consent[name] for name in ("version", "sha256") if name in consent},
             "participant": participant,

@@ -93,7 +93,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Allowance:
+class RateLimiter:
     """How often each client may do something: `most` at once, and as often again in `seconds`.
 
     Parameters

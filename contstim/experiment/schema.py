@@ -204,7 +204,7 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
             connection = connect(path)
             undo.callback(connection.close)
             if study is not None:
-                _bring_up_to_date(connection, study)
+                _migrate(connection, study)
             undo.pop_all()
     except sqlite3.DatabaseError as error:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
@@ -353,7 +353,7 @@ def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Stud
     return all(digests.get(assignment) == content for assignment, content in stored)
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, study: Study) -> None:
+def _migrate(connection: sqlite3.Connection, study: Study) -> None:
     """Make tables that are not there, and add the assignments that were added to the study.
 
     Where this fails, closing the connection undoes it.

@@ -27,10 +27,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError
 from contstim.experiment.dashboard import dashboard_page
-from contstim.experiment.messages import RefusedError, module_path, read_opening, study_info
+from contstim.experiment.messages import RefusedError, module_path, read_session_request, study_info
 from contstim.experiment.pages import index_html
 from contstim.experiment.requests import (
-    Allowance,
+    RateLimiter,
     bearer,
     client_of,
     is_loopback,
@@ -160,7 +160,7 @@ async def _no_such_place(_: Request, error: Exception) -> Response:
     return refusal(status, text)
 
 
-def _allowed(allowance: Allowance, request: Request) -> bool:
+def _allowed(allowance: RateLimiter, request: Request) -> bool:
     """Return whether a client may ask, and count it; this machine itself is not limited."""
     client = client_of(request)
     return is_loopback(client) or allowance.take(client)
@@ -172,8 +172,8 @@ class _Api:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._info = study_info(store.study)
-        self._visits = Allowance(_VISITS, 60)
-        self._openings = Allowance(store.study.allocation.openings_per_client, 3600)
+        self._visits = RateLimiter(_VISITS, 60)
+        self._openings = RateLimiter(store.study.allocation.openings_per_client, 3600)
 
     async def health(self, request: Request) -> Response:
         if not _allowed(self._visits, request):
@@ -190,7 +190,7 @@ class _Api:
     async def open(self, request: Request) -> Response:
         recruiter = self._store.study.recruiter
         parameters = () if recruiter is None else recruiter.parameters
-        opening = read_opening(await read_body(request), parameters)
+        opening = read_session_request(await read_body(request), parameters)
         if not _allowed(self._openings, request):
             _LOG.warning(
                 "one network address may open no more sessions for now; where many people share "
@@ -244,7 +244,7 @@ class _Dashboard:
 
     def __init__(self, store: Store, token: str) -> None:
         self._store, self._token = store, token
-        self._guesses = Allowance(_GUESSES, 60)
+        self._guesses = RateLimiter(_GUESSES, 60)
 
     async def page(self, request: Request) -> Response:
         if not self._is_admitted(request):

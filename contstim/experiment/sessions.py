@@ -15,8 +15,8 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.messages import (
-    Opening,
     PageEvent,
+    SessionRequest,
     named_id,
     read_answer,
     read_event,
@@ -139,7 +139,7 @@ def session_row(connection: sqlite3.Connection, session: str) -> Any:
     return connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
 
 
-def opened_session(connection: sqlite3.Connection, opening: Opening) -> Any:
+def opened_session(connection: sqlite3.Connection, opening: SessionRequest) -> Any:
     """Return the session that a participant has, by the recruiter's id or else by the request."""
     where, value = "recruiter_id = ?", opening.participant
     if value is None:
@@ -148,7 +148,7 @@ def opened_session(connection: sqlite3.Connection, opening: Opening) -> Any:
     return connection.execute(query, (value,)).fetchone()
 
 
-def sign_of_life(connection: sqlite3.Connection, session: str, now: float) -> Any:
+def heartbeat(connection: sqlite3.Connection, session: str, now: float) -> Any:
     """Note a sign of life, with which an abandoned session returns; return the session's row."""
     if session_row(connection, session)["released_why"] == "abandoned":
         return_to_assignment(connection, session, now)
@@ -171,7 +171,7 @@ def take_assignment(
         Assignment and group; None if no assignment is free.
     """
     row = _free(connection)
-    if row is None and _hand_on(connection, now, options):
+    if row is None and _reassign(connection, now, options):
         row = _free(connection)
     if row is None:
         return None
@@ -196,7 +196,7 @@ def _free(connection: sqlite3.Connection) -> Any:
     ).fetchone()
 
 
-def _hand_on(connection: sqlite3.Connection, now: float, options: AllocationOptions) -> bool:
+def _reassign(connection: sqlite3.Connection, now: float, options: AllocationOptions) -> bool:
     """Release the assignment of the unfinished session that has been silent longest, if too long.
 
     A recruiter gives the place of who left to the next person at once. Who only consented and

@@ -18,8 +18,8 @@ from contstim.errors import ContstimError
 from contstim.experiment import sessions
 from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.messages import (
-    Opening,
     RefusedError,
+    SessionRequest,
     keep_materials,
     make_bundle,
     outcome_link,
@@ -134,7 +134,9 @@ class Store:
         self._stack.close()
 
     @_transaction
-    def open(self, connection: Connection, opening: Opening) -> tuple[str, dict[str, Any], bool]:
+    def open(
+        self, connection: Connection, opening: SessionRequest
+    ) -> tuple[str, dict[str, Any], bool]:
         """Open a session or find the one that the participant has.
 
         Returns
@@ -177,7 +179,7 @@ class Store:
                 "UPDATE sessions SET browsers = browsers + ? WHERE session = ?",
                 (not is_first, session),
             )
-        row = sessions.sign_of_life(connection, session, now)
+        row = sessions.heartbeat(connection, session, now)
         token = _new_token(connection, session, now, is_first)
         return token, self._bundle(connection, row, now), new
 
@@ -295,7 +297,7 @@ class Store:
             if len(self.strangers) < _STRANGERS and len(token) == len(secrets.token_urlsafe(32)):
                 self.strangers.add(digest(token))
             raise RefusedError(401, "there is no such session; open the study again")
-        sessions.sign_of_life(connection, row["session"], now)
+        sessions.heartbeat(connection, row["session"], now)
         query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
         return connection.execute(query, (digest(token),)).fetchone()
 
@@ -320,7 +322,7 @@ class Store:
         design = self.study.design
         return session_trials(connection, design, row["session"], row["assignment"])
 
-    def _create(self, connection: Connection, opening: Opening, now: float) -> str:
+    def _create(self, connection: Connection, opening: SessionRequest, now: float) -> str:
         if sessions.why_closed(connection) is not None:
             link = outcome_link(self.study, "full")
             raise RefusedError(503, "the study is over", outcome="over", **link)

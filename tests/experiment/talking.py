@@ -6,15 +6,17 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from contstim.experiment.messages import Consent, Opening
+from contstim.experiment.messages import Consent, SessionRequest
 from contstim.experiment.schema import writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 
-def opening(study: Study, participant: str | None = None, request: str | None = None) -> Opening:
+def opening(
+    study: Study, participant: str | None = None, request: str | None = None
+) -> SessionRequest:
     consent = Consent(study.consent.version, study.consent_sha256)
-    return Opening(consent, participant, request, {})
+    return SessionRequest(consent, participant, request, {})
 
 
 def consent(study: Study, participant: str | None = None, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from contstim.experiment.requests import (
-    Allowance,
+    RateLimiter,
     client_of,
     read_body,
     safely,
@@ -48,7 +48,7 @@ def test_a_client_is_an_address_and_of_ipv6_its_network() -> None:
 
 def test_an_allowance_comes_back_bit_by_bit() -> None:
     now = [100.0]
-    allowance = Allowance(3, 60, lambda: now[0])
+    allowance = RateLimiter(3, 60, lambda: now[0])
     assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
     assert allowance.take("b")  # each has an own one
     now[0] += 19
@@ -57,11 +57,11 @@ def test_an_allowance_comes_back_bit_by_bit() -> None:
     assert [allowance.take("a") for _ in range(2)] == [True, False]
     now[0] += 10**6
     assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
-    assert all(Allowance(0, 60).take("a") for _ in range(1000))
+    assert all(RateLimiter(0, 60).take("a") for _ in range(1000))
 
 
 def test_of_many_clients_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.experiment.requests._CLIENTS", 2)
-    allowance = Allowance(1, 60, lambda: 0.0)
+    allowance = RateLimiter(1, 60, lambda: 0.0)
     assert [allowance.take(client) for client in "abc"] == [True] * 3
     assert [allowance.left(client) for client in "abc"] == [True, False, False]

@@ -18,7 +18,7 @@ from talking import answer, answers_to, event, opening
 
 from contstim.cli import main
 from contstim.errors import OutputError
-from contstim.experiment.messages import Consent, Opening, RefusedError
+from contstim.experiment.messages import Consent, RefusedError, SessionRequest
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 
@@ -79,7 +79,7 @@ def test_consent_is_kept_with_its_text(store: Store, study: Study) -> None:
     assert rows(store, query) == [(study.consent_sha256, "1", study.consent_text)]
     for wrong in (Consent("2", study.consent_sha256), Consent("1", "0" * 64)):
         with pytest.raises(RefusedError, match="another version"):
-            store.open(Opening(wrong, None, None, {})).result()
+            store.open(SessionRequest(wrong, None, None, {})).result()
 
 
 def test_the_same_participant_or_request_finds_the_same_session(store: Store, study: Study) -> None:
