@@ -200,7 +200,7 @@ def _inference(
     from contstim.evaluation.inference.bootstrap import affordable_draws, default_levels
     from contstim.evaluation.inference.signed_rank import RankTests
 
-    levels = options.levels or default_levels(data, options.min_groups)
+    levels = options.levels or default_levels(data)
     n_draws = affordable_draws(data, levels, options.n_bootstrap)
     if n_draws != options.n_bootstrap:
         notes.append(

@@ -8,6 +8,7 @@ from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
 from contstim.evaluation.summary import counted
+from contstim.response_model import MIN_GROUPS
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
@@ -121,9 +122,7 @@ def describe_tests(options: EvaluationOptions) -> str:
             "degrees of freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)"
         )
     else:
-        unit = {
-            "auto": f"groups (participants if there are fewer than {options.min_groups} groups)"
-        }
+        unit = {"auto": f"groups (participants if there are fewer than {MIN_GROUPS} groups)"}
         tests = f"Wilcoxon signed-rank tests across {unit.get(options.unit, options.unit + 's')}"
     text = (
         "Models are compared with each other and with the lower noise ceiling by two-sided "

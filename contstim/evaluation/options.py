@@ -14,11 +14,8 @@ from contstim.evaluation.inference.quasi_f import ITEM_EFFECTS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
-from contstim.response_model import MIN_GROUPS
 from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
 
-#: What becomes of differences that are zero.
-ZERO_METHODS = ("zsplit", "pratt", "wilcox")
 #: How the p-value is found.
 TEST_METHODS = ("auto", "exact", "asymptotic", "scipy-1.7")
 #: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.
@@ -59,10 +56,8 @@ class EvaluationOptions:
         A trial supports a noise ceiling if at least this many other participants saw it.
     unit
         What signed-rank tests run across: ``group``, ``participant``, or ``auto``: groups if there
-        are at least `min_groups`, otherwise participants.
-    min_groups
-        See `unit`. With six groups the smallest two-sided p is 0.031.
-    zero_method, test_method
+        are at least six (the smallest two-sided p is then 0.031), otherwise participants.
+    test_method
         See `wilcoxon_signed_rank`.
     contrasts
         ``all`` pairs of models, or only the ``targeted`` ones, which some trial pits against each
@@ -106,8 +101,6 @@ class EvaluationOptions:
     equivalence: Annotated[float, Field(gt=0, lt=1)] = 0.1
     min_others: Count = 1
     unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
-    min_groups: int = MIN_GROUPS
-    zero_method: Annotated[str, one_of(ZERO_METHODS, "zero method")] = "zsplit"
     test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "auto"
     contrasts: Annotated[str, one_of(("all", "targeted"), "contrasts")] = "all"
     fdr: Annotated[str, one_of(("all", "by_test", "by_analysis"), "fdr")] = "all"

@@ -28,7 +28,7 @@ class RankTests:
         ``group`` or ``participant``.
     unit_of
         The unit that each participant belongs to, shape (N,).
-    zero_method, method
+    method
         See `wilcoxon_signed_rank`.
     draws
         Resamples for the intervals, or None.
@@ -36,7 +36,6 @@ class RankTests:
 
     unit: str
     unit_of: IntArray
-    zero_method: str
     method: str
     draws: Draws | None
     columns = (("p_smallest",), ("p_smallest",))
@@ -46,12 +45,12 @@ class RankTests:
         """Make the tests that `options` ask for; intervals are from resamples of `levels`."""
         unit = options.unit
         if unit == "auto":
-            unit = unit_of_tests(len(data.groups), options.min_groups)
+            unit = unit_of_tests(len(data.groups))
         unit_of = data.group_of if unit == "group" else np.arange(len(data.participants))
         draws = None
         if options.n_bootstrap:
             draws = draw(data, levels, options.n_bootstrap, options.seed)
-        return cls(unit, unit_of, options.zero_method, options.test_method, draws)
+        return cls(unit, unit_of, options.test_method, draws)
 
     def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
         """Test the models of an analysis, and compare the `pairs` of them."""
@@ -85,7 +84,7 @@ class RankTests:
                 note=note if np.isnan(low[column]) else "",
             )
             if len(there) >= MIN_UNITS:
-                test = wilcoxon_signed_rank(there, self.zero_method, self.method)
+                test = wilcoxon_signed_rank(there, method=self.method)
                 tested = {name: getattr(test, name) for name in ("p", "effect", "p_smallest")}
                 side = float(np.sign(test.effect))
                 contrast = replace(contrast, **tested, side=side, test=test.method)

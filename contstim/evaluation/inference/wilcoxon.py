@@ -11,7 +11,10 @@ from scipy.stats import norm, rankdata
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import DECIMALS
-from contstim.evaluation.options import TEST_METHODS, ZERO_METHODS
+from contstim.evaluation.options import TEST_METHODS
+
+#: What becomes of differences that are zero.
+ZERO_METHODS = ("zsplit", "pratt", "wilcox")
 
 # Up to here the exact distribution takes milliseconds; beyond, the normal one is as good.
 _MOST_EXACT = 100
