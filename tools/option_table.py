@@ -23,7 +23,7 @@ LIMIT = 20
 #: Limits of single commands.
 LIMITS = {"synthesize": 25}
 #: Commands that still have more options; the list may only shrink.
-OVER_LIMIT = {"synthesize", "write", "evaluate"}
+OVER_LIMIT = {"synthesize", "write"}
 #: Options that name a file in one command and a folder in another.
 FILE_OR_FOLDER = {"--out"}
 #: Ends the noun that a description begins with.

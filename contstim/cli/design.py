@@ -35,12 +35,12 @@ from contstim.files import is_stream, write_record
 TRIALS = """Lay out the trials of every participant.
 
 Allocates selected pairs and triplets to groups of participants: every group sees every condition of
-every pair of models equally often, and nobody sees a sentence twice. With --items, lays out pairs
+every pair of models equally often, and nobody sees a sentence twice. With --pairs, lays out pairs
 of your own in a Latin square. Order and sides are random for each participant.
 
 examples:
   contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
-  contstim design trials --items items.csv --factors attractor tense --out trials.csv
+  contstim design trials --pairs items.csv --factors attractor tense --out trials.csv
 """
 
 PLAN = """Compute the smallest difference in accuracy that a design finds in 80 % of studies.
@@ -64,7 +64,7 @@ def trials(
     *,
     natural: Material = None,
     triplets: Material = None,
-    items: Material = None,
+    pairs: Material = None,
     factors: Annotated[
         tuple[Text, ...],
         Parameter(group=MATERIAL, metavar="COLUMN ...", consume_multiple=(1, None)),
@@ -86,11 +86,11 @@ def trials(
         pairs of natural sentences, output of `contstim select natural`
     triplets
         triplets, output of `contstim select triplets`
-    items
+    pairs
         pairs of your own, with the columns sentence_1, sentence_2, item, and condition or those of
         --factors; each participant sees each item in one condition
     factors
-        columns of --items that together are the condition
+        columns of --pairs that together are the condition
     pool
         natural sentences for random pairs and catch trials [bundled pool]
     layout
@@ -98,7 +98,7 @@ def trials(
     groups
         number of groups of participants [10]
     participants
-        number of participants per group [10; with --items in all, 24]
+        number of participants per group [10; with --pairs, 24 in all]
     random_natural
         number of random pairs per participant [0]
     catch
@@ -121,19 +121,19 @@ def trials(
         "catch": catch,
     }
     numbers: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    if items is not None:
+    if pairs is not None:
         others = {"natural": natural, "triplets": triplets, "pool": pool, "layout": layout}
         unused = [name for name, value in others.items() if value]
         unused += [name for name in numbers if name != "participants"]
         if unused:
             raise InputError(
-                f"--{unused[0].replace('_', '-')} has no effect with --items, which holds all "
+                f"--{unused[0].replace('_', '-')} has no effect with --pairs, which holds all "
                 "trials; leave it out"
             )
-        _lay_out_items(items, numbers, factors, seed, out)
+        _lay_out_pairs(pairs, numbers, factors, seed, out)
         return
     if factors:
-        raise InputError("--factors belongs to --items; leave it out")
+        raise InputError("--factors belongs to --pairs; leave it out")
     if layout is not None and numbers:
         raise InputError(f"give --layout {layout} or the numbers of a layout, not both")
     chosen_layout = layout if layout is not None else Layout(**numbers)
@@ -163,29 +163,29 @@ def trials(
         from contstim.design.planning import plan_design
 
         shown = compared[["group", "sentence_1", "sentence_2", "item"]].drop_duplicates()
-        pairs = min(len(rows) for _, rows in shown.groupby("group"))
+        n_pairs = min(len(rows) for _, rows in shown.groupby("group"))
         n_items = int(shown.groupby("group")["item"].nunique().min())
         comparisons = len(list(combinations(models, 2)))
         tell(
             plan_design(
                 resolved.participants,
-                pairs,
+                n_pairs,
                 comparisons,
                 groups=resolved.groups,
-                kin=-(-pairs // n_items),
+                kin=-(-n_pairs // n_items),
             )
         )
 
 
-def _lay_out_items(
-    items: str, numbers: dict[str, Any], factors: tuple[str, ...], seed: int, out: str
+def _lay_out_pairs(
+    pairs: str, numbers: dict[str, Any], factors: tuple[str, ...], seed: int, out: str
 ) -> None:
     """Lay out pairs of the researcher's own in a Latin square."""
     from contstim.design.latin import latin_square
     from contstim.tables import read_table
 
-    table = latin_square(read_table(items, cells="text"), **numbers, factors=factors, seed=seed)
-    write_rows(table, out, [items])
+    table = latin_square(read_table(pairs, cells="text"), **numbers, factors=factors, seed=seed)
+    write_rows(table, out, [pairs])
     notes = table.attrs["notes"]
     if out != "-" and not is_stream(Path(out)):
         record = {**numbers, "factors": list(factors), "seed": seed, "notes": notes}

@@ -48,12 +48,12 @@ examples:
 POWER = """Compute the statistical power of a study, or the number of participants it needs.
 
 Simulates studies and tests each as `contstim evaluate` does. Studies come from trials and models
-(--compare), from a stated difference in accuracy (--difference), or from a pilot study (--pilot).
+(--compare), a stated difference in accuracy (--difference), or a pilot study (--pilot-choices).
 
 examples:
   contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
   contstim design power trials.csv --compare contstim:trigram contstim:lstm --participants 10 20
-  contstim design power --pilot choices.csv --scores scores.csv --trials-each 40
+  contstim design power --pilot-choices choices.csv --scores scores.csv --trials-each 40
 """
 
 RECOVERY = """Compute how often the model that people follow is identified as the best of many.
@@ -158,7 +158,7 @@ def simulate(
 OPTIONS_OF_SOURCE = {
     "compare": ("trials", "follow", "noise", "lapse", "slope_sd", "item_sd", "shared"),
     "difference": ("lapse", "slope_sd", "item_sd", "shared", "per_item"),
-    "pilot": ("scores",),
+    "pilot_choices": ("scores",),
 }
 
 
@@ -170,7 +170,7 @@ def power(
         tuple[Spec, ...], Parameter(group=STUDIES, metavar="SPEC ...", consume_multiple=(1, None))
     ] = (),
     difference: Annotated[float | None, real(0, 1), Parameter(group=STUDIES)] = None,
-    pilot: Annotated[File | None, Parameter(group=STUDIES)] = None,
+    pilot_choices: Annotated[File | None, Parameter(group=STUDIES)] = None,
     scores: Annotated[File | None, Parameter(group=STUDIES)] = None,
     groups: Numbers = (),
     participants: Numbers = (),
@@ -194,7 +194,7 @@ def power(
         models to be told apart on the trials
     difference
         difference in accuracy between two models, on pairs on which they disagree
-    pilot
+    pilot_choices
         choices of a study like the planned one, with --scores
     scores
         log-probabilities of the sentences under the models
@@ -225,23 +225,24 @@ def power(
     from contstim.design.planning import people_needed, power
     from contstim.drawing import save_figure, sheet
 
-    sources = {"compare": compare, "difference": difference, "pilot": pilot}
+    sources = {"compare": compare, "difference": difference, "pilot_choices": pilot_choices}
     named = [name for name, value in sources.items() if value not in (None, ())]
     if len(named) != 1:
-        raise InputError("give one of --compare, --difference and --pilot")
+        raise InputError("give one of --compare, --difference and --pilot-choices")
     (source,) = named
     given: dict[str, Any] = {**people.given, "follow": people.follow, "trials": trials}
     given |= {"scores": scores, "per_item": per_item}
     for name, value in given.items():
         if value not in (None, ()) and name not in OPTIONS_OF_SOURCE[source]:
             option = "the table of trials" if name == "trials" else "--" + name.replace("_", "-")
-            raise InputError(f"{option} has no effect with --{source}; leave it out")
+            other = source.replace("_", "-")
+            raise InputError(f"{option} has no effect with --{other}; leave it out")
     check_figure(None if figure is None else Path(figure))
     studies: Studies
     if source == "difference":
         studies = _stated(difference or 0.0, people, per_item or 1)
-    elif source == "pilot":
-        studies = _piloted(str(pilot), scores)
+    elif source == "pilot_choices":
+        studies = _piloted(str(pilot_choices), scores)
     else:
         studies, groups, trials_each = _of_trials(trials, compare, people, groups, trials_each)
     groups, trials_each = groups or (1,), trials_each or (40,)
@@ -256,7 +257,7 @@ def power(
             for row in needed.to_dict("records"):
                 tell(_needed_sentence(row, n_groups, n_trials, target, tried))
         table = pd.concat(parts, ignore_index=True)
-    write_rows(table, out, [trials, pilot, scores])
+    write_rows(table, out, [trials, pilot_choices, scores])
     if figure is not None:
         axes = sheet(table["measure"].nunique())
         power_figure(table, target, axes)
@@ -284,7 +285,7 @@ def _piloted(pilot: str, scores: str | None) -> Studies:
     from contstim.evaluation.summary import describe_disagreement, experimental_log_ratios
 
     if scores is None:
-        raise InputError("--pilot needs the scores of the models; give --scores")
+        raise InputError("--pilot-choices needs the scores of the models; give --scores")
     evaluation = evaluate_file(pilot, scores=scores)
     data = evaluation.data
     for line in describe_disagreement(data.models, experimental_log_ratios(data)):

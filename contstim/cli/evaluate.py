@@ -60,7 +60,7 @@ def evaluate_choices(
     side: Annotated[Name | None, Parameter(group=DATA, metavar="COLUMN")] = None,
     buttons: Annotated[int | None, integer(2, 100), Parameter(group=DATA)] = None,
     trials: Annotated[File | None, Parameter(group=DATA)] = None,
-    participants: Annotated[File | None, Parameter(group=DATA)] = None,
+    participant_table: Annotated[File | None, Parameter(group=DATA)] = None,
     model: Annotated[tuple[Spec, ...], Parameter(group=MODELS, metavar="[NAME=]SPEC")] = (),
     scores: Annotated[File | None, Parameter(group=MODELS)] = None,
     measure: Annotated[tuple[Name, ...], Parameter(group=ANALYSIS)] = (),
@@ -87,8 +87,8 @@ def evaluate_choices(
     more_choices
         further tables
     format
-        auto (recognises jsPsych, PCIbex, Gorilla and Qualtrics), tidy, jspsych, golan2023, or a
-        format of an installed package
+        format of the choices: auto (recognises jsPsych, PCIbex, Gorilla and Qualtrics), tidy,
+        jspsych, golan2023, or a format of an installed package
     column
         names of columns in your table, e.g. participant=Vp,rating=Urteil
     low
@@ -100,8 +100,8 @@ def evaluate_choices(
     buttons
         number of buttons of a trial (jsPsych)
     trials
-        sentences of each question (Qualtrics)
-    participants
+        trials: the sentences of each question (Qualtrics)
+    participant_table
         table with one row per participant, joined by the column participant
     model
         model that scores the sentences
@@ -118,9 +118,9 @@ def evaluate_choices(
     equivalence
         margin of equivalence, share of the range from chance to the noise ceiling [0.1]
     preset
-        default, or golan2023: the published analysis
+        preset: default, or golan2023, the published analysis
     plan
-        analysis plan (TOML) with any further setting; deviations are reported
+        plan of the analysis (TOML) with any further setting; deviations are reported
     out
         folder for tables, figure and report.html
     mixed_models
@@ -148,8 +148,8 @@ def evaluate_choices(
     rules = _read_rules(exclude)
     files = [choices, *more_choices]
     human = _read_files(files, format, described, buttons)
-    if participants is not None:
-        human = with_people(human, read_table(participants, cells="text"))
+    if participant_table is not None:
+        human = with_people(human, read_table(participant_table, cells="text"))
     table = read_table(scores) if scores else None
     if mixed_models and table is None and human.scores is None and not model:
         raise InputError("--mixed-models needs --model or --scores")

@@ -6,7 +6,7 @@ study plan, as `contstim run` reads it. --trials gives the trials of a study tha
 they must agree with [sample]. Power is simulated for the planned test. After the study `contstim
 evaluate --plan PLAN.toml` reports deviations.
 
-Examples:
+examples:
   contstim preregister PLAN.toml --out preregistration.md
   contstim preregister PLAN.toml --trials trials.csv --out preregistration.md
   contstim preregister STUDY.toml PLAN.toml --out preregistration.md
@@ -14,31 +14,44 @@ Examples:
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
+
+from contstim.cli.application import application
 from contstim.cli.common import write_output
-from contstim.cli.parsing import CommandParser
+from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Text
 from contstim.errors import InputError
-from contstim.settings import read_toml
 
 if TYPE_CHECKING:
     from contstim.adaptive.preregister import PlannedDesign
 
 
-def configure(parser: CommandParser) -> None:
-    """Add the options."""
-    what = "analysis plan, study plan, or both"
-    parser.add_argument("plans", nargs="+", metavar="PLAN.toml", help=what)
-    parser.add("--trials CSV", "table of trials, e.g. from `contstim design trials`")
-    parser.add("--title TEXT", "title of the document [name of the study]")
-    parser.add_out("FILE")
+app = application("preregister", __doc__, usage="contstim preregister [options] PLAN [PLAN]")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write the document."""
+@app.default
+def preregister(
+    *plan: Annotated[File, Parameter(required=True)],
+    trials: File | None = None,
+    title: Text | None = None,
+    out: OutputFile = STANDARD_OUTPUT,
+) -> None:
+    """Write the document.
+
+    Parameters
+    ----------
+    plan
+        analysis plan, study plan, or both (TOML)
+    trials
+        trials, output of `contstim design trials`
+    title
+        title of the document [name of the study]
+    out
+        output document [standard output]
+    """
     from contstim import __version__
     from contstim.adaptive.preregister import (
         PlannedDesign,
@@ -48,16 +61,17 @@ def run(args: argparse.Namespace) -> int:
     )
     from contstim.evaluation.options import EvaluationOptions, read_plan
     from contstim.files import file_digest
+    from contstim.settings import read_toml
     from contstim.tables import read_table
 
     try:
-        (args.title or "").encode()
+        (title or "").encode()
     except UnicodeEncodeError:
-        raise InputError(f"--title {args.title!r} is not text; write it anew") from None
+        raise InputError(f"--title {title!r} is not text; write it anew") from None
     of_stages: list[str] = []
     of_analysis: list[str] = []
     analysis_keys = {"adaptive", *(field.name for field in fields(EvaluationOptions))}
-    for path in args.plans:
+    for path in plan:
         keys = set(read_toml(Path(path)))
         if "models" not in keys and keys and not keys & analysis_keys:
             raise InputError(
@@ -72,20 +86,19 @@ def run(args: argparse.Namespace) -> int:
     adaptive = None
     if of_analysis and "adaptive" in read_toml(Path(of_analysis[0])):
         adaptive = read_adaptive_plan(of_analysis[0])
-    title, design, stimuli = "Fixed study", None, ""
+    name, design, stimuli = "Fixed study", None, ""
     if adaptive is not None:
-        title = f"{adaptive.design.capitalize()} study"
+        name = f"{adaptive.design.capitalize()} study"
     if of_stages:
-        title, stimuli, design = _of_stages(of_stages[0])
-    if args.trials is not None:
-        design = PlannedDesign.of_trials(read_table(args.trials, cells="guessed"))
+        name, stimuli, design = _of_stages(of_stages[0])
+    if trials is not None:
+        design = PlannedDesign.of_trials(read_table(trials, cells="guessed"))
     paragraphs = study_paragraphs(options, design, stimuli, adaptive)
-    files = [*args.plans, *([] if args.trials is None else [args.trials])]
-    digests = [f"- {Path(name).name}: SHA-256 {file_digest(Path(name))}" for name in files]
+    files = [*plan, *([] if trials is None else [trials])]
+    digests = [f"- {Path(file).name}: SHA-256 {file_digest(Path(file))}" for file in files]
     paragraphs["Files"] = "\n".join([*digests, f"- contstim {__version__}"])
-    with write_output(args.out, files) as out:
-        out.write(study_document(args.title or title, paragraphs))
-    return 0
+    with write_output(out, files) as file:
+        file.write(study_document(title or name, paragraphs))
 
 
 def _of_stages(path: str) -> tuple[str, str, PlannedDesign | None]:

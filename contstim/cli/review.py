@@ -76,7 +76,7 @@ def review(
     reviewer
         name or initials of the reviewer
     scores
-        scores of sentences to show, where the table has none
+        log-probabilities of sentences to show, where the table has none
     rule
         instructions to show [built in]
     each

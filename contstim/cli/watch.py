@@ -59,7 +59,7 @@ def watch(
     scores
         log-probabilities of natural sentences and those of the study [those of the study]
     plan
-        study plan with a table [adaptive] [that of the study]
+        plan of the study (TOML) with a table [adaptive] [that of the study]
     pilot
         use the data of a pilot of the study
     blinded

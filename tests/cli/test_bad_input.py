@@ -337,7 +337,7 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
         ),
         (
             "score s.txt --model contstim:bigram --modell=x",
-            "contstim score: there is no option '--modell' here; did you mean '--model'?; "
+            "contstim: there is no option '--modell' here; did you mean '--model'?; "
             "see contstim score --help",
         ),
         (

@@ -116,7 +116,7 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = {spec: load_model(spec).score(sentences) for spec in argv[4:6]}
     pd.DataFrame({"sentence": sentences, **values}).to_csv(scores, index=False)
     capsys.readouterr()
-    pilot = ["design", "power", "--pilot", str(answers), "--scores", str(scores)]
+    pilot = ["design", "power", "--pilot-choices", str(answers), "--scores", str(scores)]
     assert main([*pilot, "--participants", "8", "--simulations", "20"]) == 0
     captured = capsys.readouterr()
     assert captured.err.startswith("pilot: contstim:bigram less contstim:trigram by accuracy")
@@ -143,7 +143,10 @@ def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixt
     [
         (["--difference", "0.2", "--noise", "2"], "--noise has no effect with --difference; leave"),
         (["t.csv", "--difference", "0.2"], "the table of trials has no effect with --difference"),
-        (["--pilot", "choices.csv"], "--pilot needs the scores of the models; give --scores"),
+        (
+            ["--pilot-choices", "choices.csv"],
+            "--pilot-choices needs the scores of the models; give --scores",
+        ),
         (["--compare", "contstim:bigram"], "--compare needs a table of trials or pairs; give one"),
         (["--difference", "0.2", "--figure", "x.gif"], "--figure x.gif does not end in .svg, .pdf"),
     ],

@@ -150,7 +150,7 @@ def test_numbers_out_of_bounds_and_unknown_factors() -> None:
 def test_the_command_lays_out_pairs_and_a_study_takes_them(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     items().to_csv("items.csv", index=False)
-    design = ["design", "trials", "--items", "items.csv"]
+    design = ["design", "trials", "--pairs", "items.csv"]
     assert main([*design, "--factors", *FACTORS, "--participants", "6", "--out", "t.csv"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "33 trials per participant, 4 lists",
@@ -163,6 +163,6 @@ def test_the_command_lays_out_pairs_and_a_study_takes_them(tmp_path, monkeypatch
     )
     assert main(["experiment", "new", "study", "--trials", "t.csv"]) == 0
     assert main([*design, "--natural", "items.csv"]) == 2
-    assert "--natural has no effect with --items, which holds all" in capsys.readouterr().err
+    assert "--natural has no effect with --pairs, which holds all" in capsys.readouterr().err
     assert main(["design", "trials", "--natural", "items.csv", "--factors", "attractor"]) == 2
-    assert "--factors belongs to --items; leave it out" in capsys.readouterr().err
+    assert "--factors belongs to --pairs; leave it out" in capsys.readouterr().err

@@ -493,15 +493,15 @@ def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
     texts = [text for pair in texts for text in pair]
     pd.DataFrame({"sentence": texts, "a": range(6), "b": [1, 0] * 3}).to_csv("s.csv", index=False)
     asked = ["evaluate", "choices.csv", "--scores", "s.csv", "--out", "out"]
-    assert main([*asked, "--participants", "responses.csv", "--condition", "native"]) == 0
+    assert main([*asked, "--participant-table", "responses.csv", "--condition", "native"]) == 0
     models = pd.read_csv("out/models.csv").set_index(["analysis", "measure", "model"])["value"]
     assert models["all, native yes", "accuracy", "a"] == 1
     assert models["all, native no", "accuracy", "a"] == 0
     capsys.readouterr()
     people.head(9).to_csv("few.csv", index=False)
-    assert main([*asked, "--participants", "few.csv", "--condition", "native"]) == 2
+    assert main([*asked, "--participant-table", "few.csv", "--condition", "native"]) == 2
     assert "a row has no native (rows 28, 29 and 30)" in capsys.readouterr().err
-    assert main([*asked, "--participants", "few.csv"]) == 0
+    assert main([*asked, "--participant-table", "few.csv"]) == 0
     note = "The table of participants has no row of 1 of them, such as '9'."
     assert note in capsys.readouterr().err
     for table, message in (

@@ -314,7 +314,7 @@ def test_zeros_before_numbers_of_people_stay_whatever_table_they_are_in(
     human = read_choices(tmp_path / "choices.csv").choices
     assert list(dict.fromkeys(human["participant"])) == ["001", "002", "013", "20", "100"]
     assert human["list"].dtype.kind == "i"
-    people = ["--participants", str(tmp_path / "people.csv")]
+    people = ["--participant-table", str(tmp_path / "people.csv")]
     asked = ["evaluate", str(tmp_path / "choices.csv"), *people]
     rule = f"participants={tmp_path / 'out.txt'}"
     more = ["--exclude", rule, "--condition", "native", "--out", str(tmp_path / "r")]

@@ -210,7 +210,7 @@ def test_pairs_of_ones_own_keep_items_and_factors_to_the_end(tmp_path: Path) -> 
     given = pd.DataFrame(rows).assign(sentence_2=lambda t: t["sentence_1"] + " Not.", source="me")
     given.to_csv(tmp_path / "pairs.csv", index=False)
     trials, out = tmp_path / "trials.csv", tmp_path / "out"
-    design = ["design", "trials", "--items", str(tmp_path / "pairs.csv")]
+    design = ["design", "trials", "--pairs", str(tmp_path / "pairs.csv")]
     design += ["--factors", "attractor", "verb", "--participants", "4", "--out", str(trials)]
     assert main(design) == 0
     assert main(["experiment", "new", str(tmp_path / "study"), "--trials", str(trials)]) == 0

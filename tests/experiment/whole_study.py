@@ -51,7 +51,7 @@ def plan_study(folder: Path, policy: str, trials: int) -> Study:
     give("design", "trials", "--natural", at["few"], *design, "--out", at["trials"])
     follow = ["--follow", MODELS[1], "--noise", 0.5]
     give("design", "simulate", at["trials"], *follow, "--out", at["pilot"])
-    like = ["--pilot", at["pilot"], "--scores", at["scores"], "--trials-each", trials]
+    like = ["--pilot-choices", at["pilot"], "--scores", at["scores"], "--trials-each", trials]
     table = folder / "power.csv"
     give("design", "power", *like, "--simulations", 100, "--out", table)
     power = pd.read_csv(table).query("measure == 'accuracy' and power >= 0.8")
