@@ -69,7 +69,7 @@ def trials(
         tuple[Text, ...],
         Parameter(group=MATERIAL, metavar="COLUMN ...", consume_multiple=(1, None)),
     ] = (),
-    pool: Material = None,
+    sentences: Material = None,
     layout: Annotated[Name | None, Parameter(group=LAYOUT)] = None,
     groups: Count = None,
     participants: Count = None,
@@ -91,7 +91,7 @@ def trials(
         --factors; each participant sees each item in one condition
     factors
         columns of --pairs that together are the condition
-    pool
+    sentences
         natural sentences for random pairs and catch trials [bundled pool]
     layout
         published layout: golan2023 [the four numbers below]
@@ -111,8 +111,7 @@ def trials(
     from contstim.design import LAYOUTS, Layout, design_trials
     from contstim.selection.scores import read_triplets
     from contstim.tables import read_table
-    from contstim.text import pool as bundled_pool
-    from contstim.text import read_sentences
+    from contstim.text import pool, read_sentences
 
     given = {
         "groups": groups,
@@ -122,7 +121,12 @@ def trials(
     }
     numbers: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if pairs is not None:
-        others = {"natural": natural, "triplets": triplets, "pool": pool, "layout": layout}
+        others = {
+            "natural": natural,
+            "triplets": triplets,
+            "sentences": sentences,
+            "layout": layout,
+        }
         unused = [name for name, value in others.items() if value]
         unused += [name for name in numbers if name != "participants"]
         if unused:
@@ -140,23 +144,23 @@ def trials(
     table = design_trials(
         None if natural is None else read_table(natural, cells="text"),
         None if triplets is None else read_triplets(triplets),
-        read_sentences(pool) if pool else bundled_pool(),
+        read_sentences(sentences) if sentences else pool(),
         chosen_layout,
         seed=seed,
     )
-    write_rows(table, out, [natural, triplets, pool])
+    write_rows(table, out, [natural, triplets, sentences])
     resolved = LAYOUTS[layout] if layout is not None else Layout(**numbers)
     if out != "-" and not is_stream(Path(out)):
         write_record(Path(out), {"layout": asdict(resolved), "seed": seed})
     tell(f"{table.attrs['trials']} trials per participant")
     compared = table[table["model_1"].notna()]
-    sentences = {*compared[["sentence_1", "sentence_2"]].to_numpy().flat}
+    shown_sentences = {*compared[["sentence_1", "sentence_2"]].to_numpy().flat}
     from_pool = resolved.catch + resolved.random_natural
-    if from_pool and not pool and (share := small_share(sentences)):
+    if from_pool and not sentences and (share := small_share(shown_sentences)):
         tell(
             "catch trials and random pairs are made of the bundled English sentences, and the "
             f"bundled words have {share} different words of your pairs and triplets; if those are "
-            "in another language, give natural sentences of it as --pool"
+            "in another language, give natural sentences of it as --sentences"
         )
     models = {*table["model_1"].dropna(), *table["model_2"].dropna()}
     if len(models) > 1:

@@ -62,7 +62,7 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
     spec
         model to check
     sentences
-        sentences of several lengths to check it on [the bundled English pool]
+        natural sentences of several lengths to check it on [the bundled English pool]
     """
     from contstim.models.check import check_model
     from contstim.models.registry import load_model

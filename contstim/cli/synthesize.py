@@ -141,10 +141,10 @@ def synthesize(
     estimate
         run for 10 seconds, report the expected time, and stop
     executor
-        local:N, N worker processes of this machine; slurm:N, N SLURM jobs; dask:ADDRESS, a Dask
-        cluster [this process]
+        where tasks are done: local:N (worker processes of this machine), slurm:N (SLURM jobs) or
+        dask:ADDRESS (a Dask cluster) [this process]
     plan
-        study plan (TOML) whose settings hold unless they are given here
+        plan of the study (TOML) whose settings hold unless they are given here
     pool
         also write every sampled sentence with its scores (sample only)
     seed

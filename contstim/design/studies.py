@@ -508,7 +508,7 @@ class PilotStudies(Studies):
             measures=tuple(measures),
             mean=design.average(cells[:, there]),
             effects=design.components(cells[:, there]),
-            kin=len(design.person) / len(design.blocks[0]),
+            kin=len(design.person) / len(np.unique([design.person, design.item], axis=1).T),
         )
 
     def draw(self, size: StudySize, n: int, rng: np.random.Generator) -> Drawn:

@@ -215,9 +215,10 @@ def test_an_output_that_is_also_an_input(fail, tmp_path: Path, sentences: str) -
 def test_names_that_are_too_long(fail, tmp_path: Path, sentences: str) -> None:
     out = str(tmp_path / ("x" * 300))
     message = fail("score", "--model", "contstim:bigram", sentences, "--out", out)
-    assert message == f"cannot write {out}: File name too long; choose another output"
+    said = f"cannot write {out}: File name too long; choose another output"
+    assert said in message
     pair = ("--pair", "contstim:bigram", "contstim:trigram", "--sentences", sentences)
-    assert message in fail("synthesize", *pair, "--out", out)
+    assert said in fail("synthesize", *pair, "--out", out)
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, sentences: str) -> None:

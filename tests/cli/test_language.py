@@ -113,12 +113,12 @@ def test_who_would_have_english_catch_trials_in_a_german_study_is_told(
     told = (
         "catch trials and random pairs are made of the bundled English sentences, and the bundled "
         "words have 1 of the 12 different words of your pairs and triplets; if those are in "
-        "another language, give natural sentences of it as --pool\n"
+        "another language, give natural sentences of it as --sentences\n"
     )
     assert main([*design, "--out", "trials.csv"]) == 0
     assert told in capsys.readouterr().err
-    assert main([*design, "--pool", "pool.txt", "--out", "german.csv"]) == 0
-    assert "--pool" not in capsys.readouterr().err
+    assert main([*design, "--sentences", "pool.txt", "--out", "german.csv"]) == 0
+    assert "--sentences" not in capsys.readouterr().err
     assert set(pd.read_csv("german.csv")["sentence_1"]) <= {*lines}
     assert main([*design[:-2], "--out", "none.csv"]) == 0  # no trial is of the pool
-    assert "--pool" not in capsys.readouterr().err
+    assert "--sentences" not in capsys.readouterr().err

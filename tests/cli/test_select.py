@@ -119,7 +119,7 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pilot = ["design", "power", "--pilot-choices", str(answers), "--scores", str(scores)]
     assert main([*pilot, "--participants", "8", "--simulations", "20"]) == 0
     captured = capsys.readouterr()
-    assert captured.err.startswith("pilot: contstim:bigram less contstim:trigram by accuracy")
+    assert "\npilot: contstim:bigram less contstim:trigram by accuracy" in captured.err
     assert pd.read_csv(io.StringIO(captured.out))["n_trials"].tolist() == [40, 40]
 
 
