@@ -30,7 +30,7 @@ from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
 _PAIR = ("sentence_1", "sentence_2")
 _KINDS = (*TABLES, ".npz")  # of scores
-_EVERY_S = 30.0  # between looks at how a study stands
+_EVERY_S = 30.0  # between interim analyses for the dashboard
 
 
 def new_adaptive_study(
@@ -331,8 +331,8 @@ def _block(row: sqlite3.Row) -> Block:
     )
 
 
-class Standings:
-    """How an adaptive study stands, for the dashboard: worked out again when answers have come.
+class LatestResult:
+    """The latest interim result of an adaptive study, for the dashboard and the closing rule.
 
     Parameters
     ----------
@@ -358,11 +358,11 @@ class Standings:
         It is `_EVERY_S` old at most. The study may have more places by now.
         """
         if now - self._at > _EVERY_S:
-            self.look(study, now)
+            self.analyse(study, now)
         return self._found
 
-    def look(self, study: Study, now: float) -> str | None:
-        """Work out how the study stands; return the first verdict by which it may stop, if any."""
+    def analyse(self, study: Study, now: float) -> str | None:
+        """Analyse the study; return the first conclusion at which it may stop, if any."""
         choices = read_collected(study, self._path).choices
         self._at = now
         self._found = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}

@@ -33,7 +33,7 @@ from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
 if TYPE_CHECKING:
-    from contstim.experiment.adaptive import Standings
+    from contstim.experiment.adaptive import LatestResult
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -95,15 +95,15 @@ class Store:
         self.path = data_path(study, path).resolve()
         self._clock, self._say, self._blinded = clock, say, blinded
         self._issuing = None
-        self._standings: Standings | None = None
+        self._latest: LatestResult | None = None
         if study.adaptive is not None:
             # Loads pandas, which takes longer than all else; a fixed design does without.
-            from contstim.experiment.adaptive import Issuing, Standings
+            from contstim.experiment.adaptive import Issuing, LatestResult
 
             self._issuing = Issuing(study)
-            self._standings = Standings(study, self.path, blinded)
+            self._latest = LatestResult(study, self.path, blinded)
         self._closes = study.adaptive is not None and study.adaptive.auto_close
-        self._looks = 0  # that were asked for
+        self._n_analyses = 0  # that were asked for
         self.study = study
         #: Digests of tokens of sessions that are not in the data.
         self.strangers: set[str] = set()
@@ -121,7 +121,7 @@ class Store:
             if self._issuing is not None:
                 self._writer.submit(self._issuing.check).result()
             self._stack = stack.pop_all()
-        self._look()  # at what a server that was killed has not seen
+        self._analyse()  # at what a server that was killed has not seen
 
     def __enter__(self) -> Self:
         return self
@@ -240,7 +240,7 @@ class Store:
     def finish(self, token: str) -> Future[dict[str, Any]]:
         """End a session; a study that closes itself then looks whether it may stop."""
         ended = self._finish(token)
-        ended.add_done_callback(lambda _: self._look())
+        ended.add_done_callback(lambda _: self._analyse())
         return ended
 
     @_transaction
@@ -275,9 +275,9 @@ class Store:
         return {"complete": outcome == "complete", "outcome": outcome, **link}
 
     @_transaction
-    def close_by_rule(self, connection: Connection, verdict: str) -> bool:
+    def close_by_rule(self, connection: Connection, conclusion: str) -> bool:
         """Close the study by its rule and return whether; see `close_by_rule`."""
-        return sessions.close_by_rule(connection, verdict, self._clock())
+        return sessions.close_by_rule(connection, conclusion, self._clock())
 
     @_transaction
     def count(self, connection: Connection, name: str) -> None:
@@ -356,22 +356,22 @@ class Store:
             return {"code": None, "redirect": None}
         return outcome_link(self.study, outcome)
 
-    def _look(self) -> None:
-        """Have the rule asked whether the study may stop; the writer does not wait for that."""
+    def _analyse(self) -> None:
+        """Have the study analysed if it closes itself; the writer does not wait for that."""
         if self._closes:
-            self._looks += 1
+            self._n_analyses += 1
             with suppress(RuntimeError):  # it is being closed; the next server looks when it begins
-                self._reader.submit(self._close_if_settled, self._looks)
+                self._reader.submit(self._close_if_stopped, self._n_analyses)
 
-    def _close_if_settled(self, look: int) -> None:
-        if look < self._looks or self._standings is None:
+    def _close_if_stopped(self, number: int) -> None:
+        if number < self._n_analyses or self._latest is None:
             return  # another comes, which sees more
         try:
-            verdict = self._standings.look(self.study, self._clock())
-            if verdict is None:
+            conclusion = self._latest.analyse(self.study, self._clock())
+            if conclusion is None:
                 return
-            if self.close_by_rule(verdict).result():
-                shown = "" if self._blinded else f": {verdict}"
+            if self.close_by_rule(conclusion).result():
+                shown = "" if self._blinded else f": {conclusion}"
                 self._say(f"the study is closed {BY_RULE}{shown}; who has begun may finish")
         except (ContstimError, sqlite3.Error) as error:
             self._say(f"nobody can say whether the study may close: {error}")
@@ -382,7 +382,7 @@ class Store:
         """Return what the dashboard shows; see `read_summary`. The writer is not asked.
 
         Also ``strangers``, browsers that hold a session which is not in the data, and of an
-        adaptive study ``adaptive``: how it stands, see `Standings.read`.
+        adaptive study ``adaptive``: how it stands, see `LatestResult.read`.
         """
         return self._reader.submit(self._summary)
 
@@ -390,10 +390,10 @@ class Store:
         now = self._clock()
         summary = read_summary(self.path, self.study, self._counts, now)
         if self._blinded and (summary["closed"] or "").startswith(BY_RULE):
-            summary["closed"] = BY_RULE  # without the verdict
+            summary["closed"] = BY_RULE  # without the conclusion
         summary["strangers"] = len(self.strangers)
-        if self._standings is not None:
-            summary["adaptive"] = self._standings.read(self.study, now)
+        if self._latest is not None:
+            summary["adaptive"] = self._latest.read(self.study, now)
         return summary
 
 
