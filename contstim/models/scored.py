@@ -305,19 +305,19 @@ def _long_scores(table: pd.DataFrame, what: str) -> ScoreTable:
                     f"{column!r}; keep one"
                 )
             stated.setdefault(str(model), {})[column] = values.iloc[0]
-    for model, of_model in stated.items():
+    for name, of_model in stated.items():
         better, unit = of_model.get("better", ""), of_model.get(UNIT, "")
         if better not in ("", "higher", "lower"):
             raise InputError(
-                f"'better' is {better!r} for model {model!r}; it must be 'higher' or 'lower'"
+                f"'better' is {better!r} for model {name!r}; it must be 'higher' or 'lower'"
             )
         if better == "higher" and unit.startswith("surprisal"):
             raise InputError(
-                f"the scores of model {model!r} have the unit {unit!r} and 'better' is 'higher'; "
+                f"the scores of model {name!r} have the unit {unit!r} and 'better' is 'higher'; "
                 "lower surprisals are better: correct one of the two columns"
             )
     kinds = {m: (s.get(UNIT, ""), s.get("better", "")) for m, s in stated.items()}
-    specs = {model: of_model[SPEC] for model, of_model in stated.items() if SPEC in of_model}
+    specs = {name: of_model[SPEC] for name, of_model in stated.items() if SPEC in of_model}
     wide = pd.DataFrame(scores).reindex(sentences.unique()).rename_axis("sentence")
     return ScoreTable.of(wide, kinds, **specs)
 

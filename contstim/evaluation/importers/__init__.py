@@ -267,7 +267,7 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
     >>> both.choices["file"].value_counts().to_dict(), both.choices["participant"].nunique()
     ({'first': 600, 'second': 600}, 60)
     """
-    tables, notes, seen = [], [], Counter[str]()
+    tables, notes, seen = [], list[str](), Counter[str]()
     for human in parts.values():
         seen.update(human.choices["participant"].unique())
     twice = [name for name, n in seen.items() if n > 1]

@@ -416,8 +416,13 @@ def _ratings(
                 data[name].isna(), f"{name} is missing ({{rows}}); give both ends of each scale"
             )
         parts = [
-            _by_code(of_scale["response"], lower[of_scale.index], *scale)[0]
-            for scale, of_scale in data.groupby(["scale_low", "scale_high"])
+            _by_code(
+                of_scale["response"],
+                lower[of_scale.index],
+                of_scale["scale_low"].iloc[0],
+                of_scale["scale_high"].iloc[0],
+            )[0]
+            for _, of_scale in data.groupby(["scale_low", "scale_high"])
         ]
         ratings, low = pd.concat(parts).loc[data.index], "low"
         how = "The ends of each scale, low and high, are given"
