@@ -105,6 +105,17 @@ def take_part(study: Study, name: str) -> dict[str, Any]:
         return store.finish(token).result()
 
 
+def test_a_bar_in_a_sentence_is_noted(reading: Study, tmp_path: Path) -> None:
+    assert not any("have a bar" in note for note in reading.notes)
+    (tmp_path / "bars").mkdir()
+    table = ITEMS.replace("It rained.", "He typed cat log | grep x.")
+    study = lay_out(tmp_path / "bars", "reading", table)
+    (note,) = (note for note in study.notes if "have a bar" in note)
+    assert note == (
+        "1 sentences have a bar, at which they are read region by region; write bars nowhere else"
+    )
+
+
 def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
     seen = Counter()
     for assignment, own in reading.design.trials.items():
