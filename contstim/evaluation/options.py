@@ -17,7 +17,7 @@ from contstim.evaluation.trials import Analysis
 from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
 
 #: How the p-value is found.
-TEST_METHODS = ("auto", "exact", "asymptotic", "scipy-1.7")
+TEST_METHODS = ("exact", "scipy-1.7")
 #: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.
 UNITS = ("auto", "group", "participant")
 #: What a bootstrap can resample.
@@ -101,7 +101,7 @@ class EvaluationOptions:
     equivalence: Annotated[float, Field(gt=0, lt=1)] = 0.1
     min_others: Count = 1
     unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
-    test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "auto"
+    test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "exact"
     contrasts: Annotated[str, one_of(("all", "targeted"), "contrasts")] = "all"
     fdr: Annotated[str, one_of(("all", "by_test", "by_analysis"), "fdr")] = "all"
     planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()

@@ -51,7 +51,7 @@ def test_a_measure(study, run):
     assert row["value"] == pytest.approx(expected)
     assert row["ci_low"] < expected < row["ci_high"] < 0
     assert row["ceiling_lower_ci_low"] < row["ceiling_lower"] < row["ceiling_lower_ci_high"]
-    assert ended.stdout.startswith("good predicts people best (log score -0.")
+    assert "good predicts people best (log score -0." in ended.stdout
     page = Path("out/report.html").read_text("utf-8")
     assert "Log score of graded choices, nats of each model" in page
     assert "the mean log-probability of a participant" in page

@@ -127,13 +127,11 @@ class CrossedTests:
         lower, upper = (_Cells(subset, cells) for cells in ceilings.trial_influence())
         gap = matched.minus(lower, self.population)
         ends = [
-            end
+            ceiling.mean(self.population).bounded_interval(measure.chance, maximum=measure.maximum)
             for ceiling in (lower, upper)
-            for end in ceiling.mean(self.population).bounded_interval(
-                measure.chance, maximum=measure.maximum
-            )
         ]
-        intervals = dict(zip(CEILING_INTERVALS, [*ends, *gap.interval()], strict=True))
+        numbers = np.ravel([*ends, gap.interval()]).tolist()
+        intervals = dict(zip(CEILING_INTERVALS, numbers, strict=True))
         effect = _rank_biserial(outcome.matched[:, m] - outcome.lower[:, m])
         side = float(np.sign(gap.value))
         return replace(tested, **intervals, p=gap.p(), effect=effect, side=side)

@@ -543,11 +543,13 @@ def _is_latin_square(a: _Condition, b: _Condition, person: IntArray, item: IntAr
     """Return whether participants saw nearly all items, nearly half of them in each condition."""
     sizes = [np.count_nonzero(_has_either(codes, a, b)) for codes in (person, item)]
     blocks = np.count_nonzero(_has_either(block_codes(person, item), a, b))
-    return blocks >= _MIN_COMPLETE * sizes[0] * sizes[1] and all(
+    imbalances = [
         (np.bincount(codes, a.weight - b.weight) ** 2).sum()
-        < _MAX_IMBALANCE * (np.bincount(codes, a.weight + b.weight) ** 2).sum()
+        / (np.bincount(codes, a.weight + b.weight) ** 2).sum()
         for codes in (person, item)
-    )
+    ]
+    is_complete = blocks >= _MIN_COMPLETE * sizes[0] * sizes[1]
+    return bool(is_complete and max(imbalances) < _MAX_IMBALANCE)
 
 
 def _latin_square(

@@ -84,7 +84,7 @@ class RankTests:
                 note=note if np.isnan(low[column]) else "",
             )
             if len(there) >= MIN_UNITS:
-                test = wilcoxon_signed_rank(there, method=self.method)
+                test = wilcoxon_signed_rank(there, self.method)
                 tested = {name: getattr(test, name) for name in ("p", "effect", "p_smallest")}
                 side = float(np.sign(test.effect))
                 contrast = replace(contrast, **tested, side=side, test=test.method)

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm, rankdata
+from scipy.stats import rankdata, wilcoxon
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.options import TEST_METHODS
-
-#: What becomes of differences that are zero.
-ZERO_METHODS = ("zsplit", "pratt", "wilcox")
 
 # Up to here the exact distribution takes milliseconds; beyond, the normal one is as good.
 _MOST_EXACT = 100
@@ -50,27 +47,21 @@ class SignedRankTest:
     method: str
 
 
-def wilcoxon_signed_rank(
-    differences: ArrayLike, zero_method: str = "zsplit", method: str = "auto"
-) -> SignedRankTest:
+def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> SignedRankTest:
     """Test whether paired differences are symmetric about zero, two-sided.
 
-    Differences are rounded to 12 decimals, so that those that are equal tie.
+    Differences are rounded to 12 decimals, so that equal ones tie. Ties have average ranks. Zeros
+    are ranked, and half of their ranks count for either side (``zsplit`` of SciPy).
 
     Parameters
     ----------
     differences
-        One number a unit (group or participant); missing ones must have been left out.
-    zero_method
-        ``zsplit``: zeros are ranked and half their ranks go to either side (Golan et al. 2023).
-        ``pratt``: ranked, then left out. ``wilcox``: left out before ranking.
+        One number per unit (group or participant), without missing values.
     method
-        ``exact``: the distribution over all changes of sign of the differences at hand, which is
-        right with ties and zeros too. ``asymptotic``: normal approximation, corrected
-        for ties, without continuity correction. ``auto``: exact up to 100 differences.
-        ``scipy-1.7``: what the published analysis of Golan et al. (2023) got from SciPy 1.7: the
-        exact distribution of untied ranks up to 25 differences if none is zero, and
-        asymptotic otherwise.
+        ``exact``: the distribution over all changes of sign of the differences, up to 100 of them;
+        the normal approximation of `scipy.stats.wilcoxon` beyond. ``scipy-1.7``: as SciPy 1.7 in
+        the published analysis of Golan et al. (2023), the exact distribution of untied ranks up to
+        25 differences if none is zero, and the normal approximation otherwise.
 
     Returns
     -------
@@ -80,12 +71,11 @@ def wilcoxon_signed_rank(
     Raises
     ------
     InputError
-        If there is no difference, one is not finite, or a method is unknown.
+        If there is no difference, one is not finite, or the method is unknown.
 
     Source
     ------
-    Wilcoxon (1945); Pratt (1959), doi 10.1080/01621459.1959.10501526; Kerby (2014),
-    doi 10.2466/11.IT.3.1, for the effect size.
+    Wilcoxon (1945); Kerby (2014), doi 10.2466/11.IT.3.1, for the effect size.
 
     Examples
     --------
@@ -93,7 +83,6 @@ def wilcoxon_signed_rank(
     >>> round(test.p, 3)
     0.062
     """
-    require_known("zero method", zero_method, ZERO_METHODS)
     require_known("test method", method, TEST_METHODS)
     given = np.asarray(differences, dtype=np.float64)
     if given.ndim != 1 or not len(given):
@@ -101,27 +90,31 @@ def wilcoxon_signed_rank(
     if not np.isfinite(given).all():
         raise InputError("a signed-rank test needs finite differences")
     d = np.round(given, DECIMALS)
-    n_zero = int((d == 0).sum())
-    n_all = len(d)
-    smallest = min(1.0, float(2.0 ** (1 - n_all)))
-    if n_zero == n_all:
-        return SignedRankTest(0.0, 1.0, 0.0, n_all, n_zero, smallest, "exact")
-    if zero_method == "wilcox":
-        d = d[d != 0]
+    n, n_zero = len(d), int((d == 0).sum())
+    smallest = min(1.0, float(2.0 ** (1 - n)))
+    if n_zero == n:
+        return SignedRankTest(0.0, 1.0, 0.0, n, n_zero, smallest, "exact")
     ranks = np.asarray(rankdata(np.abs(d)), dtype=np.float64)
     plus, minus = float(ranks[d > 0].sum()), float(ranks[d < 0].sum())
-    shared = float(ranks[d == 0].sum()) / 2 if zero_method == "zsplit" else 0.0
-    total = plus + minus + 2 * shared
     if method == "scipy-1.7":
-        exact = n_all <= 25 and n_zero == 0
-        used_ranks = np.arange(1.0, len(d) + 1)
-        statistic = float(int(plus))
+        exact = n <= 25 and n_zero == 0
+        used_ranks, statistic = np.arange(1.0, n + 1), float(int(plus))
     else:
-        exact = method == "exact" or (method == "auto" and n_all <= _MOST_EXACT)
+        exact = n <= _MOST_EXACT
         used_ranks, statistic = ranks[d != 0], plus
-    p = _exact_p(used_ranks, statistic) if exact else _normal_p(d, plus + shared, zero_method)
-    name = "exact" if exact else "asymptotic"
-    return SignedRankTest(plus + shared, p, (plus - minus) / total, n_all, n_zero, smallest, name)
+    if exact:
+        p = _exact_p(used_ranks, statistic)
+    else:
+        p = float(wilcoxon(d, zero_method="zsplit", method="approx").pvalue)
+    return SignedRankTest(
+        statistic=plus + float(ranks[d == 0].sum()) / 2,
+        p=p,
+        effect=(plus - minus) / float(ranks.sum()),
+        n=n,
+        n_zero=n_zero,
+        p_smallest=smallest,
+        method="exact" if exact else "asymptotic",
+    )
 
 
 def _exact_p(ranks: FloatArray, statistic: float) -> float:
@@ -137,19 +130,3 @@ def _exact_p(ranks: FloatArray, statistic: float) -> float:
     at = round(2 * statistic)
     tail = min(float(mass[: at + 1].sum()), float(mass[at:].sum()))
     return min(1.0, 2 * tail)
-
-
-def _normal_p(d: FloatArray, plus: float, zero_method: str) -> float:
-    n, n_zero = len(d), int((d == 0).sum())
-    mean = n * (n + 1) / 4
-    variance = n * (n + 1) * (2 * n + 1.0)
-    sizes = np.abs(d)
-    if zero_method == "pratt":
-        mean -= n_zero * (n_zero + 1) / 4
-        variance -= n_zero * (n_zero + 1) * (2 * n_zero + 1)
-        sizes = sizes[sizes > 0]
-    counts = np.unique(sizes, return_counts=True)[1].astype(np.float64)
-    variance -= 0.5 * float((counts**3 - counts).sum())
-    if variance <= 0:
-        return 1.0
-    return float(2 * norm.sf(abs(plus - mean) / np.sqrt(variance / 24)))
