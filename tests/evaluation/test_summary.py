@@ -129,6 +129,7 @@ def test_exclusions_are_counted_by_rule(study):
     rules = ExclusionRules(min_trials=10, min_median_rt_ms=100)
     sample = describe_sample(evaluate(choices, wide.reset_index(), exclusions=rules, **ONE))
     assert sample[0] == "Analysed: 18 participants, 720 choices on 40 sentence pairs."
+    assert sample[1].startswith("Excluded: ")
     assert "(1 participant, 40 choices)" in sample[1]
     assert "few trials (1 participant, 5 choices)" in sample[1]
 
