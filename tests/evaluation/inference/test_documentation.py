@@ -67,7 +67,7 @@ def test_a_difference_of_accuracies(study):
 def test_an_interaction_of_models_and_groups(study):
     votes, predicted, choices, scores = study
     table = evaluate(
-        choices, scores, analyses=(Analysis("all"),), measures=("accuracy",), by="native"
+        choices, scores, analyses=(Analysis("all"),), measures=("accuracy",), condition="native"
     ).conditions
     found = table[table["model_2"] == "b"].iloc[0]
     order = [["yes", "no"].index(level) for level in (found["level_1"], found["level_2"])]
