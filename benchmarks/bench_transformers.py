@@ -60,7 +60,7 @@ def main() -> None:
         models |= {spec: spec for spec in [*bundled, *args.model]}
         for name, spec in models.items():
             model = load_model(spec)
-            known = [text for text in texts if model.knows(text.split()).all()]
+            known = [text for text in texts if model.in_vocabulary(text.split()).all()]
             measure = _masked if isinstance(model, MaskedModel) else _causal
             measure(name, spec, known, args.rounds)
 
@@ -194,7 +194,7 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     model = load_model(spec)
     sentence = Sentence.parse(texts[0])
     listed = WordList.of(common_words()[:VOCABULARY])
-    known = model.knows(listed.words)
+    known = model.in_vocabulary(listed.words)
     listed = WordList.of([word for word, flag in zip(listed, known, strict=True) if flag])
     n = len(texts)
     if isinstance(model, MaskedModel):

@@ -72,7 +72,7 @@ def time_replacements(model: NgramModel, sentences: list[str], n_candidates: int
     """Score all candidates in one step, and one by one."""
     counts = Counter(word for sentence in sentences for word in sentence.split())
     words = [word for word, _ in counts.most_common() if word.isalpha()]
-    known = model.knows(words)
+    known = model.in_vocabulary(words)
     candidates = WordList(tuple(w for w, k in zip(words, known, strict=True) if k)[:n_candidates])
     parsed = [Sentence.parse(s) for s in sentences if len(s.split()) == 9][:N_POSITIONS]
     begin = time.perf_counter()

@@ -216,7 +216,7 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
     for model in models:
         sentences = sieve.kept[["sentence_1", "sentence_2"]]
         split = model.language.split
-        refused = {s for s in np.unique(sentences) if not model.knows(split(str(s))).all()}
+        refused = {s for s in np.unique(sentences) if not model.in_vocabulary(split(str(s))).all()}
         catch = sieve.kept["kind"] == CATCH
         spared = catch & (not catch.all())
         bad = sentences.isin(refused).any(axis=1) & ~spared

@@ -133,7 +133,7 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
                 scored &= source.has_scores(catch_sentences)
             if source.event.unknown == "error":
                 words = map(source.language.split, catch_sentences)
-                scored &= [bool(source.knows(words_of_one).all()) for words_of_one in words]
+                scored &= [bool(source.in_vocabulary(words_of_one).all()) for words_of_one in words]
         elif isinstance(source, pd.DataFrame | pd.Series | Mapping):
             table = (
                 canonical_scores(source).log_probs

@@ -11,11 +11,10 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,11 +27,6 @@ from contstim.text import Sentence, WordList
 from contstim.text.language import Language
 from contstim.text.languages import language_called
 from contstim.text.normalise import normalise_sentence
-
-if TYPE_CHECKING:
-    from contstim.models.beginnings import Beginnings
-    from contstim.models.ngram import BackOff
-
 
 #: What an event says where only whoever made a table of scores could. Its model knows whole
 #: sentences, and no others than those it holds.
@@ -303,7 +297,7 @@ def as_sentences(sentences: Sequence[str]) -> list[str]:
 class SentenceModel(ABC):
     """A model that says how probable a sentence is.
 
-    A family implements `event`, `fingerprint`, `knows` and `parts`; it overrides `score`
+    A family implements `event`, `fingerprint`, `in_vocabulary` and `parts`; it overrides `score`
     and `replacements` where it can do better than the versions here, which define what those
     must return.
 
@@ -364,23 +358,6 @@ class SentenceModel(ABC):
         """What cuts sentences into words, as the spec's option ``language`` says."""
         return language_called(self._spec.get("language", "en"))
 
-    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
-        """Refuse sentences whose words are not the model's, before anything is scored.
-
-        Raises
-        ------
-        InputError
-            If the language has other words than what stands between spaces and the model is not
-            told, or if its units cannot be put to the words of a sentence.
-        """
-        cuts = language.plain and self.language.plain
-        if not cuts and self.language is not language:
-            raise InputError(
-                f"{self.spec!r} cuts sentences into words of {self.language.name}, and these are "
-                f"{language.name}; write its spec with language={language.code}, or take a "
-                "model of a family that has this option"
-            )
-
     @property
     def kind(self) -> ScoreKind:
         """What a score is: a log-probability, unless a family says otherwise.
@@ -391,7 +368,7 @@ class SentenceModel(ABC):
         return ScoreKind()
 
     @abstractmethod
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return for each of V words whether the model knows it; shape (V,).
 
         A word may carry punctuation, which the model treats as in a sentence. An unknown word is
@@ -431,88 +408,6 @@ class SentenceModel(ABC):
         """
         return None
 
-    def back_off(self) -> BackOff | None:
-        """Return the model as a table of n-grams, if its scores are sums over one; else None.
-
-        Searches look with it further than a word at a time, and bound what there is to find.
-        """
-        return None
-
-    def after(self, text: str) -> SentenceModel:
-        """Return the model of sentences that come after a text, for writing.
-
-        Raises
-        ------
-        InputError
-            If the model reads no text before a sentence.
-        """
-        raise InputError(
-            f"{self.spec!r} cannot write: it reads nothing before a sentence; name a causal "
-            "model, such as contstim:smollm2"
-        )
-
-    def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
-        """Return one beginning without a word, for writing from the left word by word.
-
-        None where a score is no sum, from left to right, over what a model says of the next word.
-
-        Parameters
-        ----------
-        first, later
-            The words that may come first in a sentence, and those that may come later; the model
-            knows them all.
-        """
-        return None
-
-    @property
-    def guides_itself(self) -> bool:
-        """Whether it guides searches from the left where no other guide is named.
-
-        It is to be so where `beginnings` says nothing, `guide` does, and a sentence costs few
-        inputs: the search has every beginning scored as a sentence.
-        """
-        return False
-
-    def guide(self, first: WordList, later: WordList) -> Beginnings | None:
-        """Return one beginning without a word, of which models say what guides a search.
-
-        What they say of the words need not add up to scores, which whoever uses it asks for
-        afresh. None where a model knows nothing of the next word. Parameters as in `beginnings`.
-        """
-        return self.beginnings(first, later)
-
-    def completions(
-        self, sentence: Sentence, position: int, words: WordList, hidden: Collection[int] = ()
-    ) -> FloatArray:
-        """Return log p(word | the other words but those at `hidden`), (V,), nats.
-
-        Parameters
-        ----------
-        sentence, position
-            The place.
-        words
-            The words that may stand there.
-        hidden
-            Positions whose words are not seen either, though how many units they have may be.
-
-        Raises
-        ------
-        InputError
-            If the model completes no sentences: it is not a masked one.
-        """
-        raise InputError(
-            f"{self.spec!r} proposes no words with both sides in sight; name a causal or a masked "
-            "model, such as contstim:smollm2"
-        )
-
-    @property
-    def at_once(self) -> bool:
-        """Whether `replacements` knows all exact scores at once and at little cost.
-
-        Searches ask such models first, and others only of the words that these leave.
-        """
-        return False
-
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of `words`.
 
@@ -544,6 +439,35 @@ class SentenceModel(ABC):
             for key, value in fields.items()
         )
         return f"<p><b>{escape(self.spec)}</b></p><table>{stated}</table>"
+
+
+def check_sentence_language(
+    model: SentenceModel, language: Language, sentences: Sequence[str]
+) -> None:
+    """Refuse sentences whose words are not the model's, before anything is scored.
+
+    Raises
+    ------
+    InputError
+        If the language does not separate words by white space and the model is not set to it, or
+        if the model's units cannot be assigned to the words of a sentence.
+    """
+    if not (language.plain and model.language.plain) and model.language is not language:
+        raise InputError(
+            f"{model.spec!r} cuts sentences into words of {model.language.name}, and these are "
+            f"{language.name}; write its spec with language={language.code}, or take a model of a "
+            "family that has this option"
+        )
+    if not language.plain:
+        model.n_tokens(sentences)
+
+
+def scores_vocabulary(model: SentenceModel) -> bool:
+    """Return whether `replacements` of a model returns all exact scores, and at little cost.
+
+    Searches ask such models first. They have an attribute of this name, which is true.
+    """
+    return bool(getattr(model, "scores_vocabulary", False))
 
 
 @lru_cache(maxsize=1)

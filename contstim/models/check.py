@@ -177,7 +177,7 @@ def _check_no_shares(model: SentenceModel, sentences: list[str]) -> str:
 
 
 def _check_unknown(model: SentenceModel, sentences: list[str]) -> str:
-    if model.knows([_NONSENSE])[0] or model.event.unknown != "error":
+    if model.in_vocabulary([_NONSENSE])[0] or model.event.unknown != "error":
         return "every word can be scored (sub-word units, or unknown words as unk)"
     words = sentences[0].split()
     sentence = " ".join([words[0], _NONSENSE, *words[1:]])
@@ -196,7 +196,7 @@ def _check_unknown(model: SentenceModel, sentences: list[str]) -> str:
 
 def _known(model: SentenceModel, words: Sequence[str]) -> BoolArray:
     """Return which of V words the model knows, (V,)."""
-    is_known = np.asarray(model.knows(words))
+    is_known = np.asarray(model.in_vocabulary(words))
     if is_known.dtype != np.bool_ or is_known.shape != (len(words),):
         raise _fail(
             model,

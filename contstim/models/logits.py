@@ -126,7 +126,7 @@ class LogitsModel(SentenceModel):
         """1e-3 nats: most networks compute in single precision, in blocks that batches share."""
         return 1e-3
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return which words hold nothing that the tokenizer does not know, shape (V,)."""
         return np.array([self._unk not in self._cut(word)[0] for word in words], dtype=np.bool_)
 

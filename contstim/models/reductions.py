@@ -29,7 +29,7 @@ from contstim.models.base import (
 )
 from contstim.plugins import Registry
 from contstim.text import Sentence, WordList
-from contstim.text.language import Language, is_closing
+from contstim.text.language import is_closing
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,10 @@ class ReducedModel(SentenceModel):
         """What the reduction makes of the inner model's score."""
         return self.reduction.kind(self.model.kind)
 
-    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
-        """Refuse what the inner model refuses."""
-        self.model.check_language(language, sentences)
-
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return which words all models involved know; shape (V,)."""
-        known = self.model.knows(words)
-        return known if self.unigram is None else known & self.unigram.knows(words)
+        known = self.model.in_vocabulary(words)
+        return known if self.unigram is None else known & self.unigram.in_vocabulary(words)
 
     def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
         """Return what the inner model does."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError, require_known
 from contstim.models import ModelSpec
-from contstim.models.base import ScoreKind, SentenceModel, as_sentences
+from contstim.models.base import ScoreKind, SentenceModel, as_sentences, check_sentence_language
 from contstim.plugins import imported, package_name
 from contstim.progress import waiting
 
@@ -469,7 +469,7 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
                 f"{does.spec!r} scores {what} and {does_not.spec!r} does not; set {option}= alike "
                 "in both"
             )
-    unigram.check_language(model.language, ())
+    check_sentence_language(unigram, model.language, ())
     return unigram
 
 

@@ -121,7 +121,7 @@ class ScoredSentences(SentenceModel):
         """Digest of the file, and of that of its sentences."""
         return self._fingerprint
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Refuse: a table knows sentences, not words."""
         raise InputError(self._no_new())
 

@@ -24,6 +24,7 @@ from contstim.errors import ValidationError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
+from contstim.models.prefixes import PrefixModel
 from contstim.models.words import WordTokenizer
 from contstim.text import Sentence, WordList
 
@@ -80,7 +81,7 @@ def check_normalisation(
         before = after
 
 
-class TableModel(SentenceModel):
+class TableModel(SentenceModel, PrefixModel):
     """A bigram model over `words` with random probabilities; `exact` chooses its replacements.
 
     ``exact="none"`` uses the general version of the contract, ``"bound"`` gives a bound and an
@@ -120,9 +121,9 @@ class TableModel(SentenceModel):
         """Digest of the table."""
         return digest(self.log_probs.tobytes())
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return which of `words` are in the table; shape (V,)."""
-        return self.tokenizer.knows(words)
+        return self.tokenizer.in_vocabulary(words)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Look every unit up."""
@@ -141,7 +142,7 @@ class TableModel(SentenceModel):
         return parts
 
     @property
-    def at_once(self) -> bool:
+    def scores_vocabulary(self) -> bool:
         """If `exact` says so."""
         return self.exact == "all"
 

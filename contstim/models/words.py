@@ -155,7 +155,7 @@ class WordTokenizer:
             len(words),
         )
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether all tokens of each of V words have ids of their own; shape (V,)."""
         lower = self.case == "lower"
         is_known = np.zeros(len(words), dtype=np.bool_)

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from contstim.errors import InfeasibleError, InputError
+from contstim.models.base import check_sentence_language
 from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
 from contstim.settings import Count, Several, one_of, option, settings
@@ -202,12 +203,12 @@ class SynthesisOptions(StageOptions):
         listed = self.parsed_edits.words
         parsed = [Sentence.parse(sentence, language) for sentence in sentences]
         for model in map(model_on_processor, specs if listed or not language.plain else ()):
-            model.check_language(language, sentences)
+            check_sentence_language(model, language, sentences)
             for position, words in listed:
                 long = [sentence for sentence in parsed if position < len(sentence.words)]
                 marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
                 surfaces = [before + word + after for before, after in marks for word in words]
-                if surfaces and not model.knows(surfaces).any():
+                if surfaces and not model.in_vocabulary(surfaces).any():
                     raise InfeasibleError(
                         f"none of the {len(words)} words listed for position {position} is known "
                         f"to {model.name}; list words it knows"

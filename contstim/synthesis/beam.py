@@ -23,8 +23,8 @@ from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import SentenceModel
-from contstim.models.beginnings import COMMA, Beginnings
+from contstim.models.base import SentenceModel, scores_vocabulary
+from contstim.models.prefixes import COMMA, Prefixes, PrefixModel, prefixes_of
 from contstim.settings import Count, one_of, option, settings
 from contstim.synthesis.candidates import Candidates, ScoreCounter, known_to
 from contstim.synthesis.coordinate_search import Search, Strategy, loaded
@@ -163,7 +163,7 @@ class BeamSearch:
 
     natural: Sentence
     minimum: FloatArray
-    prefixes: Sequence[Beginnings]
+    prefixes: Sequence[Prefixes]
     offsets: Sequence[tuple[FloatArray, FloatArray]]
     weights: FloatArray
     masks: Sequence[BoolArray]
@@ -196,7 +196,7 @@ class BeamSearch:
         prepared = dict[str, _Prepared]()
         for name, model in models.items():
             start = _prepare(model, lists, scored=False)
-            if start is None and (proposer := guide or (model if model.guides_itself else None)):
+            if start is None and (proposer := guide or _own_guide(model)):
                 start = _prepare(proposer, lists, scored=True)
             if start is None:
                 raise InputError(
@@ -206,8 +206,8 @@ class BeamSearch:
                 )
             prepared[name] = start
         scored = {m: models[name] for m, (name, p) in enumerate(prepared.items()) if p.scored}
-        constrained_at_once = all(models[name].at_once for name in search.minimum)
-        usual = _WIDTHS[not constrained_at_once or all(m.at_once for m in models.values())]
+        constrained_at_once = all(scores_vocabulary(models[name]) for name in search.minimum)
+        usual = _WIDTHS[not constrained_at_once or all(map(scores_vocabulary, models.values()))]
         width = options.width or (_SCORED_WIDTH if scored else usual)
         weights = guidance_weights(problem)
         return cls(
@@ -340,7 +340,7 @@ class BeamSearch:
 
     def _extensions(
         self,
-        here: Sequence[Beginnings],
+        here: Sequence[Prefixes],
         words: Sequence[tuple[str, ...]],
         totals: FloatArray,
         weights: FloatArray,
@@ -417,16 +417,21 @@ class _Prepared:
     Offsets are exact for first words; those of later words follow the most probable first word.
     """
 
-    prefix: Beginnings
+    prefix: Prefixes
     offsets: tuple[FloatArray, FloatArray]
     scored: bool
+
+
+def _own_guide(model: SentenceModel) -> SentenceModel | None:
+    """Return the model if it proposes words for its own sentences."""
+    return model if isinstance(model, PrefixModel) and model.guides_itself else None
 
 
 @lru_cache(maxsize=8)
 def _prepare(
     model: SentenceModel, lists: tuple[WordList, WordList], scored: bool
 ) -> _Prepared | None:
-    prefix = model.guide(*lists) if scored else model.beginnings(*lists)
+    prefix = prefixes_of(model, lists, guide=scored)
     if prefix is None:
         return None
     upper, exact = prefix.upper()
@@ -435,7 +440,7 @@ def _prepare(
     return _Prepared(prefix, (_offsets(prefix), _offsets(later)), scored)
 
 
-def _offsets(prefix: Beginnings) -> FloatArray:
+def _offsets(prefix: Prefixes) -> FloatArray:
     """Return the log-probabilities of words after one prefix less their bounds, (V,), nats."""
     upper, exact = prefix.upper()
     offsets = np.zeros(len(exact))

@@ -215,7 +215,7 @@ class WordReplacement:
         """Return which words all models know, (V,)."""
         known = np.ones(len(surfaces), dtype=np.bool_)
         for model in self.models:
-            known &= model.knows(surfaces)
+            known &= model.in_vocabulary(surfaces)
         return known
 
     def allowed(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:

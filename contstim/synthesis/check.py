@@ -12,7 +12,7 @@ import numpy as np
 
 from contstim.errors import ValidationError
 from contstim.models.base import SentenceModel
-from contstim.models.beginnings import Beginnings, ScoredBeginnings
+from contstim.models.prefixes import Prefixes, ScoredPrefixes
 from contstim.models.toy import TableModel
 from contstim.synthesis import synthesize
 from contstim.synthesis.candidates import WordReplacement
@@ -33,8 +33,8 @@ _TOLERANCE = 1e-6
 class _Table(TableModel):
     """A toy model that scores prefixes, too."""
 
-    def beginnings(self, first: WordList, later: WordList) -> Beginnings:
-        return ScoredBeginnings(self, self, (first, later))
+    def prefixes(self, first: WordList, later: WordList) -> Prefixes:
+        return ScoredPrefixes(self, self, (first, later))
 
 
 def improvements(

@@ -19,7 +19,12 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.files import digest
-from contstim.models.base import Replacements, SentenceModel
+from contstim.models.base import (
+    Replacements,
+    SentenceModel,
+    check_sentence_language,
+    scores_vocabulary,
+)
 from contstim.models.registry import load_model
 from contstim.synthesis.candidates import SLACK, Candidates, ScoreCounter, WordReplacement
 from contstim.synthesis.edits import Edits
@@ -180,7 +185,7 @@ class Search:
         self.positions = self._positions()
         self.required = self.problem.edits.required(self.start)
         for model in self._models.values():
-            model.check_language(self.start.language, [str(self.start)])
+            check_sentence_language(model, self.start.language, [str(self.start)])
         self.natural = self.now = self.scores(self.sentence)
         self.minimum = self.problem.minima(self.natural)
         self._places: dict[tuple[int, Sentence], dict[str, _Place]] = {}
@@ -301,7 +306,8 @@ class Search:
             return False
         text, scores = [str(changed)], dict[str, float]()
         # What costs little first.
-        for name, model in sorted(self._models.items(), key=lambda item: not item[1].at_once):
+        by_cost = sorted(self._models.items(), key=lambda item: not scores_vocabulary(item[1]))
+        for name, model in by_cost:
             scores[name] = float(model.score(text)[0])
             if scores[name] < self.minimum.get(name, -np.inf):
                 return False
@@ -485,7 +491,7 @@ class Search:
             tables = {
                 name: model.replacements(sentence, position, words)
                 for name, model in self._models.items()
-                if model.at_once
+                if scores_vocabulary(model)
             }
             by_kind["at once"] = _Place(words, allowed, tables)
             # What is known at once is known again at once.

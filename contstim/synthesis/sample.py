@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from contstim.models.beginnings import COMMA
+from contstim.models.prefixes import COMMA
 from contstim.settings import settings
 from contstim.synthesis.candidates import Candidates, WordReplacement, known_to
 from contstim.synthesis.coordinate_search import Search, Strategy, loaded

@@ -21,7 +21,7 @@ from pydantic import Field
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.models.beginnings import COMMA, Beginnings
+from contstim.models.prefixes import COMMA, Prefixes, prefixes_after, prefixes_of
 from contstim.settings import Count, Natural, one_of, option, settings
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.problem import Problem
@@ -264,10 +264,10 @@ class SentenceWriter:
                 f"{self.language.name} has none; use the strategy edit"
             )
         self.lists = proposal.lists(form.words)
-        substitute = None if guide is None else guide.guide(*self.lists)
-        shares: dict[Beginnings, float] = {}
+        substitute = None if guide is None else prefixes_of(guide, self.lists, guide=True)
+        shares: dict[Prefixes, float] = {}
         for c, model in guiding:
-            if (prefix := model.beginnings(*self.lists) or substitute) is not None:
+            if (prefix := prefixes_of(model, self.lists) or substitute) is not None:
                 shares[prefix] = shares.get(prefix, 0.0) + c
         self._guiding = [(c, prefix) for prefix, c in shares.items()]
         #: Of the first and of later words, those that the writer would continue.
@@ -279,9 +279,8 @@ class SentenceWriter:
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
         """Sample sentences after a prompt; only those that end within the lengths are returned."""
-        after = self.model.after(prompt).beginnings(*self.lists)
-        assert after is not None  # something stands before the first word
-        here: list[Beginnings] = [after, *(prefix for _, prefix in self._guiding)]
+        after = prefixes_after(self.model, prompt, self.lists)
+        here: list[Prefixes] = [after, *(prefix for _, prefix in self._guiding)]
         rows, drafts = _Rows.empty(self.options.batch_size), list[Draft]()
         places = np.zeros(self.options.batch_size, dtype=np.int64)  # all extend one prefix
         for position in range(self.form.longest):
@@ -306,7 +305,7 @@ class SentenceWriter:
             places = np.arange(len(rows.number))
         return drafts
 
-    def _ended(self, here: Beginnings, rows: _Rows) -> list[Draft]:
+    def _ended(self, here: Prefixes, rows: _Rows) -> list[Draft]:
         """Return the sentences that the writer would end here, each with its likeliest mark."""
         ends = np.array([here.ends(mark) for mark in self.form.marks])
         best, likely = ends.argmax(axis=0), ends.max(axis=0)
@@ -328,11 +327,11 @@ class SentenceWriter:
 
     def _drawn(
         self,
-        here: Sequence[Beginnings],
+        here: Sequence[Prefixes],
         rows: _Rows,
         places: IntArray,
         rng: np.random.Generator,
-    ) -> tuple[IntArray, IntArray, FloatArray, Beginnings] | None:
+    ) -> tuple[IntArray, IntArray, FloatArray, Prefixes] | None:
         """Draw a next word for each row; None where no row has one.
 
         Parameters
@@ -386,7 +385,7 @@ class SentenceWriter:
             chosen[np.isin(np.where(chosen < 0, -1, index[chosen]), list(fragments))] = -1
 
     def _shortlist(
-        self, here: Beginnings, allowed: BoolArray
+        self, here: Prefixes, allowed: BoolArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the most probable words of each beginning, and their log-probabilities."""
         upper, exact = here.upper()

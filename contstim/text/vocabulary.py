@@ -120,7 +120,7 @@ _FLAGS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false"
 
 
 class _Knower(Protocol):
-    def knows(self, words: Sequence[str], /) -> BoolArray: ...
+    def in_vocabulary(self, words: Sequence[str], /) -> BoolArray: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -427,7 +427,7 @@ class Vocabulary:
         by_all = np.ones(len(words), dtype=np.bool_)
         left_out: dict[str, int] = {}
         for model in models:
-            knows = np.asarray(model.knows(words), dtype=np.bool_)
+            knows = np.asarray(model.in_vocabulary(words), dtype=np.bool_)
             left_out[str(getattr(model, "spec", model))] = int((~knows).sum())
             by_all &= knows
         shared = {word for word, keep in zip(words, by_all, strict=True) if keep}

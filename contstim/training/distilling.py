@@ -173,11 +173,10 @@ def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text
     tokenizer = tokenizer_of(encoder.tokenizer, "the student", "error")
     # The teacher's words; what stands between spaces is what a network without a language reads.
     written = texts
-    judges = ((teacher.knows, teacher.language), (tokenizer.knows, tokenizer.language))
-    for knows, language in judges:
+    for judge, language in ((teacher, teacher.language), (tokenizer, tokenizer.language)):
         split = language.split
         words = list(dict.fromkeys(word for text in written for word in split(text)))
-        known_words = {w for w, k in zip(words, knows(words), strict=True) if k}
+        known_words = {w for w, k in zip(words, judge.in_vocabulary(words), strict=True) if k}
         written = [text for text in written if text and known_words.issuperset(split(text))]
     most = math.inf if encoder.max_tokens is None else encoder.max_tokens
     short = [

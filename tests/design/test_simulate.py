@@ -154,8 +154,8 @@ def test_a_model_alone_or_one_of_no_family_will_do():
     class Unregistered(SentenceModel):
         event, fingerprint, kind = model.event, "0", model.kind
 
-        def knows(self, words):
-            return model.knows(words)
+        def in_vocabulary(self, words):
+            return model.in_vocabulary(words)
 
         def parts(self, sentences):
             return model.parts(sentences)

@@ -102,8 +102,8 @@ class _Lenient(TableModel):
 class _Sweeping(TableModel):
     """Answers once for all words."""
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
-        return super().knows(words)[:1]
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
+        return super().in_vocabulary(words)[:1]
 
 
 @pytest.mark.parametrize(

@@ -185,12 +185,13 @@ def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
         f"{load_model(keeping).spec} does not know 'cat,' in 'The cat, slept.', but 'cat'; ask for "
         "punctuation=split or punctuation=drop, as the model was trained"
     )
-    assert model.knows(["zebra", "cat", "cat.", "Cat"]).tolist() == [False, True, True, False]
+    known = model.in_vocabulary(["zebra", "cat", "cat.", "Cat"])
+    assert known.tolist() == [False, True, True, False]
     lenient = load_model(specs[family] + "&unknown=unk")
     scores = lenient.score(["The zebra ran.", "The okapi ran.", "The dog ran."])
     assert scores[0] == pytest.approx(scores[1], abs=1e-5)
     assert scores[2] == pytest.approx(model.score(["The dog ran."])[0], abs=1e-5)
-    assert not lenient.knows(["zebra"])[0]
+    assert not lenient.in_vocabulary(["zebra"])[0]
 
 
 @pytest.mark.parametrize("family", ["trigram", "lstm"])
@@ -243,7 +244,7 @@ def test_a_word_as_given_keeps_its_punctuation(tmp_path: Path) -> None:
     model = load_model(spec)
     (parts,) = model.parts(["the dog ran."])
     assert parts.units == ("the", "dog", "ran.", "</s>")
-    assert model.knows(["ran", "ran."]).tolist() == [False, True]
+    assert model.in_vocabulary(["ran", "ran."]).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ class LengthModel(SentenceModel):
     def fingerprint(self):
         return str(self.letter)
 
-    def knows(self, words):
+    def in_vocabulary(self, words):
         return np.ones(len(words), dtype=bool)
 
     def parts(self, sentences):

@@ -34,8 +34,8 @@ class MortalModel(SentenceModel):
     def fingerprint(self) -> str:
         return self.inner.fingerprint
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
-        return self.inner.knows(words)
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
+        return self.inner.in_vocabulary(words)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         if len(sentences) == 1:

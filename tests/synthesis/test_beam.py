@@ -184,7 +184,7 @@ def test_guides_propose_and_scores_decide(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = TableModel([*FIRST, *LATER], seed=1)
-    assert table.beginnings(VOCABULARY.first, VOCABULARY.elsewhere) is None
+    assert table.prefixes(VOCABULARY.first, VOCABULARY.elsewhere) is None
     asked, score = list[list[str]](), TableModel.score
 
     def counting(self: TableModel, texts: list[str]) -> FloatArray:

@@ -69,7 +69,7 @@ def test_figures_are_what_the_writer_says_of_the_finished_sentence(
 ) -> None:
     form, how = Form(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(2))
-    after = models["gpt"].after(PROMPT)
+    after = models["gpt"].with_context(PROMPT)
     for draft in drafts:
         (parts,) = after.parts([draft.sentence])
         assert draft.log_prob == pytest.approx(parts.log_prob, abs=1e-3)
@@ -96,7 +96,7 @@ def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, Sent
     )
     writer = _writer(models, Form(1, 1), how)
     drafts = writer.write(PROMPT, np.random.default_rng(4))
-    begun = models["gpt"].after(PROMPT).beginnings(*writer.lists)
+    begun = models["gpt"].with_context(PROMPT).prefixes(*writer.lists)
     assert begun is not None
     words = writer.lists[0].words
     rows, index = np.zeros(len(words), dtype=np.int64), np.arange(len(words))
@@ -149,7 +149,7 @@ def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, Sentenc
 def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) -> None:
     form, how = Form(4, 4, commas=(1,)), WritingOptions(min_end_probability=0.0, batch_size=8)
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(3))
-    after = models["gpt"].after(PROMPT)
+    after = models["gpt"].with_context(PROMPT)
     assert drafts
     for draft in drafts:
         assert Sentence.parse(draft.sentence).after == ("", ",", "", ".")

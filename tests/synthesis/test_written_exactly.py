@@ -11,7 +11,7 @@ from toy_words import LOWER, UPPER, VOCABULARY
 
 from contstim import synthesize
 from contstim.models.base import SentenceModel
-from contstim.models.beginnings import Beginnings, ScoredBeginnings
+from contstim.models.prefixes import Prefixes, ScoredPrefixes
 from contstim.models.toy import TableModel
 from contstim.synthesis import sample
 from contstim.synthesis.beam import Beam, BeamSearch
@@ -29,9 +29,9 @@ POSITIONS = st.sets(st.integers(0, 1), max_size=1)
 class Causal(TableModel):
     """A random model that also says what may come next, and that no prompt changes."""
 
-    def beginnings(self, first: WordList, later: WordList) -> Beginnings:
+    def prefixes(self, first: WordList, later: WordList) -> Prefixes:
         """Return an empty beginning."""
-        return ScoredBeginnings(self, self, (first, later))
+        return ScoredPrefixes(self, self, (first, later))
 
     def after(self, prompt: str) -> SentenceModel:
         """Return the model itself."""
@@ -105,7 +105,7 @@ def test_scored_later_is_scored_along_the_way() -> None:
     drafts = [str(sentence) for sentence in beam.write(6)[0]]
     assert drafts
     for model in MODELS:
-        begun = model.beginnings(*(proposal.words(Sentence.parse("a a"), p) for p in (0, 1)))
+        begun = model.prefixes(*(proposal.words(Sentence.parse("a a"), p) for p in (0, 1)))
         for sentence in drafts:
             here, total = begun, 0.0
             for word in Sentence.parse(sentence).words:

@@ -29,7 +29,7 @@ class Model:
         self.spec = spec
         self.words = set(words)
 
-    def knows(self, words):
+    def in_vocabulary(self, words):
         return np.array([word in self.words for word in words])
 
 

@@ -62,7 +62,7 @@ def test_the_bundled_words_keep_their_rule(bundled: Vocabulary) -> None:
 
 def test_the_bundled_models_know_the_bundled_words(bundled: Vocabulary) -> None:
     model = load_model("contstim:trigram")
-    assert model.knows([*bundled.first, *bundled.elsewhere]).all()
+    assert model.in_vocabulary([*bundled.first, *bundled.elsewhere]).all()
 
 
 def test_innocent_words_with_an_offensive_part_pass() -> None:

@@ -402,7 +402,7 @@ def test_a_vocabulary_file_fixes_the_words(tmp_path):
     assert ranked_vocabulary(read_words(listed), read).words == ("the", "cat", "whale")
     train(tmp_path, [text], vocabulary=listed)
     model = load_model(f"rnn:{tmp_path / 'n'}")
-    assert model.knows(["cat", "whale", "dog"]).tolist() == [True, True, False]
+    assert model.in_vocabulary(["cat", "whale", "dog"]).tolist() == [True, True, False]
     listed.write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="a vocabulary needs at least one word, got none"):
         ranked_vocabulary(read_words(listed), read)

@@ -90,7 +90,7 @@ class EngineModel(SentenceModel):
             punctuation="keep",
         )
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return True for words: tokenizers of such models split unknown words."""
         return np.array([len(word.split()) == 1 for word in words], dtype=np.bool_)
 

@@ -30,10 +30,11 @@ from contstim.models.hf.trie import (
     takes_trees,
     tree_logits,
 )
+from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList, natural_prompt, prompt_of, read_sentences
 
 if TYPE_CHECKING:
-    from contstim.models.hf.beginnings import CausalBeginnings
+    from contstim.models.hf.prefixes import CausalPrefixes
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.
@@ -89,7 +90,7 @@ class _Beginning:
     branch: KVCache | None
 
 
-class CausalModel(TransformerModel):
+class CausalModel(TransformerModel, PrefixModel):
     """A causal language model: log P(s) = sum_t log p(t | prefix and tokens before t).
 
     What stands before the first word is the ``prefix``: by default what the tokenizer puts there
@@ -277,7 +278,7 @@ class CausalModel(TransformerModel):
 
     def _begun(self) -> tuple[torch.Tensor, KVCache] | None:
         """Return the logits of the prefix, and what is kept of it; None if nothing goes on so."""
-        from contstim.models.hf.beginnings import can_extend  # which short prefixes do without
+        from contstim.models.hf.prefixes import can_extend  # which short prefixes do without
 
         if self._kept is None and can_extend(self.network, self.prefix[:1]):
             self._kept = self.network.begin(np.array(self.prefix, dtype=np.int64))
@@ -413,7 +414,7 @@ class CausalModel(TransformerModel):
             table["start"] = log_probs[:, self.opening].logsumexp(dim=1).cpu().numpy()
         return table
 
-    def after(self, text: str) -> CausalModel:
+    def with_context(self, text: str) -> CausalModel:
         """Return the model of sentences that come after a text, with the same spec."""
         model = copy.copy(self)
         model.prefix = [*self.prefix, *self.tokenizer.ids_of(text)]
@@ -421,12 +422,12 @@ class CausalModel(TransformerModel):
         model._last = model._kept = None
         return model
 
-    def beginnings(self, first: WordList, later: WordList) -> CausalBeginnings | None:
+    def prefixes(self, first: WordList, later: WordList) -> CausalPrefixes | None:
         """Return one beginning without a word; None where nothing stands before the first one."""
-        from contstim.models.hf.beginnings import CausalBeginnings  # which scoring does without
+        from contstim.models.hf.prefixes import CausalPrefixes  # which scoring does without
 
         writes = self.prefix and self.language.plain  # with spaces between words
-        return CausalBeginnings.begun(self, (first, later)) if writes else None
+        return CausalPrefixes.begun(self, (first, later)) if writes else None
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.

@@ -257,7 +257,7 @@ class SubwordTokenizer:
         surfaces = [self.forms.surface(token) for token in tokens if token]
         words = [s for s in surfaces if s.isalpha() and s.isascii()]
         words.sort(key=lambda word: not word.islower())
-        return next((word for word in words if self.knows([word])[0]), "a")
+        return next((word for word in words if self.in_vocabulary([word])[0]), "a")
 
     @cached_property
     def closing(self) -> list[int]:
@@ -406,7 +406,7 @@ class SubwordTokenizer:
             at += len(surface)
         return spans
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V words can be written in tokens; shape (V,)."""
         writable = np.zeros(len(words), dtype=np.bool_)
         split = str.split if self.language.plain else self.language.split

@@ -1,4 +1,4 @@
-"""Beginnings of sentences as a masked model reads them: guides, for its scores look both ways."""
+"""Prefixes of sentences as a masked model reads them: guides, for its scores look both ways."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.hf.beginnings import PieceBeginnings
+from contstim.models.hf.prefixes import PiecePrefixes
 from contstim.text import WordList
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ _Tokens = tuple[int, ...]
 _MASKS = 2
 
 
-class MaskedGuide(PieceBeginnings):
-    """Beginnings under a masked model, what follows hidden but for the final mark.
+class MaskedGuide(PiecePrefixes):
+    """Prefixes under a masked model, what follows hidden but for the final mark.
 
     What it says of the words does not add up to the model's scores.
 
@@ -31,7 +31,7 @@ class MaskedGuide(PieceBeginnings):
     model
         The model.
     lists
-        As in `Beginnings`.
+        As in `Prefixes`.
     rows
         The tokens of each beginning.
     n_words

@@ -16,8 +16,8 @@ least weight, which is to take them as 0, their largest value; exact scores comp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ from contstim.models.hf.metrics import (
 )
 from contstim.models.hf.network import Normaliser
 from contstim.models.hf.transformer import Frame, TransformerModel
+from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class MaskedEvent(Event):
     orders: str = ""
 
 
-class MaskedModel(TransformerModel):
+class MaskedModel(TransformerModel, PrefixModel):
     """A masked language model with one scoring metric.
 
     The metrics are weighted sums of log p(token | visible tokens); special
@@ -216,24 +217,6 @@ class MaskedModel(TransformerModel):
         from contstim.models.hf.guide import MaskedGuide  # which scoring does without
 
         return MaskedGuide(self, (first, later)) if self.language.plain else None
-
-    def completions(
-        self, sentence: Sentence, position: int, words: WordList, hidden: Collection[int] = ()
-    ) -> FloatArray:
-        """Return the sums over each word's tokens, all masked, of their log-probabilities."""
-        sentence.check_position(position)
-        (encoded,) = self.encode([str(sentence)])
-        ids = encoded.ids.copy()
-        ids[encoded.scored[np.isin(encoded.word_of, list(hidden))]] = self.mask_id
-        frame = Frame.of(replace(encoded, ids=ids), position)
-        assert frame is not None, "every word of a masked model's sentence has scored tokens"
-        log_probs = np.empty(len(words), dtype=np.float64)
-        candidates = self.tokenizer.candidates(sentence, position, words)
-        for n, (members, tokens) in candidates.by_length.items():
-            masked = frame.fill(np.full((1, n), self.mask_id))[0]
-            check_length(str(sentence), len(masked), self.checkpoint.max_tokens, self.spec)
-            log_probs[members] = self.completed(masked, len(frame.left) + np.arange(n), tokens)
-        return log_probs
 
     def completed(self, ids: IntArray, places: IntArray, tokens: IntArray) -> FloatArray:
         """Return the sums of log p(token) at `places` (n,) of one row, of words (k, n): (k,)."""

@@ -21,7 +21,6 @@ from contstim.models.registry import bundled_folder
 from contstim.progress import track
 from contstim.tables import numbered_lines
 from contstim.text import Sentence, WordList
-from contstim.text.language import Language
 
 #: The words of the bundled models' training text and their counts (recipe: models/unigram.py).
 WORD_COUNTS = "word_counts.tsv.gz"
@@ -123,15 +122,9 @@ class TransformerModel(SentenceModel):
         """1e-4 nats; half a nat where the network computes in 16 bits."""
         return self.network.resolution
 
-    def check_language(self, language: Language, sentences: Sequence[str]) -> None:
-        """Refuse a language into whose words the tokenizer does not cut; see `SentenceModel`."""
-        super().check_language(language, sentences)
-        if not language.plain:
-            self.tokenizer.encode(sentences)
-
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether the tokenizer can write each of V words; shape (V,)."""
-        return self.tokenizer.knows(words)
+        return self.tokenizer.in_vocabulary(words)
 
     def encode(self, sentences: Sequence[str]) -> list[Encoded]:
         """Tokenise sentences, prefix and scored end included.
@@ -331,9 +324,9 @@ class TokenUnigram(SentenceModel):
         """SHA-256 of the word counts; the tokenizer is part of the transformer's own."""
         return file_digest(self.path)
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether the transformer knows each of V words; shape (V,)."""
-        return self.model.knows(words)
+        return self.model.in_vocabulary(words)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Give the units that the transformer scores their unigram log-probabilities."""
@@ -343,7 +336,7 @@ class TokenUnigram(SentenceModel):
         ]
 
     @property
-    def at_once(self) -> bool:
+    def scores_vocabulary(self) -> bool:
         """Always: no word's share depends on the others."""
         return True
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import kenlm
 import numpy as np
@@ -29,11 +28,9 @@ from contstim.models.base import (
 )
 from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
+from contstim.models.prefixes import Prefixes, PrefixModel
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, OpenToken, WordTokenizer
 from contstim.text import Sentence, WordList, tokens_of_word
-
-if TYPE_CHECKING:
-    from contstim.models.beginnings import Beginnings
 
 _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
@@ -91,7 +88,7 @@ class _Pieces(dict[str, str]):
         return text
 
 
-class NgramModel(SentenceModel):
+class NgramModel(SentenceModel, PrefixModel):
     """An n-gram model in an ARPA file or KenLM binary.
 
     The first word is conditioned on ``<s>``; the probability of ``</s>`` is part of the score
@@ -177,9 +174,9 @@ class NgramModel(SentenceModel):
     def _replacer(self) -> Replacer | None:
         return None if self._table is None else Replacer(self._table)
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V bare words is in the vocabulary; shape (V,)."""
-        return self._tokenizer.knows(words)
+        return self._tokenizer.in_vocabulary(words)
 
     def _text(self, sentence: str) -> str:
         """Return the sentence's tokens as KenLM is to read them, single spaces between."""
@@ -234,29 +231,24 @@ class NgramModel(SentenceModel):
             parts.append(SentenceParts(units, log_probs, word_of, encoded.n_words))
         return parts
 
-    def back_off(self) -> BackOff | None:
-        """Return the model's table; None for KenLM binaries, which do not list their n-grams."""
-        if self._table is None:
-            return None
-        return BackOff(self._table, self._tokenizer, self.scores_end)
-
-    def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
+    def prefixes(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return one beginning without a word; None where marks are part of words."""
         # Scoring does without these.
-        from contstim.models.beginnings import ScoredBeginnings
-        from contstim.models.ngram.beginnings import NgramBeginnings
+        from contstim.models.ngram.prefixes import NgramPrefixes
+        from contstim.models.prefixes import ScoredPrefixes
 
-        table, lists = self.back_off(), (first, later)
+        lists = first, later
         if self._tokenizer.punctuation == "keep":
             return None
-        if table is None or self._replacer is None:
+        if self._table is None or self._replacer is None:
             options = {**dict(self._spec.options), "end": "none"}
             bare = NgramModel(replace(self._spec, options=tuple(sorted(options.items()))))
-            return ScoredBeginnings(bare, self, lists)
-        return NgramBeginnings(table, self._replacer, lists)
+            return ScoredPrefixes(bare, self, lists)
+        table = BackOff(self._table, self._tokenizer, self.scores_end)
+        return NgramPrefixes(table, self._replacer, lists)
 
     @property
-    def at_once(self) -> bool:
+    def scores_vocabulary(self) -> bool:
         """Always: all candidates are looked up."""
         return True
 

@@ -18,8 +18,8 @@ from contstim.models.base import (
     SentenceParts,
     as_sentences,
 )
-from contstim.models.beginnings import COMMA, Beginnings
 from contstim.models.devices import torch_device
+from contstim.models.prefixes import COMMA, Prefixes, PrefixModel
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
 from contstim.models.words import END, START, WORD_OPTIONS, WordTokenizer
 from contstim.text import Sentence, WordList
@@ -27,7 +27,7 @@ from contstim.text import Sentence, WordList
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 
 
-class RecurrentModel(SentenceModel):
+class RecurrentModel(SentenceModel, PrefixModel):
     """An RNN or LSTM over whole words: log P(s) = sum over t of log p(token t | those before).
 
     The first token is conditioned on ``<s>``; the end symbol ``</s>`` is scored unless the spec
@@ -75,9 +75,9 @@ class RecurrentModel(SentenceModel):
         """SHA-256 of the network's file."""
         return self._fingerprint
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return for each of V bare words whether it has an id of its own; shape (V,)."""
-        return self._tokenizer.knows(words)
+        return self._tokenizer.in_vocabulary(words)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score every token of each sentence; see `SentenceModel.parts`."""
@@ -109,11 +109,11 @@ class RecurrentModel(SentenceModel):
         tokens = (END, "<unk>", *network.vocabulary.words)
         return tokens, network.next_log_probs(state[0][0])[0].double().cpu().numpy()
 
-    def beginnings(self, first: WordList, later: WordList) -> Beginnings | None:
+    def prefixes(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return one beginning without a word; None where marks are part of words."""
         if self._tokenizer.punctuation == "keep":
             return None
-        return _Beginnings(self._network, self._tokenizer, self._end, (first, later))
+        return _Prefixes(self._network, self._tokenizer, self._end, (first, later))
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of V `words`.
@@ -187,15 +187,15 @@ class RecurrentModel(SentenceModel):
         return self._last[1], self._last[2]
 
 
-class _Beginnings(Beginnings):
-    """Beginnings of sentences under a recurrent network; all words are known at once.
+class _Prefixes(Prefixes):
+    """Prefixes of sentences under a recurrent network; all words are known at once.
 
     Parameters
     ----------
     network, tokenizer, end
         The network, its tokens, and whether the end symbol is scored.
     lists, n_words
-        As in `Beginnings`.
+        As in `Prefixes`.
     state
         The state after each; None: one that nothing but the start symbol has come to.
     """
@@ -238,7 +238,7 @@ class _Beginnings(Beginnings):
         marks = self._tokenizer.marks(COMMA)
         return np.asarray(self._after[:, marks[0]]) if marks else np.zeros(len(self._after))
 
-    def with_commas(self, where: BoolArray) -> Beginnings:
+    def with_commas(self, where: BoolArray) -> Prefixes:
         """Return the beginnings, some with a comma."""
         marks = self._tokenizer.marks(COMMA)
         if not marks:
@@ -248,21 +248,21 @@ class _Beginnings(Beginnings):
         marked = torch.from_numpy(where)[None, :, None].to(self._network.device)
         return self._of(self.n_words, tuple(torch.where(marked, new, old) for old, new in both))
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> Beginnings:
+    def followed_by(self, rows: IntArray, index: IntArray) -> Prefixes:
         """Return longer beginnings."""
         at = torch.from_numpy(rows).to(self._network.device)
         chosen = self._of(self.n_words, tuple(part[:, at].contiguous() for part in self._state))
         return chosen._read(self._ids[index].tolist(), 1)
 
-    def _read(self, tokens: Sequence[int], n_words: int = 0) -> _Beginnings:
+    def _read(self, tokens: Sequence[int], n_words: int = 0) -> _Prefixes:
         """Return the beginnings after a token more each."""
         with torch.no_grad():
             ids = torch.tensor([tokens], device=self._network.device)
             state = self._network.layer(ids, self._state)[1]
         return self._of(self.n_words + n_words, state)
 
-    def _of(self, n_words: int, state: State) -> _Beginnings:
-        return _Beginnings(self._network, self._tokenizer, self._end, self.lists, n_words, state)
+    def _of(self, n_words: int, state: State) -> _Prefixes:
+        return _Prefixes(self._network, self._tokenizer, self._end, self.lists, n_words, state)
 
 
 def load_recurrent(spec: ModelSpec) -> RecurrentModel:

@@ -243,9 +243,9 @@ class FirstTokenModel(SentenceModel):
             "reduction": reduction,
         }
 
-    def knows(self, words: Sequence[str]) -> BoolArray:
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return for each of V words whether the tokenizer can write it; shape (V,)."""
-        return self.tokenizer.knows(words)
+        return self.tokenizer.in_vocabulary(words)
 
     def encode(self, sentences: Sequence[str]) -> list[Encoded]:
         """Tokenise sentences, refusing those the network is too short for."""

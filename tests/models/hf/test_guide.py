@@ -15,7 +15,7 @@ def test_words_after_a_beginning_are_read_with_the_rest_hidden(
     tiny: Callable[[str], Path],
 ) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
-    assert model.beginnings(FIRST, LATER) is None
+    assert model.prefixes(FIRST, LATER) is None
     begun = model.guide(FIRST, LATER)
     assert isinstance(begun, MaskedGuide)
     one = begun.followed_by(np.array([0, 0]), np.array([0, 1]))

@@ -12,6 +12,7 @@ from tiny_transformers import save_network
 
 from contstim import load_model, synthesize
 from contstim.errors import InputError
+from contstim.models.base import check_sentence_language
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.problem import Problem
 from contstim.text import Sentence
@@ -75,7 +76,7 @@ def merged(folder: Path) -> str:
 def test_tokens_belong_to_words_that_no_space_parts(unspaced: Language, tmp_path: Path) -> None:
     spec = by_characters(tmp_path / "c")
     model = load_model(f"{spec}?language=xx")
-    model.check_language(unspaced, TEXT)
+    check_sentence_language(model, unspaced, TEXT)
     plain = load_model(spec)
     np.testing.assert_allclose(model.score(TEXT), plain.score(TEXT), atol=1e-5)
     words = model.score_words(TEXT)
@@ -83,7 +84,7 @@ def test_tokens_belong_to_words_that_no_space_parts(unspaced: Language, tmp_path
     np.testing.assert_allclose([v.sum() for v in words], model.score(TEXT), atol=1e-5)
     assert "language=xx" in model.spec
     with pytest.raises(InputError) as error:
-        plain.check_language(unspaced, TEXT)
+        check_sentence_language(plain, unspaced, TEXT)
     assert str(error.value).endswith(
         "cuts sentences into words of English, and these are Unspaced; write its spec with "
         "language=xx, or take a model of a family that has this option"

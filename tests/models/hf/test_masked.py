@@ -253,13 +253,30 @@ def test_replacements_bound_and_estimate(tiny: Tiny) -> None:
     assert table.estimate[0] == pytest.approx(model.score([str(sentence)])[0], abs=1e-4)
 
 
+def _completion(folder: Path, sentence: Sentence, position: int, words: WordList) -> np.ndarray:
+    """Return the log-probability of each word with all of its tokens masked."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    network = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    values = []
+    for word in words:
+        ids = torch.tensor([tokenizer(str(sentence.replace(position, word)))["input_ids"]])
+        own = tokenizer(word, add_special_tokens=False)["input_ids"]
+        places = torch.arange(1 + position, 1 + position + len(own))  # after [CLS] and short words
+        assert ids[0, places].tolist() == own
+        ids[0, places] = tokenizer.mask_token_id
+        with torch.inference_mode():
+            logits = network(ids).logits[0, places].log_softmax(dim=1)
+        values.append(float(logits[torch.arange(len(own)), torch.tensor(own)].sum()))
+    return np.array(values)
+
+
 def test_words_that_no_input_hides_whole_are_estimated_from_their_completion(tiny: Tiny) -> None:
     # Under pll every input that reads a token of a longer word shows its others.
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
     words = WordList.of(["dog", "unhappy", "dogs", "cats", "olds", "mans", "cat", "happily"])
     table = model.replacements(Sentence.parse("the old dog saw us"), 2, words)
     assert table.hints.n_tokens is not None
-    completion = model.completions(Sentence.parse("the old dog saw us"), 2, words)
+    completion = _completion(tiny("bert"), Sentence.parse("the old dog saw us"), 2, words)
     groups = [
         np.flatnonzero(table.hints.n_tokens == n) for n in np.unique(table.hints.n_tokens) if n > 1
     ]
@@ -268,40 +285,6 @@ def test_words_that_no_input_hides_whole_are_estimated_from_their_completion(tin
         order = group[np.argsort(completion[group])]
         assert (np.diff(table.estimate[order]) > 1e-6).all()
         assert (table.estimate[group] < table.upper[group] - 0.1).all()
-
-
-@pytest.mark.parametrize("metric", ["permutation", "pll", "pll-word-l2r"])
-def test_completions_are_those_with_the_whole_word_hidden(tiny: Tiny, metric: str) -> None:
-    folder = tiny("bert")
-    model = load_model(f"hf:{folder}?metric={metric}")
-    sentence = Sentence.parse("the old dog saw us")
-    words = WordList.of(["dog", "cat", "unhappy", "ran"])
-    table = model.replacements(sentence, 2, words)
-    assert (np.asarray(table.hints.cost) > 1).all()
-    found = model.completions(sentence, 2, words)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    network = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    for word, value in zip(words, found, strict=True):
-        ids = torch.tensor([tokenizer(str(sentence.replace(2, word)))["input_ids"]])
-        own = tokenizer(word, add_special_tokens=False)["input_ids"]
-        places = torch.arange(3, 3 + len(own))  # after [CLS] the old
-        assert ids[0, places].tolist() == own
-        ids[0, places] = tokenizer.mask_token_id
-        with torch.inference_mode():
-            logits = network(ids).logits[0, places].log_softmax(dim=1)
-        expected = logits[torch.arange(len(own)), torch.tensor(own)].sum()
-        assert value == pytest.approx(float(expected), abs=1e-4)
-
-
-def test_completions_do_not_see_what_is_hidden(tiny: Tiny) -> None:
-    model = load_model(f"hf:{tiny('bert')}?metric=pll")
-    words = WordList.of(["dog", "cat", "unhappy", "ran"])
-    one, other = map(Sentence.parse, ("the old dog saw us", "the old dog ran us"))
-    hidden = model.completions(one, 2, words, (3, 4))
-    assert hidden == pytest.approx(model.completions(other, 2, words, (3, 4)), abs=1e-4)
-    seen = model.completions(one, 2, words, (4,))
-    assert np.abs(seen - hidden).max() > 1e-3
-    assert np.abs(seen - model.completions(other, 2, words, (4,))).max() > 1e-3
 
 
 def _message(error: type[Exception], spec: str, sentences: list[str]) -> str:
@@ -384,7 +367,7 @@ def test_tokens_without_marks_have_no_classes_to_restrict_to(tiny: Tiny, tmp_pat
 
 def test_control_tokens_without_a_role_are_no_words(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('modernbert')}")
-    assert not model.knows(["<|end|>"])[0]
+    assert not model.in_vocabulary(["<|end|>"])[0]
     with pytest.raises(InputError, match=r"'<\|end\|>' in 'a <\|end\|>' spells '<\|end\|>'"):
         model.score(["a <|end|>"])
 

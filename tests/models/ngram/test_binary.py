@@ -54,10 +54,10 @@ def test_keeps_the_contract(binary: Path) -> None:
     model = load(binary)
     assert len(check_model(model, LMPLZ_TEXT, WORDS)) == 5
     for word in ("zebra", "<s>", "</s>", "<unk>", "the\0"):
-        assert not model.knows([word])[0]
+        assert not model.in_vocabulary([word])[0]
         with pytest.raises(UnknownWordError):
             model.score([f"the {word} ran"])
-    assert not model.knows(["\ud800"])[0]
+    assert not model.in_vocabulary(["\ud800"])[0]
 
 
 def test_an_unknown_class_is_noticed(binary: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_goes_by_its_name(model: NgramModel) -> None:
     assert model.spec in NAMES
     assert model.order == NAMES.index(model.spec) + 2
     assert model.event.punctuation == "split"
-    assert model.knows(["the", "Every", ",", "qzxq"]).tolist() == [True, True, True, False]
+    assert model.in_vocabulary(["the", "Every", ",", "qzxq"]).tolist() == [True, True, True, False]
 
 
 def test_sums_to_one(model: NgramModel) -> None:
@@ -47,7 +47,7 @@ def test_sums_to_one(model: NgramModel) -> None:
 
 def test_prefers_the_natural_order_of_words(model: NgramModel) -> None:
     rng = np.random.default_rng(0)
-    natural = [s for s in pool() if model.knows(s.split()).all() and s[-1] in ".!?"][:500]
+    natural = [s for s in pool() if model.in_vocabulary(s.split()).all() and s[-1] in ".!?"][:500]
     shuffled = []
     for sentence in natural:
         words = sentence[:-1].split()

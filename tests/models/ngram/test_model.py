@@ -102,9 +102,10 @@ def test_unknown_words(tmp_path: Path) -> None:
         assert str(raised.value).startswith(
             f"ngram:{path} does not know {word!r} in 'a {word} bee'"
         )
-    assert model.knows(["dog", "zebra", UNKNOWN, "<s>"]).tolist() == [True, False, False, False]
+    known = model.in_vocabulary(["dog", "zebra", UNKNOWN, "<s>"])
+    assert known.tolist() == [True, False, False, False]
     lenient = load(path, unknown="unk")
-    assert lenient.knows(["zebra"]).tolist() == [False]
+    assert lenient.in_vocabulary(["zebra"]).tolist() == [False]
     scores = lenient.score(["a zebra bee", f"a {START} bee", f"a {UNKNOWN} bee", "a \0 bee"])
     assert np.ptp(scores) == 0
     bare = write_random(tmp_path / "bare.arpa", 3, seed=1, unknown=False)

@@ -1,4 +1,4 @@
-"""Beginnings of sentences under an n-gram model, by its last tokens."""
+"""Prefixes of sentences under an n-gram model, by its last tokens."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.beginnings import COMMA, Beginnings
 from contstim.models.ngram import BackOff, Replacer
+from contstim.models.prefixes import COMMA, Prefixes
 from contstim.models.words import END, START
 from contstim.text import WordList
 
 _NATS = float(np.log(10.0))
 
 
-class NgramBeginnings(Beginnings):
-    """Beginnings of sentences under a table of n-grams; all words that follow are known at once.
+class NgramPrefixes(Prefixes):
+    """Prefixes of sentences under a table of n-grams; all words that follow are known at once.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class NgramBeginnings(Beginnings):
     replacer
         The table, ready to be asked.
     lists
-        As in `Beginnings`.
+        As in `Prefixes`.
     n_words
         How many words each beginning has.
     rows
@@ -81,16 +81,16 @@ class NgramBeginnings(Beginnings):
         """Return log p(comma | beginning), (R,), nats."""
         return self._chain(self._mark(COMMA))
 
-    def with_commas(self, where: BoolArray) -> NgramBeginnings:
+    def with_commas(self, where: BoolArray) -> NgramPrefixes:
         """Return the beginnings, some with a comma."""
         comma = tuple(self._mark(COMMA))
         pairs = zip(self._rows, where.tolist(), strict=True)
         return self._of(self.n_words, [row + comma * marked for row, marked in pairs])
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> NgramBeginnings:
+    def followed_by(self, rows: IntArray, index: IntArray) -> NgramPrefixes:
         """Return longer beginnings."""
         pairs = zip(rows.tolist(), self._ids[index].tolist(), strict=True)
         return self._of(self.n_words + 1, [(*self._rows[row], word) for row, word in pairs])
 
-    def _of(self, n_words: int, rows: Sequence[tuple[int, ...]]) -> NgramBeginnings:
-        return NgramBeginnings(self._model, self._replacer, self.lists, n_words, rows)
+    def _of(self, n_words: int, rows: Sequence[tuple[int, ...]]) -> NgramPrefixes:
+        return NgramPrefixes(self._model, self._replacer, self.lists, n_words, rows)

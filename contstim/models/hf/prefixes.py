@@ -1,4 +1,4 @@
-"""Beginnings of sentences under a causal transformer, whose keys and values are kept."""
+"""Prefixes of sentences under a causal transformer, whose keys and values are kept."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.beginnings import COMMA, Beginnings
 from contstim.models.hf.network import KVCache, Network
+from contstim.models.prefixes import COMMA, Prefixes
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def _tried(network: Network, prefix: Sequence[int]) -> bool:
     return True
 
 
-class PieceBeginnings(Beginnings):
-    """Beginnings under a model of pieces, which says at once what a word's first piece has.
+class PiecePrefixes(Prefixes):
+    """Prefixes under a model of pieces, which says at once what a word's first piece has.
 
     Parameters
     ----------
     tokenizer
         What makes pieces of words.
     lists, n_words
-        As in `Beginnings`.
+        As in `Prefixes`.
     last
         log p(token | row) of every token, shape (R, tokens), nats.
     """
@@ -97,8 +97,8 @@ class PieceBeginnings(Beginnings):
         return self._last[at, firsts].cpu().numpy().astype(np.float64)
 
 
-class CausalBeginnings(PieceBeginnings):
-    """Beginnings of sentences under a causal model.
+class CausalPrefixes(PiecePrefixes):
+    """Prefixes of sentences under a causal model.
 
     What each model of pieces knows at once is the probability of a word's first piece; further
     pieces are asked for.
@@ -108,7 +108,7 @@ class CausalBeginnings(PieceBeginnings):
     model
         The model, which has a prefix.
     lists
-        As in `Beginnings`.
+        As in `Prefixes`.
     n_words
         How many words each beginning has.
     before, last
@@ -131,7 +131,7 @@ class CausalBeginnings(PieceBeginnings):
         self._pending = list(pending) or [()] * len(last)
 
     @classmethod
-    def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalBeginnings:
+    def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalPrefixes:
         """Return one beginning without a word."""
         keep = can_extend(model.network, model.prefix[:1])
         logits, before = model.network.begin(np.array(model.prefix, dtype=np.int64), keep=keep)
@@ -216,23 +216,23 @@ class CausalBeginnings(PieceBeginnings):
         logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)[1]
         return logits.log_softmax(dim=1)
 
-    def with_commas(self, where: BoolArray) -> CausalBeginnings:
+    def with_commas(self, where: BoolArray) -> CausalPrefixes:
         """Return the beginnings, some with a comma."""
         marked, last, comma = np.flatnonzero(where), self._last.clone(), self._mark(COMMA)
         if len(marked):
             last[torch.from_numpy(marked).to(last.device)] = self._gone_on(marked, comma)
         pending = [p + comma * bool(w) for p, w in zip(self._pending, where, strict=True)]
-        return CausalBeginnings(self._model, self.lists, self.n_words, self._kept, last, pending)
+        return CausalPrefixes(self._model, self.lists, self.n_words, self._kept, last, pending)
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> CausalBeginnings:
+    def followed_by(self, rows: IntArray, index: IntArray) -> CausalPrefixes:
         """Return longer beginnings."""
         pairs = zip(rows.tolist(), index.tolist(), strict=True)
         tokens = [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
         before, logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)
         last = logits.log_softmax(dim=1)
-        return CausalBeginnings(self._model, self.lists, self.n_words + 1, before, last)
+        return CausalPrefixes(self._model, self.lists, self.n_words + 1, before, last)
 
-    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Beginnings]:
+    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
         """Return what the words have, (k,), nats, and longer beginnings, computed together."""
         words = [self._candidates.tokens[i] for i in index.tolist()]
         tokens = [self._pending[row] + word for row, word in zip(rows, words, strict=True)]
@@ -244,5 +244,5 @@ class CausalBeginnings(PieceBeginnings):
                 at = torch.tensor(word[1:], device=log_probs.device)
                 values[i] += float(log_probs.gather(1, at[:, None]).double().sum())
         last = last.log_softmax(dim=1)
-        further = CausalBeginnings(self._model, self.lists, self.n_words + 1, before, last)
+        further = CausalPrefixes(self._model, self.lists, self.n_words + 1, before, last)
         return np.minimum(values, 0.0), further

@@ -1,7 +1,7 @@
 """What models say of the next word adds up, word by word, to their scores of the sentence.
 
-Tests `contstim.models.beginnings`, `contstim.models.hf.beginnings` and
-`contstim.models.ngram.beginnings`.
+Tests `contstim.models.prefixes`, `contstim.models.hf.prefixes` and
+`contstim.models.ngram.prefixes`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from toy_corpus import WORDS, write_random
 
 from contstim import load_model
 from contstim.errors import InputError
-from contstim.models.beginnings import Beginnings, ScoredBeginnings
-from contstim.models.hf import beginnings as of_transformers
+from contstim.models.hf import prefixes as of_transformers
+from contstim.models.prefixes import Prefixes, ScoredPrefixes, prefixes_after
 from contstim.text import WordList, prompt_of
 
 FIRST = WordList(("The", "He", "Whenever"))
@@ -47,7 +47,7 @@ SPECS = (
 )
 
 
-def _sums(begun: Beginnings, mark: str = ".") -> np.ndarray:
+def _sums(begun: Prefixes, mark: str = ".") -> np.ndarray:
     """Write the sentences together, and add up what is said of their words, commas and ends."""
     here, total, rows = begun, np.zeros(len(SENTENCES)), np.zeros(len(SENTENCES), dtype=np.int64)
     for position in range(4):
@@ -70,7 +70,7 @@ def _sums(begun: Beginnings, mark: str = ".") -> np.ndarray:
 @pytest.mark.parametrize("spec", SPECS)
 def test_words_commas_and_end_add_up_to_the_score(spec: str) -> None:
     model = load_model(spec)
-    begun = model.beginnings(FIRST, LATER)
+    begun = model.prefixes(FIRST, LATER)
     assert begun is not None
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
@@ -80,7 +80,7 @@ def test_beginnings_shorter_than_n_grams_are_told_apart(tmp_path: Path, order: i
     path = write_random(tmp_path / "m.arpa", order, seed=7)
     model = load_model(f"ngram:{path}?punctuation=drop&end=none")
     words = WordList(tuple(WORDS))
-    here = model.beginnings(words, words)
+    here = model.prefixes(words, words)
     assert here is not None
     texts = [""]
     for _ in range(3):
@@ -94,7 +94,7 @@ def test_beginnings_shorter_than_n_grams_are_told_apart(tmp_path: Path, order: i
 
 def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
     model = load_model("contstim:gpt")
-    begun = model.beginnings(FIRST, LATER)
+    begun = model.prefixes(FIRST, LATER)
     assert begun is not None
     _, exact = begun.followed_by(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)).upper()
     assert set(exact.tolist()) == {False, True}
@@ -102,7 +102,7 @@ def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
 
 def test_words_are_read_without_filling_them_up() -> None:
     model = load_model("contstim:gpt")
-    begun = model.beginnings(FIRST, LATER)
+    begun = model.prefixes(FIRST, LATER)
     assert begun is not None
     here = begun.followed_by(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
     n_tokens: list[int] = []
@@ -118,7 +118,7 @@ def test_words_are_read_without_filling_them_up() -> None:
 def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model("contstim:gpt")
     monkeypatch.setattr(of_transformers, "can_extend", lambda network, prefix: False)
-    begun = model.beginnings(FIRST, LATER)
+    begun = model.prefixes(FIRST, LATER)
     assert begun is not None
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
@@ -126,11 +126,11 @@ def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatc
 def test_texts_are_scored_where_n_grams_cannot_be_listed() -> None:
     lists = (FIRST, LATER)
     bare, whole = load_model("contstim:trigram?end=none"), load_model("contstim:trigram")
-    begun = ScoredBeginnings(bare, whole, lists)
+    begun = ScoredPrefixes(bare, whole, lists)
     assert not begun.upper()[1].any()
     rows, index = np.array([0, 0]), np.array([1, 2])
     two = begun.followed_by(rows, index)
-    known = whole.beginnings(*lists)
+    known = whole.prefixes(*lists)
     assert known is not None
     assert begun.log_probs(rows, index) == pytest.approx(known.log_probs(rows, index))
     both = np.array([0, 1])
@@ -141,16 +141,16 @@ def test_texts_are_scored_where_n_grams_cannot_be_listed() -> None:
 
 @pytest.mark.parametrize("spec", ["contstim:bert", "contstim:gpt?prefix=none"])
 def test_what_is_no_chain_of_words_has_no_beginnings(spec: str) -> None:
-    assert load_model(spec).beginnings(FIRST, LATER) is None
+    assert load_model(spec).prefixes(FIRST, LATER) is None
 
 
 def test_a_model_after_a_text_scores_as_with_the_text_as_its_prompt(tmp_path: Path) -> None:
     lines = ["The cat sat on the mat.", "He went home."]
     file = tmp_path / "prompt.txt"
     file.write_text("\n".join(lines) + "\n", "utf-8")
-    after = load_model("contstim:gpt").after(prompt_of(lines))
+    after = load_model("contstim:gpt").with_context(prompt_of(lines))
     assert after.score(TEXTS) == pytest.approx(
         load_model(f"contstim:gpt?prompt={file}").score(TEXTS), abs=1e-4
     )
     with pytest.raises(InputError, match="cannot write: it reads nothing before a sentence"):
-        load_model("contstim:trigram").after("The cat sat.\n")
+        prefixes_after(load_model("contstim:trigram"), "The cat sat.\n", (FIRST, LATER))

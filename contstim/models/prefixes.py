@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.text import WordList
 
@@ -18,7 +19,7 @@ from contstim.text import WordList
 COMMA = ","
 
 
-class Beginnings(ABC):
+class Prefixes(ABC):
     """R beginnings of sentences under one model, and what it says of the words that may follow.
 
     What the model says of the words one after the other, and of the end, adds up to its score of
@@ -78,14 +79,14 @@ class Beginnings(ABC):
         """Return log p(a comma | beginning), (R,), nats; 0 where the model does not score it."""
 
     @abstractmethod
-    def with_commas(self, where: BoolArray) -> Beginnings:
+    def with_commas(self, where: BoolArray) -> Prefixes:
         """Return the beginnings, with a comma at the end of some, (R,); before the first word none.
 
         What the model says of the comma is no part of what it says of the word that follows.
         """
 
     @abstractmethod
-    def followed_by(self, rows: IntArray, index: IntArray) -> Beginnings:
+    def followed_by(self, rows: IntArray, index: IntArray) -> Prefixes:
         """Return k beginnings, each one of these and a word more.
 
         Parameters
@@ -95,7 +96,7 @@ class Beginnings(ABC):
             followed by several words.
         """
 
-    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Beginnings]:
+    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
         """Return what `log_probs` and `followed_by` give, for a network at the cost of the latter.
 
         Parameters
@@ -106,8 +107,66 @@ class Beginnings(ABC):
         return self.log_probs(rows, index), self.followed_by(rows, index)
 
 
-class ScoredBeginnings(Beginnings):
-    """Beginnings of a model that only scores texts, each beginning as one, from left to right.
+class PrefixModel:
+    """What a sentence model adds that scores, or proposes words for, sentences from left to right.
+
+    Strategies that write sentences need it. A family inherits from `SentenceModel` and this class.
+    """
+
+    @property
+    def guides_itself(self) -> bool:
+        """Whether the model proposes words for its own sentences, which cost few inputs each."""
+        return False
+
+    def prefixes(self, first: WordList, later: WordList) -> Prefixes | None:
+        """Return the empty prefix; None if the score is not a sum over words from left to right.
+
+        Parameters
+        ----------
+        first, later
+            The words that may come first in a sentence, and those that may come later; the model
+            has them all in its vocabulary.
+        """
+        return None
+
+    def guide(self, first: WordList, later: WordList) -> Prefixes | None:
+        """Return the empty prefix for proposals, whose values need not sum to scores."""
+        return self.prefixes(first, later)
+
+    def with_context(self, text: str) -> PrefixModel | None:
+        """Return the model of sentences that follow a text; None if it reads no context."""
+        return None
+
+
+def prefixes_of(
+    model: SentenceModel, lists: tuple[WordList, WordList], *, guide: bool = False
+) -> Prefixes | None:
+    """Return the empty prefix under a model, exact or as a guide; None if it has none."""
+    if not isinstance(model, PrefixModel):
+        return None
+    return model.guide(*lists) if guide else model.prefixes(*lists)
+
+
+def prefixes_after(model: SentenceModel, text: str, lists: tuple[WordList, WordList]) -> Prefixes:
+    """Return the empty prefix of sentences that follow a text.
+
+    Raises
+    ------
+    InputError
+        If the model reads no text before a sentence.
+    """
+    following = model.with_context(text) if isinstance(model, PrefixModel) else None
+    prefix = None if following is None else following.prefixes(*lists)
+    if prefix is None:
+        raise InputError(
+            f"{model.spec!r} cannot write: it reads nothing before a sentence; name a causal "
+            "model, such as contstim:smollm2"
+        )
+    return prefix
+
+
+class ScoredPrefixes(Prefixes):
+    """Prefixes of a model that only scores texts, each beginning as one, from left to right.
 
     Parameters
     ----------
@@ -116,7 +175,7 @@ class ScoredBeginnings(Beginnings):
     whole
         The same model with the end, if that is scored.
     lists
-        As in `Beginnings`.
+        As in `Prefixes`.
     texts
         The beginnings.
     """
@@ -159,14 +218,14 @@ class ScoredBeginnings(Beginnings):
         """Return what a comma adds to the scores of the texts, (R,), nats."""
         return np.asarray(self._score([text + COMMA for text in self._texts]) - self._scores)
 
-    def with_commas(self, where: BoolArray) -> ScoredBeginnings:
+    def with_commas(self, where: BoolArray) -> ScoredPrefixes:
         """Return texts, some with a comma."""
         pairs = zip(self._texts, where.tolist(), strict=True)
         return self._of([text + COMMA * marked for text, marked in pairs])
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> ScoredBeginnings:
+    def followed_by(self, rows: IntArray, index: IntArray) -> ScoredPrefixes:
         """Return longer texts."""
         return self._of(self._extended(rows, index))
 
-    def _of(self, texts: Sequence[str]) -> ScoredBeginnings:
-        return ScoredBeginnings(self._model, self._whole, self.lists, texts)
+    def _of(self, texts: Sequence[str]) -> ScoredPrefixes:
+        return ScoredPrefixes(self._model, self._whole, self.lists, texts)
