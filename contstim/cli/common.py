@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from contstim.cli.parsing import CommandParser, given, number, output_file
+from contstim.cli.parsing import CommandParser, number, output_file
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
 from contstim.tables import table_text
@@ -21,29 +21,12 @@ if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
     from contstim.pipeline import Executor
     from contstim.pipeline.work import Task
-    from contstim.response_model import People
     from contstim.text.language import Language
     from contstim.text.vocabulary import Vocabulary
     from contstim.text.words import WordOptions
 
 # What share of the words of natural sentences a vocabulary of their language has, at least.
 _SHARED = 0.25
-
-
-def add_people(parser: CommandParser, *names: str) -> None:
-    """Add the options of `contstim.response_model.People`, all or those named."""
-    from contstim.response_model import People
-
-    group = parser.add_argument_group("how people answer if a model is right")
-    parser.add_fields(People, *names, unset=True, to=group)
-
-
-def people_of(args: argparse.Namespace) -> People | None:
-    """Return the people that the options of `add_people` describe; None if none is given."""
-    from contstim.response_model import People
-
-    chosen = given(args, People)
-    return People(**chosen) if chosen else None
 
 
 def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Vocabulary:

@@ -8,7 +8,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -88,47 +87,6 @@ class CommandParser(argparse.ArgumentParser):
             what += "; may be given several times"
         (to or self).add_argument(name, help=what, **how)
 
-    def add_fields(
-        self,
-        kind: type | object,
-        *names: str,
-        unset: bool = False,
-        to: argparse._ActionsContainer | None = None,
-    ) -> None:
-        """Add the options that settings declare (`contstim.settings.option`).
-
-        Parameters
-        ----------
-        kind
-            A class of settings, or settings of it, whose values are then the defaults.
-        names
-            The fields; all that are options, if there are none.
-        unset
-            Have None, not the default, where an option is not given.
-        to
-            As of `add`.
-        """
-        made = kind if isinstance(kind, type) else type(kind)
-        declared = {item.name: item.metadata for item in fields(made) if "help" in item.metadata}
-        for name in names or declared:
-            default, metadata = getattr(kind, name), declared[name]
-            takes, bounds = _range_of(made, name)
-            flag = f"--{(metadata['name'] or name).replace('_', '-')}"
-            if takes is bool and default is None:
-                action = argparse.BooleanOptionalAction
-                (to or self).add_argument(flag, action=action, help=metadata["help"])
-                continue
-            shown = f" (default: {default:g})" if isinstance(default, float | int) else ""
-            self.add(
-                f"{flag} {metadata['metavar'] or ''}",
-                metadata["help"] + shown * unset,
-                reader(made, name),
-                default=None if unset or default == () or takes is bool else default,
-                choices=bounds.get("choices"),
-                several=default == (),
-                to=to,
-            )
-
     def add_seed(self, planned: bool = False) -> None:
         """Add ``--seed``; where a plan may have one (`planned`), it is None unless given."""
         what = "seed of everything left to chance"
@@ -146,14 +104,6 @@ class CommandParser(argparse.ArgumentParser):
     def add_out_folder(self) -> None:
         """Add ``--out``, a folder that must be named."""
         self.add("--out FOLDER", "where to write", output_folder, required=True)
-
-    def add_cache(self, what: str) -> None:
-        """Add ``--cache``, a folder of scores."""
-        self.add("--cache FOLDER", what, output_folder)
-
-    def add_device(self) -> None:
-        """Add ``--device``, that of a network that is trained."""
-        self.add("--device DEVICE", "cpu (default) or cuda:0 ...", default="cpu")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what a command does not take is an error of this command, not of `contstim`."""
@@ -220,9 +170,7 @@ def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
 #: Reads a whole number above 0.
 positive = whole_number(1)
 
-#: Read numbers of threads, of simulated experiments, and of a port.
-threads = whole_number(1, 1024)
-simulations = whole_number(1, 10**6)
+#: Reads the number of a port.
 port = whole_number(0, 65_535)
 
 
@@ -254,30 +202,6 @@ def number(
         return value
 
     return read
-
-
-def reader(kind: type, name: str) -> Callable[[str], Any]:
-    """Return a reader of a field of settings: a text, or numbers in its range."""
-    takes, bounds = _range_of(kind, name)
-    if takes is int:
-        return whole_number(bounds["ge"], bounds.get("le", 10**9))
-    if takes is float:
-        least, most = bounds.get("ge", -math.inf), bounds.get("le", math.inf)
-        return number(least, most, above=bounds.get("gt"), below=bounds.get("lt"))
-    return str
-
-
-def _range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
-    from contstim.settings import range_of  # pydantic, which `contstim --help` does without
-
-    return range_of(kind, name)
-
-
-def given(args: argparse.Namespace, kind: type) -> dict[str, Any]:
-    """Return what the arguments hold for fields of settings, by the fields' names."""
-    options = {item.name: item.metadata.get("name") or item.name for item in fields(kind)}
-    found = {name: getattr(args, option, None) for name, option in options.items()}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _short(text: str) -> str:
