@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -61,10 +62,19 @@ def test_the_commands_run(
         assert Path(name).stat().st_size > 0
 
 
-def test_the_commands_that_take_minutes_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_that_take_minutes_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # They are not run; what they ask for must exist.
     asked: list[str] = []
-    monkeypatch.setattr("contstim.cli.score.run", lambda args: asked.append(str(args)) or 0)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("contstim.text.read_sentences", lambda *_, **__: ["The ship left."])
+
+    def load(specs: Sequence[str]) -> list[object]:
+        asked.append(" ".join(specs))
+        return []
+
+    monkeypatch.setattr("contstim.models.registry.load_models", load)
 
     def write(plan: StudyPlan, *_: object, **__: object) -> SynthesisReport:
         asked.append(str(plan))

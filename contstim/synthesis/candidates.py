@@ -58,7 +58,7 @@ class WordReplacement:
     _counts: dict[tuple[WordList, bool, str, str], IntArray] = field(
         default_factory=dict, repr=False
     )
-    _alike: dict[tuple[WordList, bool, str, str, tuple[int, ...]], WordList] = field(
+    _by_tokens: dict[tuple[WordList, bool, str, str, tuple[int, ...]], WordList] = field(
         default_factory=dict, repr=False
     )
 
@@ -104,17 +104,17 @@ class WordReplacement:
                 for p in Edits.differences(natural, sentence)
             )
             and sentence.reads_back
-            and not (edits.same_tokens and self._cut_otherwise(natural, sentence))
+            and not (edits.same_tokens and self._splits_differently(natural, sentence))
         )
 
-    def _cut_otherwise(self, natural: Sentence, sentence: Sentence) -> bool:
-        """Return whether a model cuts two sentences into different numbers of tokens."""
+    def _splits_differently(self, natural: Sentence, sentence: Sentence) -> bool:
+        """Return whether a model splits two sentences into different numbers of tokens."""
         both = [str(natural), str(sentence)]
         counts = [model.n_tokens(both) for model in self.models]
         return any(n is not None and n[0] != n[1] for n in counts)
 
-    def alike(self, sentence: Sentence, position: int, words: WordList) -> WordList:
-        """Return those of `words` that models cut into as many tokens as the word at `position`.
+    def with_same_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
+        """Return those of `words` that models split into as many tokens as the word at `position`.
 
         They are counted behind one and the same word, or first in a sentence; the same object is
         returned for like positions.
@@ -126,11 +126,11 @@ class WordReplacement:
         table = self._counts[key]
         present = sentence.words[position : position + 1]
         wanted = tuple(self._n_tokens(sentence, position, present)[:, 0].tolist())
-        if (*key, wanted) not in self._alike:
+        if (*key, wanted) not in self._by_tokens:
             same = (table == np.array(wanted, dtype=np.int64)[:, None]).all(axis=0)
             same |= np.array([word == sentence.words[position] for word in words])
-            self._alike[*key, wanted] = WordList(tuple(compress(words, same)))
-        return self._alike[*key, wanted]
+            self._by_tokens[*key, wanted] = WordList(tuple(compress(words, same)))
+        return self._by_tokens[*key, wanted]
 
     def _n_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
         """Return how many tokens words have at a position, by the models that cut them, (M, V)."""

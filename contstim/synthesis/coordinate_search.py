@@ -256,7 +256,7 @@ class Search:
         listed = self.proposal.listed(self.start, self.problem.edits).get(position)
         words = self.proposal.words(self.start, position, listed)
         if self.problem.edits.same_tokens:
-            return self.proposal.alike(self.start, position, words)
+            return self.proposal.with_same_tokens(self.start, position, words)
         return words
 
     def candidates(
