@@ -118,4 +118,4 @@ def test_the_range_of_a_field() -> None:
     assert range_of(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
     assert range_of(Edit, "inputs") == (int, {"ge": 1})  # or None
     assert range_of(WritingOptions, "writer") == (str, {})
-    assert range_of(EvaluationOptions, "margin") == (float, {"gt": 0, "lt": 1})
+    assert range_of(EvaluationOptions, "equivalence") == (float, {"gt": 0, "lt": 1})
