@@ -104,15 +104,15 @@ def test_words_are_explained_where_a_reader_first_meets_them() -> None:
     for word in ("log-probability", "nats", "event", "controversiality", "Strata"):
         assert f"**{word}**" in first, word
     assert "**ceiling**" in PAGES["tutorials/choices"]
-    assert "*floor*" in first
-    for word in ("event", "budget", "strata", "noise ceiling", "nat", "floor"):
+    assert "*minimum score*" in first
+    for word in ("event", "budget", "strata", "noise ceiling", "nat", "minimum score"):
         assert f"[{word}](" in PAGES["concepts/index"], word
 
 
 #: Where else readers meet a word first, and what must stand beside it.
 FIRST_MET = [
-    ("README.md", "triplets", "a natural sentence, and two made of it"),
-    ("README.md", "strata", "ranges of a model's scores"),
+    ("README.md", "triplets", "a natural sentence and two synthetic ones"),
+    ("README.md", "strata", "ranges of a model's log-probabilities"),
     ("contstim/cli/select.py", "stratum", "a range of log-probabilities"),
     ("contstim/selection/triplets.py", "strata: Count", "ranges of each model's log-probabilities"),
     (
