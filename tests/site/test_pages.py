@@ -113,7 +113,7 @@ def test_words_are_explained_where_a_reader_first_meets_them() -> None:
 FIRST_MET = [
     ("README.md", "triplets", "a natural sentence and two synthetic ones"),
     ("README.md", "strata", "ranges of a model's log-probabilities"),
-    ("contstim/cli/select.py", "stratum", "a range of log-probabilities"),
+    ("contstim/cli/select.py", "stratum", "a range of a model's log-probabilities"),
     ("contstim/selection/triplets.py", "strata: Count", "ranges of each model's log-probabilities"),
     (
         "contstim/selection/triplets.py",
@@ -122,12 +122,11 @@ FIRST_MET = [
     ),
     ("contstim/cli/score.py", "nats", "units of natural"),
     ("contstim/cli/score.py", "its event", "gives a probability, with or without full stop"),
-    ("contstim/cli/design.py", '"--catch N"', "sentences against their shuffled words"),
+    ("contstim/cli/design.py", "catch trials", "sentences against their shuffled words"),
     ("contstim/cli/evaluate.py", "noise ceiling", "how well the best possible model could do"),
     ("contstim/templates/demo.html", "nats", "2.7 times less probable"),
     ("contstim/templates/demo.html", "ceiling", "the best possible model"),
-    ("contstim/cli/demo.py", "a floor on plausibility (", "it may fall by 5 nats"),
-    ("contstim/synthesis/bounded.py", "budget", "exact scores"),
+    ("contstim/cli/demonstration.py", "lower bound on plausibility", "decreases by at most 5 nats"),
     ("contstim/text/words.py", "Zipf", "once in a million words"),
 ]
 
