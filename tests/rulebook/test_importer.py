@@ -16,7 +16,7 @@ def test_an_importer(added, run):
     scores = pd.DataFrame({m: rng.normal(size=16) for m in ("m1", "m2")}, sentences)
     scores.to_csv("scores.csv", index_label="sentence")
     words = ["evaluate", "keys.csv", "--format", "two-buttons", "--scores", "scores.csv"]
-    ended = run(*words, "--bootstrap", 5, "--out", "out")
+    ended = run(*words, "--out", "out")
     assert ended.returncode == 0, ended.stderr
     assert set(pd.read_csv("out/models.csv")["model"]) == {"m1", "m2"}
     choices = read_choices("keys.csv", format="two-buttons").choices

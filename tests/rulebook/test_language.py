@@ -43,8 +43,9 @@ def test_a_language_in_commands(italian, run):
     assert {"L'", "l'", "Un'", "acqua", "nell'"} <= {*words["word"]}
     assert {*words["language"]} == {"it"}
     specs = [f"ngram:{order}.arpa?language=it&punctuation=split" for order in (2, 3)]
-    pair = ["--pair", *specs, "--vocabulary", "words.csv", "--agree", "--out", "triplets.csv"]
-    ended = run("synthesize", italian[0], italian[9], *pair)
+    pair = ["--pair", *specs, "--vocabulary", "words.csv", "--edits", "agreement"]
+    pair += ["--max-word-share", "1", "--out", "triplets.csv"]
+    ended = run("synthesize", *italian[::20], *pair)
     assert ended.returncode == 0, ended.stderr
     language = language_called("it")
     table = pd.read_csv("triplets.csv")

@@ -77,7 +77,7 @@ def test_a_presentation(coins: Study, run) -> None:
     sentences = pd.unique(table[["sentence_1", "sentence_2"]].to_numpy().ravel())
     scores = pd.DataFrame({m: [-1.0 * len(s) for s in sentences] for m in ("m1", "m2")}, sentences)
     scores.to_csv("scores.csv", index_label="sentence")
-    words = ["--scores", "scores.csv", "--bootstrap", 5, "--out", "results"]
+    words = ["--scores", "scores.csv", "--out", "results"]
     ended = run("evaluate", "out/choices.csv", *words)
     assert ended.returncode == 0, ended.stderr
 
