@@ -4,10 +4,6 @@ The *lower* ceiling puts the mean vote of the other participants in the place of
 *upper* ceiling the mean vote of all participants (Nili et al. 2014, doi
 10.1371/journal.pcbi.1003553; Golan et al. 2023, doi 10.1038/s42256-023-00718-1). Both use only the
 trials that enough other participants saw. `Measure.ceilings` defines them for each measure.
-
-For confidence intervals, a ceiling is treated like a model that makes these predictions. A mean
-vote is nearly the best prediction of the votes that it is made of, so that to first order the
-agreement of the others does not change with one participant's vote (envelope theorem).
 """
 
 from __future__ import annotations
@@ -56,24 +52,6 @@ class Ceilings:
         if not enough.all():
             matched = Subset(subset.data, subset.rows[enough], subset.models)
         return cls(measure, matched, *measure.ceilings(matched))
-
-    def trial_influence(self) -> tuple[FloatArray, FloatArray]:
-        """Return what each choice contributes to the lower and to the upper ceiling, both (R,).
-
-        The influence of `Measure.trial_influence` for the mean votes as predictions, moved to the
-        participant's ceiling.
-        """
-        person, n = self.matched.person, self.matched.n_people
-        influence = []
-        for value, votes in zip(
-            (self.lower, self.upper), self.measure.mean_votes(self.matched), strict=True
-        ):
-            raw = self.measure.trial_influence(self.matched, votes)
-            count = np.bincount(person, ~np.isnan(raw), n)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                mean = np.bincount(person, np.nan_to_num(raw), n) / count
-            influence.append(raw + (value - mean)[person])
-        return influence[0], influence[1]
 
     @property
     def has_test(self) -> bool:

@@ -180,7 +180,7 @@ def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
         return
     both = (
         kind.trial_influence(subset, data.log_ratio[data.pair, 2]),
-        ceilings.trial_influence()[0],
+        kind.ceiling_influence(subset)[0],
     )
     yield from _differences(design, *(x.reshape(size, -1) for x in both))
 
@@ -224,19 +224,20 @@ def results_of(data: TrialData, design: CellDesign, measure: str, size: int) -> 
     kind = MEASURES[measure]
     ceilings = Ceilings.of(subset, kind)
     cells = [kind.trial_influence(subset, data.log_ratio[data.pair, m]) for m in (0, 1)]
-    cells += ceilings.trial_influence()
-    value, other, lower, upper = (x.reshape(size, -1) for x in cells)
+    cells += kind.ceiling_influence(subset)
+    cells += kind.largest_influence(subset)
+    value, other, lower, upper, most, most_upper = (x.reshape(size, -1) for x in cells)
     differences = _differences(design, value, other)
     for k, difference in enumerate(differences):
         means = {"difference": difference}
-        for name, x in (("value", value), ("lower", lower), ("upper", upper)):
-            _, of_defined, defined = _side(design, x[k])
-            means[name] = of_defined.mean(defined)
+        intervals = {}
+        sides = (("value", value, most), ("lower", lower, most), ("upper", upper, most_upper))
+        for name, x, largest in sides:
+            rows, of_defined, defined = _side(design, x[k])
+            means[name], end = of_defined.mean_of_largest(defined, largest[k][rows], kind.chance)
             if name != "value" and not ceilings.has_test:  # as in `evaluate`
                 means[name] = SampledMean(means[name].value, np.nan, np.nan)
-        intervals = {
-            name: means[name].bounded_interval(kind.chance) for name in ("value", "lower", "upper")
-        }
+            intervals[name] = means[name].bounded_interval(kind.chance, maximum=end)
         yield Result(means, intervals)
 
 

@@ -211,8 +211,60 @@ def test_the_influence_on_a_ceiling_has_the_ceiling_as_mean(make_study, measure)
     found = ceilings_of(everything(data), measure, 2)
     matched = found.matched
     design = matched.design(np.ones(matched.n_rows, dtype=bool))
-    for cells, values in zip(found.trial_influence(), (found.lower, found.upper), strict=True):
+    for cells, values in zip(
+        found.measure.ceiling_influence(found.matched), (found.lower, found.upper), strict=True
+    ):
         assert design.mean(cells).value == pytest.approx(np.nanmean(values))
+
+
+def weighted_votes(ratings, items):
+    """Normalised signed ranks of ratings (N, P), pair i counting items[i] times."""
+    size, votes = np.abs(ratings), np.zeros(ratings.shape)
+    for p, i in zip(*np.nonzero(ratings), strict=True):
+        below = items[(size[p] > 0) & (size[p] < size[p, i])].sum()
+        votes[p, i] = below + (items[size[p] == size[p, i]].sum() + 1) / 2
+    n = (items * (ratings != 0)).sum(axis=1)[:, None]
+    return votes * np.sign(ratings) / np.sqrt(n * (n + 1) * (2 * n + 1) / 6)
+
+
+def slopes_of(function, n):
+    """The derivatives of a function of n weights, where all are 1."""
+    steps = 1e-5 * np.eye(n)
+    return np.array([(function(1 + step) - function(1 - step)) / 2e-5 for step in steps])
+
+
+def test_influence_on_cosine_ceilings_is_their_derivative():
+    rng = np.random.default_rng(3)
+    felt = rng.normal(size=9) + rng.normal(size=(6, 9))
+    ratings = np.digitize(felt, [-2, -1, -0.2, 0.2, 1, 2]) / 2 - 1.5
+    found = ceilings_of(everything(study_of(ratings)), "signed_rank_cosine")
+    lower, upper = (x.reshape(6, 9) for x in found.measure.ceiling_influence(found.matched))
+    largest, largest_upper = found.measure.largest_influence(found.matched)
+
+    def of_all(items):
+        votes = weighted_votes(ratings, items)
+        mean = votes.mean(axis=0)
+        return votes @ (items * mean) / np.sqrt(items @ mean**2)
+
+    def of_others(people):
+        votes = weighted_votes(ratings, np.ones(9))
+        means = (people @ votes - people[:, None] * votes) / (people.sum() - people)[:, None]
+        values = (votes * means).sum(axis=1) / np.linalg.norm(means, axis=1)
+        return people @ values / people.sum(), values
+
+    def of_themselves(items):
+        return (weighted_votes(ratings, items) ** 2 @ items)[0]
+
+    np.testing.assert_allclose(upper.mean(axis=1), of_all(np.ones(9)))
+    slope = 9 * slopes_of(lambda w: of_all(w).mean(), 9)
+    np.testing.assert_allclose(upper.mean(axis=0) - upper.mean(), slope - slope.mean(), atol=1e-6)
+    mean, values = of_others(np.ones(6))
+    effect = 6 * slopes_of(lambda w: of_others(w)[0], 6) - (values - mean)
+    np.testing.assert_allclose(lower.mean(axis=1) - found.lower, effect, atol=1e-6)
+    value, slope = of_themselves(np.ones(9)), 9 * slopes_of(of_themselves, 9)
+    np.testing.assert_allclose(largest[:9], value + slope - slope.mean(), atol=1e-6)
+    root = 9 * slopes_of(lambda w: np.sqrt(of_themselves(w)), 9)
+    np.testing.assert_allclose(largest_upper[:9], value**0.5 + root - root.mean(), atol=1e-6)
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
@@ -227,7 +279,7 @@ def test_the_standard_error_of_a_ceiling_is_its_standard_deviation(measure):
             everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5)), measure
         )
         design = found.matched.design(np.ones(480, dtype=bool))
-        means = [design.mean(cells) for cells in found.trial_influence()]
+        means = [design.mean(cells) for cells in found.measure.ceiling_influence(found.matched)]
         values.append([mean.value for mean in means])
         squares.append([mean.stderr**2 for mean in means])
     ratio = np.mean(squares, axis=0) / np.var(values, axis=0)
@@ -249,7 +301,7 @@ def test_the_mean_stays_where_others_tie_and_leave_somebody_without_a_ceiling(me
     subset = everything(TrialData.of(choices))
     ceilings = ceilings_of(subset, measure)
     assert np.isnan(ceilings.lower).tolist() == [False, False, measure != "accuracy"]
-    cells = ceilings.trial_influence()[0]
+    cells = ceilings.measure.ceiling_influence(ceilings.matched)[0]
     there = ~np.isnan(cells)
     mean = subset.design(there).weight @ cells[there]
     assert mean == pytest.approx(np.nanmean(ceilings.lower))

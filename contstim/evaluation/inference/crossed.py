@@ -105,12 +105,12 @@ class CrossedTests:
         if cells is None or part is None:
             return Contrast()
         measure = outcome.measure
-        value = cells.mean(self.population)
-        low, high = value.bounded_interval(measure.chance, maximum=measure.maximum)
+        value, most = cells.mean(measure, self.population)
+        low, high = value.bounded_interval(measure.chance, maximum=most)
         tested = Contrast(
             ci_low=low,
             ci_high=high,
-            p_chance=value.p_chance(measure.chance, measure.maximum),
+            p_chance=value.p_chance(measure.chance, most),
             stderr=value.stderr,
             df=value.df,
             note="" if value.stderr == value.stderr else TOO_FEW,
@@ -124,12 +124,12 @@ class CrossedTests:
         tested = replace(tested, n_units=len(matched.people), test="crossed")
         if not ceilings.has_test:
             return replace(tested, note=tested.note or _TOO_FEW_JUDGES)
-        lower, upper = (_Cells(subset, cells) for cells in ceilings.trial_influence())
+        lower, upper = (_Cells(subset, cells) for cells in measure.ceiling_influence(subset))
         gap = matched.minus(lower, self.population)
-        ends = [
-            ceiling.mean(self.population).bounded_interval(measure.chance, maximum=measure.maximum)
-            for ceiling in (lower, upper)
-        ]
+        ends = []
+        for number, ceiling in enumerate((lower, upper)):
+            mean, most = ceiling.mean(measure, self.population, number)
+            ends.append(mean.bounded_interval(measure.chance, maximum=most))
         numbers = np.ravel([*ends, gap.interval()]).tolist()
         intervals = dict(zip(CEILING_INTERVALS, numbers, strict=True))
         effect = _rank_biserial(outcome.matched[:, m] - outcome.lower[:, m])
@@ -180,10 +180,13 @@ class _Cells:
         counts = np.bincount(subset.person[self.defined], minlength=subset.n_people)
         self.people = subset.labels[counts > 0]
 
-    def mean(self, population: str) -> SampledMean:
+    def mean(self, measure: Measure, population: str, number: int = 0) -> tuple[SampledMean, float]:
+        """Return the mean, and the largest possible one: that `number` of `largest_influence`."""
         if not self.defined.any():
-            return SampledMean(np.nan, np.nan, np.nan)
-        return self.subset.design(self.defined).mean(self.cells[self.defined], population)
+            return SampledMean(np.nan, np.nan, np.nan), measure.maximum
+        largest = measure.largest_influence(self.subset)[number][self.defined]
+        design = self.subset.design(self.defined)
+        return design.mean_of_largest(self.cells[self.defined], largest, measure.chance, population)
 
     def minus(self, other: _Cells, population: str) -> SampledMean:
         """Return the mean difference over the participants who are in both."""

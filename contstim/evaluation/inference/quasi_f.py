@@ -218,6 +218,23 @@ class CellDesign:
         q = sums_of_squares(self.deviations(cells), self.person, self.item, self.block)
         return sampled_mean(float(self.average(cells)), q, (self,), population)
 
+    def mean_of_largest(
+        self, cells: FloatArray, largest: FloatArray, chance: float, population: str = "random"
+    ) -> tuple[SampledMean, float]:
+        """Return the mean of `cells` (C,), and of the `largest` that are possible, (C,).
+
+        The standard error is that of the ratio s = (mean - chance) / (largest mean - chance) times
+        its denominator, by the delta method: that of the cells x - s (largest - mean of largest).
+        With these, `bounded_interval` is that of the ratio on Fisher's z scale.
+
+        Source
+        ------
+        Cochran (1977), Sampling techniques, ch. 6, for ratios.
+        """
+        most = float(self.average(largest))
+        share = (float(self.average(cells)) - chance) / (most - chance)
+        return self.mean(cells - share * (largest - most), population), most
+
     def components(self, cells: FloatArray) -> FloatArray:
         """Return covariance matrices of the effects of participants, items and blocks.
 

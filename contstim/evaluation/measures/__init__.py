@@ -163,6 +163,30 @@ class Measure(ABC):
             )
         return values[0], values[1]
 
+    def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return what each choice contributes to the lower and to the upper ceiling, both (R,).
+
+        The influence of `trial_influence` for the mean votes as predictions, moved to the
+        participant's ceiling. A mean vote is nearly the best prediction of the votes that it is
+        made of, so that what a choice contributes to other participants' ceilings is left out.
+        """
+        influence = []
+        for value, votes in zip(self.ceilings(subset), self.mean_votes(subset), strict=True):
+            raw = self.trial_influence(subset, votes)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mean = subset.of_person(np.nan_to_num(raw)) / subset.of_person(~np.isnan(raw))
+            influence.append(raw + (value - mean)[subset.person])
+        return influence[0], influence[1]
+
+    def largest_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return what each choice contributes to the largest value that is possible, both (R,).
+
+        The first for models and the lower ceiling, the second for the upper ceiling. Values below
+        `maximum` arise where a participant's answers tie.
+        """
+        largest = np.full(subset.n_rows, self.maximum)
+        return largest, largest
+
 
 class TrialMean(Measure):
     """A measure that is the mean over a participant's trials of a number of each.

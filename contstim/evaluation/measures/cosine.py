@@ -130,6 +130,45 @@ class SignedRankCosine(Measure):
             upper = subset.of_person(everyone * ranks / norm)
         return lower * defined, upper * defined
 
+    def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return what each choice contributes to the lower and to the upper ceiling, both (R,).
+
+        To the participant's own ceiling, as `trial_influence` has it for the mean votes; and for
+        the lower one what the participant's votes contribute to the ceilings of the others, with
+        their mean votes unranked:
+
+            sum over participants q and pairs i of the derivative of r_q m / |m| by m_i,
+            times (r_pi - m_i) / (k_i - 1),
+
+        where r are normalised ranks, m the mean of those other than q, and k_i participants saw
+        pair i. For the upper ceiling this sum is zero.
+        """
+        votes, (others, everyone) = _normalised_ranks(subset), self.mean_votes(subset)
+        person = subset.person
+        with np.errstate(invalid="ignore", divide="ignore"):
+            norm = np.sqrt(subset.of_person(others**2))[person]
+            cosine = subset.of_person(others * votes)[person] / norm
+            slope = np.nan_to_num((votes - cosine * others / norm) / norm / (subset.seen - 1))
+        of_others = subset.at_pair(slope) - slope
+        moved = subset.at_pair(slope * others) - slope * others
+        effect = subset.of_person(of_others * votes - moved)
+        lower = self.trial_influence(subset, others)
+        defined = np.unique(person[~np.isnan(lower)])
+        effect -= effect[defined].mean() if len(defined) else 0.0
+        return lower + effect[person], cosine_cells(subset.human_ranks, everyone)
+
+    def largest_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return what each choice contributes to the largest possible cosine, both (R,).
+
+        With ties this is less than 1: the cosine of the ratings with themselves for a model and
+        the lower ceiling, and its square root for the upper one.
+        """
+        human = subset.human_ranks
+        largest = cosine_cells(human, human)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = (subset.of_person(largest) / subset.trials)[subset.person]
+            return largest, np.sqrt(value) + (largest - value) / (2 * np.sqrt(value))
+
 
 COSINE = SignedRankCosine()
 
@@ -142,13 +181,14 @@ def _normalised_ranks(subset: Subset) -> FloatArray:
     return np.where(np.isnan(ranks), 0.0, ranks)
 
 
-def cosine_cells(human: SegmentRanks, model: SegmentRanks) -> FloatArray:
+def cosine_cells(human: SegmentRanks, model: SegmentRanks | FloatArray) -> FloatArray:
     """Return what each choice adds to its participant's signed-rank cosine, shape (C,).
 
     Parameters
     ----------
     human, model
-        Ranks of the ratings and of the predictions of C choices, participants as segments.
+        Ranks of the ratings and of the predictions of C choices, participants as segments; or
+        predictions that are not ranked, shape (C,).
 
     Returns
     -------
@@ -166,14 +206,20 @@ def cosine_cells(human: SegmentRanks, model: SegmentRanks) -> FloatArray:
     The cosine is that of :func:`~contstim.evaluation.ranks.signed_rank_cosine`.
     """
     person, n_people = human.segment, len(human.counts)
-    product = human.ranks * model.ranks
-    moved = product + human.raised(np.sign(human.ranks) * model.ranks)
-    moved += model.raised(np.sign(model.ranks) * human.ranks)
+    prediction = model.ranks if isinstance(model, SegmentRanks) else model
+    product = human.ranks * prediction
+    moved = product + human.raised(np.sign(human.ranks) * prediction)
     with np.errstate(invalid="ignore", divide="ignore"):
-        norm = np.sqrt(square_sum(human.counts) * square_sum(model.counts))
-        value = np.bincount(person, product, n_people) / norm
         steeper = square_sum_slope(human.counts)[person] * (human.ranks != 0)
-        steeper += square_sum_slope(model.counts)[person] * (model.ranks != 0)
+        if isinstance(model, SegmentRanks):
+            moved += model.raised(np.sign(prediction) * human.ranks)
+            squared = square_sum(model.counts)
+            steeper += square_sum_slope(model.counts)[person] * (prediction != 0)
+        else:
+            squared = np.bincount(person, prediction**2, n_people)
+            steeper += prediction**2 / squared[person]
+        norm = np.sqrt(square_sum(human.counts) * squared)
+        value = np.bincount(person, product, n_people) / norm
         slope = moved / norm[person] - value[person] * steeper / 2
     n = np.bincount(person, minlength=n_people)
     slope -= (np.bincount(person, slope, n_people) / n)[person]
