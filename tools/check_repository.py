@@ -19,7 +19,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 #: Modules of commands, whose functions the command line calls and whose names are their own.
-COMMANDS = re.compile(r"contstim/(cli/\w+|\w+/commands)\.py")
+COMMANDS = re.compile(r"contstim/(cli/\w+|\w+/commands(/\w+)?)\.py")
 #: A line of the glossary: ``- **term** (and its plural): meaning. `code` ``.
 TERM = re.compile(r"- \*\*(.+?)\*\*(.*)")
 #: Code in Markdown: a fenced block, a line set in by four spaces, or what stands in backticks.

@@ -6,11 +6,9 @@ of two commands takes different values or is described by another noun.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections import defaultdict
-from importlib import import_module
 from typing import NamedTuple
 
 from cyclopts import App
@@ -47,10 +45,6 @@ def options_by_command() -> dict[str, list[Option]]:
     """Return the options of every command and kind of a command, arguments left out."""
     found: dict[str, list[Option]] = {}
     for name in COMMANDS:
-        module = import_module(f"contstim.cli.{name}") if not COMMANDS.package(name) else None
-        if module is not None and not hasattr(module, "app"):
-            found.update(_argparse_options(name, module))
-            continue
         found.update(_options_by_kind(name, COMMANDS[name]))
     return found
 
@@ -75,26 +69,6 @@ def _options(app: App) -> list[Option]:
                 value = value.removesuffix(" ...").removeprefix("[NAME=]")
                 options.append(Option(name, value, describe_entry(entry)))
     return options
-
-
-def _argparse_options(name: str, module: object) -> dict[str, list[Option]]:
-    from contstim.cli.parsing import CommandParser
-
-    parser = CommandParser(prog=name)
-    module.configure(parser)
-    found: dict[str, list[Option]] = {}
-
-    def walk(name: str, parser: argparse.ArgumentParser) -> None:
-        kinds = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-        for action in kinds:
-            for kind, part in action.choices.items():
-                walk(f"{name} {kind}", part)
-        if not kinds:
-            names = [a.option_strings[0] for a in parser._actions if a.option_strings]
-            found[name] = [Option(option, "", "") for option in names if option != "-h"]
-
-    walk(name, parser)
-    return found
 
 
 def faults_of(commands: dict[str, list[Option]]) -> list[str]:

@@ -45,6 +45,7 @@ select natural``, adds one application per kind: ``app.command(application("natu
 function))``. A `ContstimError` anywhere becomes one line on standard error and exit status 2;
 another exit status is returned, or None for 0.
 
+The commands of the surrounding packages, such as `contstim.experiment`, are in those packages.
 Installed packages add commands by entry points of the group ``contstim.commands``; the value is the
 address of an application, ``package.module:app``.
 """
@@ -59,7 +60,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from contstim import __version__
@@ -71,30 +72,54 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-#: What the commands of this package do, in the order of the help.
-_PURPOSES = {
-    "demo": "see what contstim does, on the bundled models",
-    "models": "list, describe, check and train models",
-    "score": "score sentences under models",
-    "sentences": "sample natural sentences from a text",
-    "vocabulary": "make the list of words to write with, in any language",
-    "synthesize": "write sentences on which two models disagree",
-    "review": "have people approve or edit sentences, or judge them blind",
-    "select": "select natural pairs or triplets, with a proven bound",
-    "design": "lay out trials for participants; plan",
-    "experiment": "run the experiment with people in a browser, and collect their choices",
-    "preregister": "write a study's plan, with when it stops, in whole sentences",
-    "watch": "say which model is best by now, and whether a study may stop",
-    "run": "run a study plan, from models to trials",
-    "benchmark": "list published human data, and judge models by them",
-    "evaluate": "find out from people's choices which model was right",
-    "publish": "write a finished study as a folder that others can use",
+#: What contstim's own commands do, and where they are, in the order of the help.
+_OWN = {
+    "demo": ("cli.demo", "see what contstim does, on the bundled models"),
+    "models": ("cli.models", "list, describe, check and train models"),
+    "score": ("cli.score", "score sentences under models"),
+    "sentences": ("cli.sentences", "sample natural sentences from a text"),
+    "vocabulary": ("cli.vocabulary", "make the list of words to write with, in any language"),
+    "synthesize": ("cli.synthesize", "write sentences on which two models disagree"),
+    "review": (
+        "experiment.commands.review",
+        "have people approve or edit sentences, or judge them blind",
+    ),
+    "select": ("cli.select", "select natural pairs or triplets, with a proven bound"),
+    "design": ("cli.design", "lay out trials for participants; plan"),
+    "experiment": (
+        "experiment.commands.experiment",
+        "run the experiment with people in a browser, and collect their choices",
+    ),
+    "preregister": (
+        "adaptive.commands",
+        "write a study's plan, with when it stops, in whole sentences",
+    ),
+    "watch": (
+        "experiment.commands.watch",
+        "say which model is best by now, and whether a study may stop",
+    ),
+    "run": ("cli.run", "run a study plan, from models to trials"),
+    "benchmark": (
+        "benchmarks.commands.benchmark",
+        "list published human data, and judge models by them",
+    ),
+    "evaluate": ("cli.evaluate", "find out from people's choices which model was right"),
+    "publish": (
+        "benchmarks.commands.publish",
+        "write a finished study as a folder that others can use",
+    ),
 }
 
 #: Commands by name; each is imported when it is called. Packages add more by the entry-point group
-#: ``contstim.commands``.
+#: ``contstim.commands``. The packages that surround the core need not be installed.
 COMMANDS: Registry[App] = Registry(
-    "command", "contstim.commands", {name: f"contstim.cli.{name}:app" for name in _PURPOSES}
+    "command",
+    "contstim.commands",
+    {
+        name: f"contstim.{module}:app"
+        for name, (module, _) in _OWN.items()
+        if find_spec(f"contstim.{module.partition('.')[0]}") is not None
+    },
 )
 
 
@@ -153,10 +178,6 @@ def _run(arguments: list[str]) -> int:
         return 0
     if name.startswith("-"):
         raise InputError(f"there is no option {name!r} here; see contstim --help")
-    if name in _PURPOSES and not hasattr(module := import_module(f"contstim.cli.{name}"), "app"):
-        from contstim.cli.parsing import run_module  # commands that still use argparse
-
-        return run_module(name, _PURPOSES[name], module, arguments)
     from contstim.cli.application import run_application
 
     return run_application(COMMANDS[name], arguments[1:])
@@ -170,7 +191,8 @@ def _overview() -> str:
         "commands:",
     ]
     for name in COMMANDS:
-        lines.append(f"  {name:<14} {_PURPOSES.get(name) or f'from {COMMANDS.package(name)}'}")
+        package = COMMANDS.package(name)
+        lines.append(f"  {name:<14} {f'from {package}' if package else _OWN[name][1]}")
     lines += [
         "\noptions:",
         "  --help         this help; contstim COMMAND --help shows that of a command",

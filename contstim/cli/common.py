@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-from contstim.cli.parsing import CommandParser, number, output_file
+from contstim.cli.parameters import read_output
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
 from contstim.tables import table_text
@@ -158,7 +157,7 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
         yield sys.stdout
         return
     refuse_overwriting(path, reading)
-    output_file(path)
+    read_output(path)
     with (
         replacing(Path(path), hint="choose another output") as place,
         place.open("w", encoding="utf-8", newline="") as file,
@@ -188,28 +187,6 @@ def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:
     for task, error in failed:
         tell(f"failed: {task}: {error}")
     tell(f"{len(failed)} tasks failed; the same command tries them again")
-
-
-#: Named as the fields of `contstim.evaluation.exclusion.ExclusionRules`.
-_EXCLUSIONS = {
-    "min_catch_correct": "least share of catch trials right, e.g. 0.91",
-    "min_rt_ms": "leave out trials answered faster than this",
-    "max_rt_ms": "leave out trials answered slower than this",
-    "min_median_rt_ms": "leave out participants whose median time is shorter",
-    "min_trials": "leave out participants with fewer trials",
-}
-
-
-def add_exclusions(parser: CommandParser, title: str) -> None:
-    """Add the options under a title of their own."""
-    group = parser.add_argument_group(title)
-    for name, what in _EXCLUSIONS.items():
-        parser.add(f"--{name.replace('_', '-')} N", what, number(0), to=group)
-
-
-def given_rules(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the rules that were given, as fields of `ExclusionRules`."""
-    return {name: value for name in _EXCLUSIONS if (value := getattr(args, name)) is not None}
 
 
 def tell_model(model: SentenceModel) -> None:

@@ -13,10 +13,13 @@ examples:
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli.application import application
 from contstim.cli.parameters import OutputFolder, Port, RandomSeed
+from contstim.errors import InputError
+from contstim.plugins import imported
 
 app = application("demo", __doc__)
 
@@ -43,12 +46,12 @@ def demo(
         random seed
     """
     if experiment:
-        from contstim.cli.experiment import serve_study
-        from contstim.experiment.new import example_study
-        from contstim.experiment.study import read_study
-
-        place = Path(out) / "study"
-        serve_study(read_study(place) if place.exists() else example_study(place), port=port)
+        if find_spec("contstim.experiment") is None:
+            raise InputError(
+                "--experiment needs contstim.experiment, which is missing; leave it out"
+            )
+        serve_example = imported("contstim.experiment.commands.experiment:serve_example")
+        serve_example(Path(out) / "study", port)
         return
     from contstim.cli.demonstration import demonstrate
 

@@ -38,15 +38,6 @@ MODELS = Group.create_ordered("models")
 ANALYSIS = Group.create_ordered("analysis")
 OUTPUT = Group.create_ordered("output")
 
-#: Rules of `--exclude`: name and comparison, and the field of `ExclusionRules`.
-_RULES = {
-    "catch<": "min_catch_correct",
-    "rt<": "min_rt_ms",
-    "rt>": "max_rt_ms",
-    "median-rt<": "min_median_rt_ms",
-    "trials<": "min_trials",
-}
-
 
 @app.default
 def evaluate_choices(
@@ -129,7 +120,7 @@ def evaluate_choices(
         random seed [0]
     """
     from contstim.evaluation.evaluate import evaluate
-    from contstim.evaluation.exclusion import check_rules, leave_out_unknown
+    from contstim.evaluation.exclusion import check_rules, leave_out_unknown, parse_rules
     from contstim.evaluation.exclusion import exclude as apply_rules
     from contstim.evaluation.importers import with_people
     from contstim.evaluation.options import preset_options, read_plan
@@ -145,7 +136,7 @@ def evaluate_choices(
         "side": side,
         "trials": trials,
     }
-    rules = _read_rules(exclude)
+    rules = parse_rules(exclude)
     files = [choices, *more_choices]
     human = _read_files(files, format, described, buttons)
     if participant_table is not None:
@@ -253,22 +244,3 @@ def _read_columns(given: tuple[str, ...]) -> dict[str, str]:
             )
         columns[ours] = theirs
     return columns
-
-
-def _read_rules(given: tuple[str, ...]) -> dict[str, Any]:
-    """Return what --exclude says, as fields of `ExclusionRules`."""
-    from contstim.tables import read_list
-
-    rules: dict[str, Any] = {}
-    for text in given:
-        if text.startswith("participants="):
-            rules["participants"] = read_list(text.removeprefix("participants="), "participant")
-            continue
-        match = re.fullmatch(r"([a-z-]+[<>])(\d+(?:\.\d+)?)(?:ms)?", text.replace(" ", ""))
-        if match is None or match[1] not in _RULES:
-            raise InputError(
-                f"--exclude {text!r} is no rule; write catch<0.75, rt<200, rt>10000, "
-                "median-rt<400, trials<20 or participants=FILE"
-            )
-        rules[_RULES[match[1]]] = float(match[2])
-    return rules

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 
 from contstim.cli.application import application
 from contstim.cli.parameters import File, Spec
+from contstim.plugins import imported
 
 CHECK = """Check that a model follows the contract of sentence models.
 
@@ -76,9 +77,7 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
 app.command(application("list", "List bundled models and model families.", list_models))
 app.command(application("info", "Describe a model and what it scores.", info))
 app.command(application("check", CHECK, check))
+# Surrounding packages need not be installed.
 if find_spec("contstim.training") is not None:
-    from contstim.cli.training import commands, train
-
-    app.command(train, name="train")
-    for command in commands:
-        app.command(command)
+    for kind in imported("contstim.training.commands:KINDS"):
+        app.command(kind, name=kind.name[0].removeprefix("contstim "))

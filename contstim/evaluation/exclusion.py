@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData, Sieve, stack_exclusions
 from contstim.models.base import SentenceModel
 from contstim.settings import Several, settings
+from contstim.tables import read_list
 from contstim.trial_kinds import CATCH
 
 _Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -81,6 +83,39 @@ class ExclusionRules:
         if self.participants:
             sentences.append(f"Left out by name: {', '.join(self.participants)}.")
         return " ".join(sentences) or "No rule leaves out participants or trials."
+
+
+#: Rules as they are written, name and comparison, and the field of `ExclusionRules`.
+_RULES = {
+    "catch<": "min_catch_correct",
+    "rt<": "min_rt_ms",
+    "rt>": "max_rt_ms",
+    "median-rt<": "min_median_rt_ms",
+    "trials<": "min_trials",
+}
+
+
+def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
+    """Return rules written as ``catch<0.75`` or ``participants=FILE``, as fields of the rules.
+
+    Raises
+    ------
+    InputError
+        If a text is no rule.
+    """
+    rules: dict[str, Any] = {}
+    for text in texts:
+        if text.startswith("participants="):
+            rules["participants"] = read_list(text.removeprefix("participants="), "participant")
+            continue
+        match = re.fullmatch(r"([a-z-]+[<>])(\d+(?:\.\d+)?)(?:ms)?", text.replace(" ", ""))
+        if match is None or match[1] not in _RULES:
+            raise InputError(
+                f"--exclude {text!r} is no rule; write catch<0.75, rt<200, rt>10000, "
+                "median-rt<400, trials<20 or participants=FILE"
+            )
+        rules[_RULES[match[1]]] = float(match[2])
+    return rules
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:

@@ -242,7 +242,7 @@ def _check_adaptive(study: Study) -> None:
             if planned != there:
                 raise InputError(
                     f"{path}: participant {assignment} has {there} places for adaptive.{name}, "
-                    f"which is {planned}; make a new study with `contstim experiment new --pool`"
+                    f"which is {planned}; make a new study with `contstim experiment new --pairs`"
                 )
     if plan is None:
         return

@@ -26,7 +26,7 @@ _LONGEST = 2000  # characters of a sentence or a name
 _MOST = 5000  # trials of one participant
 _SOURCE = {  # of the table, by whether it is of pairs
     True: "give what `contstim design trials` writes",
-    False: "lay trials out with `contstim experiment new --sentences`, or add it",
+    False: "lay trials out with `contstim experiment new --stimuli`, or add it",
 }
 
 #: The condition of trials that are chosen while the study runs.

@@ -1,6 +1,6 @@
 """The plan of a study with fixed trials in words, and deviations of data from it.
 
-Tests `contstim.cli.preregister` and `contstim.evaluation.sample`.
+Tests `contstim.adaptive.commands` and `contstim.evaluation.sample`.
 """
 
 import pandas as pd

@@ -1,6 +1,6 @@
 """A published folder: Psych-DS, pseudonyms, withheld sentences, checksums, and its evaluation.
 
-Tests `contstim.benchmarks.publishing` and `contstim.cli.publish`.
+Tests `contstim.benchmarks.publishing` and `contstim.benchmarks.commands.publish`.
 """
 
 from __future__ import annotations

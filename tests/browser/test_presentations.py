@@ -53,7 +53,7 @@ expected = "left"
 def lay_out(folder: Path, presentation: str, table: str = ITEMS) -> Study:
     (folder / "items.csv").write_text(table, "utf-8")
     new = ["experiment", "new", str(folder / "study"), "--presentation", presentation]
-    assert main([*new, "--sentences", str(folder / "items.csv"), "--participants", "2"]) == 0
+    assert main([*new, "--stimuli", str(folder / "items.csv"), "--participants", "2"]) == 0
     (folder / "study" / "consent.md").write_text("Taking part is voluntary.\n", "utf-8")
     return read_study(folder / "study")
 

@@ -165,7 +165,7 @@ def test_what_is_no_data_file_stays_as_it_is(fail, place: Path) -> None:
     _study(place)
     Path("empty.sqlite3").touch()
     message = "empty.sqlite3 does not hold the data of a study; choose another file"
-    for action in ("pay", "export", "replace", "release"):
+    for action in ("export", "replace", "release"):
         argv = ["experiment", action, "study", "--data", "empty.sqlite3"]
         argv += {"release": ["--idle", "1"]}.get(action, [])
         argv += ["--out", "o"] if action == "export" else []

@@ -1,7 +1,6 @@
 """Bad input is one line on standard error and exit status 2, and nothing is half-written.
 
-Tests `contstim.cli`, `contstim.cli.application`, `contstim.cli.parameters` and
-`contstim.cli.parsing`.
+Tests `contstim.cli`, `contstim.cli.application` and `contstim.cli.parameters`.
 """
 
 import gzip

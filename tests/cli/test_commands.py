@@ -48,7 +48,7 @@ def test_a_sentence_that_comes_again_has_one_score(
 ) -> None:
     model = _Batched(["a", "b", "c"], 1)
     monkeypatch.setattr("contstim.cli.score._CHUNK", 3)
-    monkeypatch.setattr("contstim.cli.score.load_models", lambda _: [model])
+    monkeypatch.setattr("contstim.models.registry.load_models", lambda _: [model])
     lines = ["a b", "a b", "b a", "c", "a b", "c", "a b", "c", "b a"]
     (tmp_path / "s.txt").write_text("\n".join(lines) + "\n", "utf-8")
     asked = ["score", "--model", "any", str(tmp_path / "s.txt"), "--out", "-"]

@@ -13,7 +13,8 @@ def test_the_command_serves_at_once_and_serves_again(
 ) -> None:
     served: list[tuple[Study, int]] = []
     monkeypatch.setattr(
-        "contstim.cli.experiment.serve_study", lambda study, port: served.append((study, port))
+        "contstim.experiment.commands.experiment.serve_study",
+        lambda study, port: served.append((study, port)),
     )
     command = ["demo", "--experiment", "--out", str(tmp_path), "--port", "0"]
     assert main(command) == 0

@@ -1,6 +1,6 @@
 """``models distill`` and ``models finetune``: what they print, and what they refuse in one line.
 
-Tests `contstim.cli.models` and `contstim.cli.training`.
+Tests `contstim.cli.models` and `contstim.training.commands`.
 """
 
 from __future__ import annotations

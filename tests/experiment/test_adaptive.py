@@ -366,7 +366,7 @@ def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
         '[adaptive.choosing]\npolicy = "random"\n[adaptive.link]\nthresholds = [2.2, 4.34]\n'
     )
     folder = tmp_path / "study"
-    command = ["experiment", "new", str(folder), "--pool", str(pool), "--scores", str(scores)]
+    command = ["experiment", "new", str(folder), "--pairs", str(pool), "--scores", str(scores)]
     assert main([*command, "--plan", str(plan), "--catch", "2"]) == 0
     said = capsys.readouterr().out
     assert "4 assignments in 1 groups, 13 trials each" in said
@@ -397,7 +397,7 @@ def test_a_seed_that_is_given_is_the_studys(tmp_path, given, seed):
     pool, scores = write_tables(tmp_path)
     plan = tmp_path / "plan.toml"
     plan.write_text("[adaptive]\ntrials = 8\nanchors = 3\nseed = 5\n")
-    new = ["experiment", "new", str(tmp_path / "study"), "--pool", str(pool)]
+    new = ["experiment", "new", str(tmp_path / "study"), "--pairs", str(pool)]
     assert main([*new, "--scores", str(scores), "--plan", str(plan), *given]) == 0
     assert read_study(tmp_path / "study").adaptive.seed == seed
 
@@ -405,14 +405,17 @@ def test_a_seed_that_is_given_is_the_studys(tmp_path, given, seed):
 def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
     pool, scores = write_tables(tmp_path, 20)
     new = ["experiment", "new", str(tmp_path / "study")]
-    given = ["--pool", str(pool), "--scores", str(scores)]
+    given = ["--pairs", str(pool), "--scores", str(scores)]
     trials = ["--trials", str(pool)]
     for args, told in (
-        (given[:2], "--pool needs the models' scores of its sentences; give --scores"),
-        ([*trials, "--scores", str(scores)], "--scores belongs to --pool; leave it out"),
-        ([*trials, "--catch", "1"], "--catch belongs to --pool; leave it out"),
-        ([*trials, "--seed", "1"], "--seed belongs to --sentences or --pool; --trials has its"),
-        ([*given, "--presentation", "rating"], "--pool holds pairs; leave out --presentation"),
+        (given[:2], "--pairs needs the models' scores of its sentences; give --scores"),
+        ([*trials, "--scores", str(scores)], "--scores belongs to --pairs; leave it out"),
+        ([*trials, "--catch", "1"], "--catch belongs to --pairs; leave it out"),
+        ([*trials, "--seed", "1"], "--seed belongs to --stimuli or --pairs; --trials has its"),
+        (
+            [*given, "--presentation", "rating"],
+            "--pairs are of two sentences; leave out --presentation",
+        ),
         ([*given, "--participants", "3"], "the plan has stopping.participants"),
         (given, "has 20 pairs, and one participant is asked 64; give more, or plan fewer"),
     ):

@@ -127,7 +127,7 @@ def test_the_export_is_what_evaluate_reads(
     )  # fmt: skip
     scores.to_csv(tmp_path / "scores.csv", index=False)
     evaluate = ["evaluate", str(out / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
-    results = ["--bootstrap", "20", "--out", str(tmp_path / "results")]
+    results = ["--out", str(tmp_path / "results")]
     assert main([*evaluate, "--exclude", "catch<0.91", *results]) == 0
     excluded = pd.read_csv(tmp_path / "results" / "excluded.csv")
     assert excluded["detail"].tolist() == ["0.500 of catch trials right"]
@@ -489,7 +489,7 @@ def test_replacement_frees_the_assignments(
         store.open(opening(filled, "NEXT")).result()
     out = tmp_path / "replace.csv"
     silent(filled, 400)
-    command = ["experiment", "replace", str(filled.folder), "--min-catch-correct", "0.91"]
+    command = ["experiment", "replace", str(filled.folder), "--exclude", "catch<0.91"]
     assert main([*command, "--release", "--out", str(out)]) == 0
     assert "3 assignments released" in capsys.readouterr().err
     table = pd.read_csv(out)
@@ -548,7 +548,7 @@ def test_everybody_who_fails_is_replaced(
     filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "replace.csv"
-    command = ["experiment", "replace", str(filled.folder), "--min-trials", "1000"]
+    command = ["experiment", "replace", str(filled.folder), "--exclude", "trials<1000"]
     assert main([*command, "--out", str(out)]) == 0
     assert pd.read_csv(out)["reason"].str.startswith("few trials: ").sum() == 2
     assert "assignments to replace" in capsys.readouterr().err

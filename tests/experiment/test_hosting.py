@@ -1,6 +1,6 @@
 """What a server needs: its packages, its health, its data apart in a pilot.
 
-Tests `contstim.cli.experiment`.
+Tests `contstim.experiment.commands.experiment`.
 """
 
 import re
@@ -30,7 +30,8 @@ OF_OTHERS = {
 IMPORTS = """
 import sys
 from importlib.metadata import packages_distributions
-import contstim.cli.experiment, contstim.experiment.serving, contstim.experiment.exporting
+import contstim.experiment.commands.experiment
+import contstim.experiment.serving, contstim.experiment.exporting
 known = packages_distributions()
 print(*sorted({d for n in {m.split(".")[0] for m in sys.modules} for d in known.get(n, [])}))
 """
@@ -49,7 +50,10 @@ def test_the_lean_requirements_are_what_a_server_imports() -> None:
 
 
 def test_a_server_that_was_killed_is_back_without_loading_what_takes_long() -> None:
-    code = "import contstim.cli.experiment, contstim.experiment.serving, sys; print(*sys.modules)"
+    code = (
+        "import contstim.experiment.commands.experiment, contstim.experiment.serving, sys; "
+        "print(*sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -108,7 +112,9 @@ def test_a_consent_form_with_placeholders_is_not_served(
     study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Study] = []
-    monkeypatch.setattr("contstim.cli.experiment.serve_study", lambda one, *_: served.append(one))
+    monkeypatch.setattr(
+        "contstim.experiment.commands.experiment.serve_study", lambda one, *_: served.append(one)
+    )
     command = ["experiment", "serve", str(study.folder)]
     assert main(command) == 2
     assert "consent.md still has places marked [[ ... ]]; write your own text there, or try" in (

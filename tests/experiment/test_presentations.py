@@ -51,7 +51,7 @@ OWN = """export default {
 def lay_out(tmp_path: Path, presentation: str, table: str, participants: int = 4) -> Study:
     (tmp_path / "items.csv").write_text(table, "utf-8")
     new = ["experiment", "new", str(tmp_path / presentation), "--presentation", presentation]
-    more = ["--sentences", str(tmp_path / "items.csv"), "--participants", str(participants)]
+    more = ["--stimuli", str(tmp_path / "items.csv"), "--participants", str(participants)]
     assert main([*new, *more]) == 0
     return read_study(tmp_path / presentation)
 
@@ -155,7 +155,7 @@ def test_sentences_that_cannot_be_laid_out(
 ) -> None:
     (tmp_path / "items.csv").write_text(table, "utf-8")
     new = ["experiment", "new", str(tmp_path / "s"), "--presentation", "rating"]
-    assert main([*new, "--sentences", str(tmp_path / "items.csv")]) == 2
+    assert main([*new, "--stimuli", str(tmp_path / "items.csv")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
 
@@ -239,7 +239,7 @@ def test_pairs_of_ones_own_keep_items_and_factors_to_the_end(tmp_path: Path) -> 
     table = pd.DataFrame({"sentence": texts, "a": range(len(texts)), "b": -1.0})
     table.to_csv(tmp_path / "scores.csv", index=False)
     evaluated = ["evaluate", str(out / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
-    more = ["--by", "attractor", "--mixed-models", "--out", str(tmp_path / "results")]
+    more = ["--condition", "attractor", "--mixed-models", "--out", str(tmp_path / "results")]
     assert main([*evaluated, *more]) == 0
     mixed = pd.read_csv(tmp_path / "results" / "mixed_models.csv")
     joined = mixed.merge(choices.reset_index(), on=["participant", "trial"], validate="1:1")
@@ -310,7 +310,7 @@ def test_replacement_in_a_study_without_choices_between_sentences(
     assert main(command) == 0
     assert pd.read_csv(out)["reason"].str.startswith("unfinished: 0 of ").tolist() == [True]
     capsys.readouterr()
-    assert main([*command, "--min-trials", "1"]) == 2
+    assert main([*command, "--exclude", "trials<1"]) == 2
     message = "exclusions are of choices between two sentences, which"
     assert message in capsys.readouterr().err
 
@@ -445,7 +445,7 @@ def test_faults_of_sentences_name_the_file_that_was_given(
 ) -> None:
     (tmp_path / "items.csv").write_text(table, "utf-8")
     new = ["experiment", "new", str(tmp_path / "s"), "--presentation", "rating"]
-    assert main([*new, "--sentences", str(tmp_path / "items.csv")]) == 2
+    assert main([*new, "--stimuli", str(tmp_path / "items.csv")]) == 2
     told = capsys.readouterr().err
     assert told.startswith(f"contstim: {tmp_path / 'items.csv'}, {message}")
     assert told.count("\n") == 1

@@ -1,6 +1,6 @@
 """The page of a review, its decisions, and what becomes of a table by them.
 
-Tests `contstim.cli.review`.
+Tests `contstim.experiment.commands.review`.
 """
 
 import json

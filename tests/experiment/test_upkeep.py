@@ -1,6 +1,6 @@
 """A study while it runs: it grows, is copied, forgets a participant; data of earlier versions.
 
-Tests `contstim.cli.experiment_data`.
+Tests `contstim.experiment.commands.data`.
 """
 
 import json

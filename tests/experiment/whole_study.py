@@ -63,7 +63,7 @@ def plan_study(folder: Path, policy: str, trials: int) -> Study:
     plan.write_text(PLAN.format(**words), "utf-8")
     of_plan = ["--scores", at["scores"], "--plan", plan]
     give("preregister", plan, "--out", folder / "preregistration.md")
-    give("experiment", "new", folder / "study", "--pool", at["pairs"], *of_plan, "--catch", 1)
+    give("experiment", "new", folder / "study", "--pairs", at["pairs"], *of_plan, "--catch", 1)
     (folder / "study/consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
     give("experiment", "check", folder / "study")
     return read_study(folder / "study")

@@ -1,7 +1,4 @@
-"""The kinds of ``contstim models`` that train models; `contstim.cli.models` adds them.
-
-`contstim.training` may be missing from an installation, and so may these commands.
-"""
+"""The kinds of ``contstim models`` that train models; `contstim.cli.models` adds them."""
 
 from __future__ import annotations
 
@@ -551,7 +548,9 @@ train = application("train", TRAIN)
 train.command(application("ngram", NGRAM, train_ngram))
 for _kind in ("rnn", "lstm"):
     train.command(application(_kind, NETWORK, _network_trainer(_kind)))
-commands = (
+#: Kinds of ``contstim models``.
+KINDS = (
+    train,
     application("adapt", ADAPT, adapt),
     application("distill", DISTILL, distill),
     application("finetune", FINETUNE, finetune),

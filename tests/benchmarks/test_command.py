@@ -1,4 +1,7 @@
-"""`contstim benchmark`: the list, results beside published models, errors in one line."""
+"""`contstim benchmark`: the list, results beside published models, errors in one line.
+
+Tests `contstim.benchmarks.commands.benchmark`.
+"""
 
 import pandas as pd
 import pytest

@@ -63,7 +63,7 @@ def watch(
     pilot
         use the data of a pilot of the study
     blinded
-        print only stop or continue
+        show only stop or continue
     every
         interval between analyses, until the study may stop [one analysis]
     """

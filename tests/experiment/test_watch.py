@@ -1,4 +1,7 @@
-"""`contstim watch`, and `evaluate --plan` with an adaptive plan."""
+"""`contstim watch`, and `evaluate --plan` with an adaptive plan.
+
+Tests `contstim.experiment.commands.watch`.
+"""
 
 import numpy as np
 import pandas as pd

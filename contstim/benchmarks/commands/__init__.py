@@ -1,0 +1,1 @@
+"""Commands of the benchmarks: ``contstim benchmark`` and ``contstim publish``."""

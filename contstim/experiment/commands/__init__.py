@@ -1,0 +1,1 @@
+"""Commands of the experiment: ``contstim experiment``, ``review`` and ``watch``."""
