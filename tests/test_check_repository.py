@@ -34,17 +34,17 @@ type = "layers"
 layers = ["(contstim.cli)", "contstim.one | contstim.two"]
 """
 CONTRIBUTING = """\
-# Floors
+# Layers
 
-<!-- floors: made by a tool -->
+<!-- layers: made by a tool -->
 
-| floor | room | what lives there |
+| layer | module | purpose |
 | ---: | --- | --- |
 | 2 | `cli` | The `commands`. |
 | 1 | `one` | Something that `unused` is not used in. |
 | 1 | `two` |  |
 
-<!-- end of floors -->
+<!-- end of layers -->
 """
 
 
@@ -238,14 +238,14 @@ def test_where_such_a_name_may_be(repository: Path, text: str) -> None:
     assert checker.check(repository) == []
 
 
-def test_floors_that_are_not_those_of_the_linter(repository: Path) -> None:
+def test_layers_that_are_not_those_of_the_linter(repository: Path) -> None:
     (repository / "CONTRIBUTING.md").write_text(CONTRIBUTING.replace("| 2 |", "| 3 |"), "utf-8")
     assert checker.check(repository) == [
-        "CONTRIBUTING.md: its floors are not those of pyproject.toml; run "
+        "CONTRIBUTING.md: its layers are not those of pyproject.toml; run "
         "python tools/check_repository.py --write"
     ]
-    table = checker.floors_table(repository)
-    assert checker.with_floors(CONTRIBUTING.replace("| 2 |", "| 3 |"), table) == CONTRIBUTING
+    table = checker.layers_table(repository)
+    assert checker.with_layers(CONTRIBUTING.replace("| 2 |", "| 3 |"), table) == CONTRIBUTING
 
 
 def test_this_repository() -> None:

@@ -1,7 +1,7 @@
 """Check what linters cannot: that names have one meaning and a caller, modules a test file, ...
 
 Run by ``make check``. Prints one line a finding; exit status 1 if there is any. With ``--write``
-the table of floors in CONTRIBUTING.md is made anew.
+the table of layers in CONTRIBUTING.md is regenerated.
 
 A name is public if it is defined at the top of a module of ``contstim/``, without an underscore.
 """
@@ -27,8 +27,8 @@ CODE = re.compile(r"^```.*?^```|^ {4}.*?$|`[^`]+`", re.MULTILINE | re.DOTALL)
 #: Local names that do not say what they hold, where more than a few lines read them.
 EMPTY_NAMES = {"found", "known", "own", "kept", "one", "told", "said", "mine"}
 FEW_LINES = 5
-#: Where CONTRIBUTING.md has the table of floors.
-FLOORS = re.compile(r"(<!-- floors: .*? -->\n\n).*?(<!-- end of floors -->)", re.DOTALL)
+#: The table of layers in CONTRIBUTING.md.
+LAYERS = re.compile(r"(<!-- layers: .*? -->\n\n).*?(<!-- end of layers -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def check(root: Path) -> list[str]:
         *glossary_faults(root / "docs" / "glossary.md", trees),
         *modules_without_test(root, trees),
         *empty_names(trees),
-        *floors_faults(root),
+        *layers_faults(root),
     ]
 
 
@@ -333,35 +333,35 @@ def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
             yield from _own_nodes(child)
 
 
-def floors_table(root: Path) -> str:
-    """Return the floors of ``pyproject.toml``, highest first, by their docstrings' first lines."""
+def layers_table(root: Path) -> str:
+    """Return the layers of ``pyproject.toml``, highest first, by their docstrings' first lines."""
     settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(c["layers"] for c in contracts if c["type"] == "layers")
-    lines = ["| floor | room | what lives there |", "| ---: | --- | --- |"]
+    lines = ["| layer | module | purpose |", "| ---: | --- | --- |"]
     for number, layer in zip(range(len(layers), 0, -1), layers, strict=True):
-        for room in re.findall(r"contstim\.(\w+)", layer):
-            path = root / "contstim" / room
+        for module in re.findall(r"contstim\.(\w+)", layer):
+            path = root / "contstim" / module
             path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
             title = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n")[0]
-            lines.append(f"| {number} | `{room}` | {title.replace('``', '`')} |")
+            lines.append(f"| {number} | `{module}` | {title.replace('``', '`')} |")
     return "\n".join(lines) + "\n"
 
 
-def floors_faults(root: Path) -> list[str]:
-    """Report a table of floors in CONTRIBUTING.md that is not that of ``pyproject.toml``."""
+def layers_faults(root: Path) -> list[str]:
+    """Report a table of layers in CONTRIBUTING.md that is not that of ``pyproject.toml``."""
     text = (root / "CONTRIBUTING.md").read_text("utf-8")
-    if FLOORS.search(text) and with_floors(text, floors_table(root)) == text:
+    if LAYERS.search(text) and with_layers(text, layers_table(root)) == text:
         return []
     return [
-        "CONTRIBUTING.md: its floors are not those of pyproject.toml; run "
+        "CONTRIBUTING.md: its layers are not those of pyproject.toml; run "
         "python tools/check_repository.py --write"
     ]
 
 
-def with_floors(text: str, table: str) -> str:
-    """Return a text with its table of floors replaced."""
-    return FLOORS.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
+def with_layers(text: str, table: str) -> str:
+    """Return a text with its table of layers replaced."""
+    return LAYERS.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
 def main() -> int:
@@ -369,9 +369,9 @@ def main() -> int:
     root = Path(__file__).parents[1]
     if sys.argv[1:] == ["--write"]:
         page = root / "CONTRIBUTING.md"
-        page.write_text(with_floors(page.read_text("utf-8"), floors_table(root)), "utf-8")
+        page.write_text(with_layers(page.read_text("utf-8"), layers_table(root)), "utf-8")
     findings = check(root)
-    print("\n".join(findings) or "names, callers, circles, tests, floors, glossary: nothing found")
+    print("\n".join(findings) or "names, callers, circles, tests, layers, glossary: nothing found")
     return 1 if findings else 0
 
 
