@@ -6,7 +6,7 @@ Begin with these; every command of ``contstim`` is one of them, with DataFrames 
 - `score_sentences`: sentences under models, a DataFrame
 - `synthesize`: one sentence on which two models disagree; `synthesize_triplets`: many, a DataFrame
 - `select_natural_pairs`, `select_triplets`: the best of them, with a proven bound
-- `design_trials` with a `Layout`, `latin_square`: who sees what; `plan_design`: what that can show
+- `design_trials` with a `Layout`, `latin_square`: who sees what
 - `simulate_choices` with a `Simulation`: people who do not exist
 - `read_choices`: people's choices, from a file of ours or of other programs
 - `evaluate`: which model predicts the choices; `summarize`: the result in three sentences
@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contstim import datasets
     from contstim.design.latin import latin_square
-    from contstim.design.planning import plan_design
     from contstim.design.simulate import Simulation, simulate_choices
     from contstim.design.trials import Layout, check_design, design_trials
     from contstim.errors import ContstimError
@@ -74,7 +73,6 @@ _NAMES = {
     "evaluation.evaluate": ("evaluate",),
     "evaluation.importers": ("read_choices",),
     "evaluation.measures.check": ("check_measure",),
-    "design.planning": ("plan_design",),
     "evaluation.result": ("Evaluation",),
     "evaluation.summary": ("summarize",),
     "design.simulate": ("Simulation", "simulate_choices"),
@@ -145,7 +143,6 @@ __all__ = [
     "evaluate",
     "latin_square",
     "load_model",
-    "plan_design",
     "pool",
     "read_choices",
     "read_scores",

@@ -44,7 +44,6 @@ PUBLIC = {
     "evaluate",
     "latin_square",
     "load_model",
-    "plan_design",
     "pool",
     "read_choices",
     "read_scores",

@@ -13,7 +13,8 @@ import pandas as pd
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.interim import is_chosen, ordered_pairs
 from contstim.adaptive.posterior import Link
-from contstim.design.planning import plan_design
+from contstim.design.power import power_curve
+from contstim.design.studies import StudySimulator
 from contstim.errors import InputError
 from contstim.evaluation.items import canonical_trials, item_codes
 from contstim.evaluation.methods import describe_analyses, describe_measures, describe_tests
@@ -24,6 +25,9 @@ from contstim.evaluation.summary import counted, span
 from contstim.settings import build, read_toml
 from contstim.tables import require_columns
 from contstim.trial_kinds import EXPERIMENTAL
+
+# Differences in accuracy for which power is stated.
+_DIFFERENCES = (0.1, 0.2, 0.3)
 
 
 @dataclass(frozen=True)
@@ -198,18 +202,26 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
         return "Power is computed only for tests that treat participants and items as random."
     if "accuracy" not in options.measures:
         return "Power is computed only for accuracy."
-    plan = plan_design(
-        design.participants // design.groups or 1,
-        design.pairs,
-        len(options.planned) or max(comb(design.models, 2), 1),
-        groups=design.groups,
-        kin=-(-design.pairs // max(design.items, 1)),
-        seed=options.seed,
-    )
+    shares = []
+    for difference in _DIFFERENCES:
+        simulator = StudySimulator.from_difference(
+            difference,
+            pairs_per_item=-(-design.pairs // max(design.items, 1)),
+            n_groups=design.groups,
+            measures=("accuracy",),
+        )
+        n = design.participants // design.groups or 1
+        power = power_curve(simulator, (n,), (design.pairs,), seed=options.seed)["power"].item()
+        shares.append(f"{power:.0%} for a difference in accuracy of {difference}")
+    comparisons = len(options.planned) or max(comb(design.models, 2), 1)
+    corrected = f", before correction for {comparisons} comparisons" * (comparisons > 1)
+    groups = f" in {design.groups} groups with their own pairs" * (design.groups > 1)
     return (
-        f"{plan} Found by simulating the planned test, with participants and items random and "
-        "participants as variable as those of Golan et al. (2023); seed "
-        f"{options.seed}."
+        f"With {counted(design.participants, 'participant')}{groups} and "
+        f"{counted(design.pairs, 'pair')} each, power is {', '.join(shares)} "
+        f"(p < 0.05{corrected}), for two models that disagree on every pair. It was found by "
+        "simulating the planned test, with participants and items random and participants as "
+        f"variable as those of Golan et al. (2023), in 1000 studies; seed {options.seed}."
     )
 
 

@@ -1,15 +1,13 @@
-"""Lay out an experiment, or see beforehand what a design can show.
+"""Lay out the trials of an experiment, simulate choices, and compute statistical power.
 
 examples:
   contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
   contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
-  contstim design plan --participants 50 --trials-each 36 --comparisons 36
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,17 +15,15 @@ from cyclopts import Group, Parameter
 
 from contstim.cli.application import application
 from contstim.cli.common import small_share, tell, write_rows
-from contstim.cli.design_studies import POWER, RECOVERY, SIMULATE, power, recovery, simulate
+from contstim.cli.design_studies import POWER, SIMULATE, power, simulate
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
     Name,
     OutputFile,
-    PositiveInteger,
     RandomSeed,
     Text,
     integer,
-    real,
 )
 from contstim.errors import InputError
 from contstim.files import is_stream, write_record
@@ -41,12 +37,6 @@ of your own in a Latin square. Order and sides are random for each participant.
 examples:
   contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
   contstim design trials --pairs items.csv --factors attractor tense --out trials.csv
-"""
-
-PLAN = """Compute the smallest difference in accuracy that a design finds in 80 % of studies.
-
-examples:
-  contstim design plan --participants 50 --trials-each 36 --comparisons 36
 """
 
 MATERIAL = Group.create_ordered("material")
@@ -162,23 +152,6 @@ def trials(
             f"bundled words have {share} different words of your pairs and triplets; if those are "
             "in another language, give natural sentences of it as --sentences"
         )
-    models = {*table["model_1"].dropna(), *table["model_2"].dropna()}
-    if len(models) > 1:
-        from contstim.design.planning import plan_design
-
-        shown = compared[["group", "sentence_1", "sentence_2", "item"]].drop_duplicates()
-        n_pairs = min(len(rows) for _, rows in shown.groupby("group"))
-        n_items = int(shown.groupby("group")["item"].nunique().min())
-        comparisons = len(list(combinations(models, 2)))
-        tell(
-            plan_design(
-                resolved.participants,
-                n_pairs,
-                comparisons,
-                groups=resolved.groups,
-                kin=-(-n_pairs // n_items),
-            )
-        )
 
 
 def _lay_out_pairs(
@@ -200,51 +173,6 @@ def _lay_out_pairs(
         tell(note)
 
 
-def plan(
-    *,
-    participants: PositiveInteger,
-    trials_each: PositiveInteger,
-    groups: PositiveInteger = 1,
-    comparisons: PositiveInteger = 1,
-    per_item: PositiveInteger = 1,
-    alpha: Annotated[float, real(metavar="RATE", above=0, most=1)] = 0.05,
-    seed: RandomSeed = 0,
-) -> None:
-    """Compute the smallest difference that a design finds.
-
-    Parameters
-    ----------
-    participants
-        number of participants per group
-    trials_each
-        number of trials per participant
-    groups
-        number of groups of participants
-    comparisons
-        number of comparisons of two models
-    per_item
-        number of pairs per item
-    alpha
-        error rate
-    seed
-        random seed
-    """
-    from contstim.design.planning import plan_design
-
-    plan = plan_design(
-        participants,
-        trials_each,
-        comparisons,
-        groups=groups,
-        kin=per_item,
-        alpha=alpha,
-        seed=seed,
-    )
-    print(plan)
-
-
 app.command(application("trials", TRIALS, trials))
 app.command(application("simulate", SIMULATE, simulate))
 app.command(application("power", POWER, power, usage="contstim design power [options] [TRIALS]"))
-app.command(application("recovery", RECOVERY, recovery))
-app.command(application("plan", PLAN, plan))

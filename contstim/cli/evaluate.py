@@ -15,7 +15,7 @@ examples:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,17 +39,56 @@ ANALYSIS = Group.create_ordered("analysis")
 OUTPUT = Group.create_ordered("output")
 
 
+@Parameter(name="*", group=DATA)
+@dataclass(frozen=True)
+class ChoiceFormat:
+    """How files of choices are read.
+
+    Attributes
+    ----------
+    format
+        format of the choices: auto (recognises jsPsych, PCIbex, Gorilla and Qualtrics), tidy,
+        jspsych, golan2023, or a format of an installed package
+    column
+        names of columns in your table, e.g. participant=Vp,rating=Urteil
+    low
+        answer that means certain of sentence 1, or of the left one: a number or a word
+    high
+        answer that means certain of sentence 2, or of the right one
+    side
+        column that says which sentence was on the left; none if there is no such column
+    buttons
+        number of buttons of a trial (jsPsych)
+    """
+
+    format: Name = "auto"
+    column: Annotated[tuple[Text, ...], Parameter(metavar="OURS=THEIRS")] = ()
+    low: Annotated[Text | None, Parameter(metavar="CODE")] = None
+    high: Annotated[Text | None, Parameter(metavar="CODE")] = None
+    side: Annotated[Name | None, Parameter(metavar="COLUMN")] = None
+    buttons: Annotated[int | None, integer(2, 100)] = None
+
+    def read(self, files: list[str], trials: str | None = None) -> HumanData:
+        """Return the choices of all files; `trials` has the sentences of Qualtrics questions."""
+        described = {
+            "low": self.low,
+            "high": self.high,
+            "columns": _read_columns(self.column) or None,
+            "side": self.side,
+            "trials": trials,
+        }
+        return _read_files(files, self.format, described, self.buttons)
+
+
+AS_RECOGNISED = ChoiceFormat()
+
+
 @app.default
 def evaluate_choices(
     choices: File,
     /,
     *more_choices: File,
-    format: Annotated[Name, Parameter(group=DATA)] = "auto",
-    column: Annotated[tuple[Text, ...], Parameter(group=DATA, metavar="OURS=THEIRS")] = (),
-    low: Annotated[Text | None, Parameter(group=DATA, metavar="CODE")] = None,
-    high: Annotated[Text | None, Parameter(group=DATA, metavar="CODE")] = None,
-    side: Annotated[Name | None, Parameter(group=DATA, metavar="COLUMN")] = None,
-    buttons: Annotated[int | None, integer(2, 100), Parameter(group=DATA)] = None,
+    choice_format: ChoiceFormat = AS_RECOGNISED,
     trials: Annotated[File | None, Parameter(group=DATA)] = None,
     participant_table: Annotated[File | None, Parameter(group=DATA)] = None,
     model: Annotated[tuple[Spec, ...], Parameter(group=MODELS, metavar="[NAME=]SPEC")] = (),
@@ -77,19 +116,6 @@ def evaluate_choices(
         table of choices; several are joined, with a column file unless each has one participant
     more_choices
         further tables
-    format
-        format of the choices: auto (recognises jsPsych, PCIbex, Gorilla and Qualtrics), tidy,
-        jspsych, golan2023, or a format of an installed package
-    column
-        names of columns in your table, e.g. participant=Vp,rating=Urteil
-    low
-        answer that means certain of sentence 1, or of the left one: a number or a word
-    high
-        answer that means certain of sentence 2, or of the right one
-    side
-        column that says which sentence was on the left; none if there is no such column
-    buttons
-        number of buttons of a trial (jsPsych)
     trials
         trials: the sentences of each question (Qualtrics)
     participant_table
@@ -129,16 +155,9 @@ def evaluate_choices(
     from contstim.models.registry import load_models
     from contstim.tables import read_table
 
-    described = {
-        "low": low,
-        "high": high,
-        "columns": _read_columns(column) or None,
-        "side": side,
-        "trials": trials,
-    }
     rules = parse_rules(exclude)
     files = [choices, *more_choices]
-    human = _read_files(files, format, described, buttons)
+    human = choice_format.read(files, trials)
     if participant_table is not None:
         human = with_people(human, read_table(participant_table, cells="text"))
     table = read_table(scores) if scores else None

@@ -9,12 +9,14 @@ from contstim.design.latin import latin_square
 from contstim.design.trials import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 
 if TYPE_CHECKING:
-    from contstim.design.planning import plan_design, power
+    from contstim.design.power import power_curve, required_sample_size
     from contstim.design.simulate import Simulation, simulate_choices
+    from contstim.design.studies import StudySimulator
 
 _NAMES = {
-    "planning": ("plan_design", "power"),
+    "power": ("power_curve", "required_sample_size"),
     "simulate": ("Simulation", "simulate_choices"),
+    "studies": ("StudySimulator",),
 }
 
 __all__ = [
@@ -22,11 +24,12 @@ __all__ = [
     "LAYOUTS",
     "Layout",
     "Simulation",
+    "StudySimulator",
     "check_design",
     "design_trials",
     "latin_square",
-    "plan_design",
-    "power",
+    "power_curve",
+    "required_sample_size",
     "simulate_choices",
 ]
 

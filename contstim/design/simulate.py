@@ -8,7 +8,6 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 from pydantic import Field
-from scipy.stats import beta
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
@@ -166,8 +165,9 @@ def simulate_choices(
     require_pairs(design)
     rows = canonical_trials(design.reset_index(drop=True))
     if "participant" not in rows:
-        group, numbers = _groups(rows), range(1, participants_per_group + 1)
-        people = [rows.assign(group=group, participant=group + f"-{k}") for k in numbers]
+        rows["group"] = rows["group"].astype("str") if "group" in rows else "1"
+        numbers = [f"-{k}" for k in range(1, participants_per_group + 1)]
+        people = [rows.assign(participant=rows["group"] + number) for number in numbers]
         rows = pd.concat(people, ignore_index=True)
     unscored = np.zeros(len(rows), dtype=np.bool_)
     if scores is None:
@@ -189,22 +189,21 @@ def simulate_choices(
         expected = rows.get("expected", pd.Series(np.nan, index=rows.index)).to_numpy()
         sure = np.select([expected == 1, expected == 2], [-np.inf, np.inf], 0.0)
         latent = np.where(unscored, sure, latent)
-    rng = np.random.default_rng(seed)
-    # A pair is the same whichever of its sentences stands first.
+    # A pair is the same whichever of its sentences is first.
     both = zip(rows["sentence_1"], rows["sentence_2"], strict=True)
     pair = pd.factorize(pd.Series([tuple(sorted(pair)) for pair in both]))[0]
     first = rows[~pd.Series(pair).duplicated()]
-    turned = rows["sentence_1"].to_numpy() != first["sentence_1"].to_numpy()[pair]
-    felt = felt_by_people(
-        np.where(turned, -latent, latent),
+    swapped = rows["sentence_1"].to_numpy() != first["sentence_1"].to_numpy()[pair]
+    rating = draw_ratings(
+        latent,
         rows["participant"].factorize()[0],
         pair,
         item_codes(first)[pair],
         simulation,
-        rng,
+        np.random.default_rng(seed),
+        side=np.where(swapped, -1.0, 1.0),
     )
-    rows = rows.assign(rating=answers(np.where(turned, -felt, felt), simulation, rng))
-    return align_choices(check_choices(rows))
+    return align_choices(check_choices(rows.assign(rating=rating)))
 
 
 def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
@@ -230,28 +229,31 @@ def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
         raise InputError(f"{what} lacks a sentence ({name_rows(missing)}); fill it in")
 
 
-def felt_by_people(
+def draw_ratings(
     latent: FloatArray,
     person: IntArray,
     pair: IntArray,
     item: IntArray,
     simulation: Simulation,
     rng: np.random.Generator,
+    side: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Return preferences with the effects of persons, pairs and items.
+    """Return a simulated rating of each trial.
 
     Parameters
     ----------
     latent
-        The mixture's preference on each trial, any shape.
+        The mixture's preference for sentence 2 on each trial, any shape.
     person, pair, item
         Codes of the participant, the pair and its item on each trial, broadcast to its shape.
     simulation
-        How large the effects are.
+        How participants answer.
     rng
-        From which they are drawn.
+        Random number generator for all effects.
+    side
+        -1 for trials in which the two sentences of the pair are swapped.
     """
-    felt = latent
+    felt = side * latent
     if simulation.slope_sd > 0:
         felt = felt * np.exp(simulation.slope_sd * rng.normal(size=int(person.max()) + 1))[person]
     if simulation.item_sd > 0:
@@ -260,27 +262,10 @@ def felt_by_people(
             for share, codes in ((1 - simulation.shared, pair), (simulation.shared, item))
         )
         felt = felt + simulation.item_sd * (of_pair + of_item)
-    return felt
-
-
-def answers(latent: FloatArray, simulation: Simulation, rng: np.random.Generator) -> FloatArray:
-    """Return a rating for each latent preference."""
-    felt = latent + simulation.noise * rng.normal(size=latent.shape)
+    felt = side * felt + simulation.noise * rng.normal(size=latent.shape)
     # A preference of exactly zero is settled by the toss of a coin.
-    side = np.where(felt == 0, rng.choice([-1.0, 1.0], size=felt.shape), np.sign(felt))
+    sign = np.where(felt == 0, rng.choice([-1.0, 1.0], size=felt.shape), np.sign(felt))
     limits = [simulation.confident, simulation.very_confident]
-    rating = side * (np.digitize(np.abs(felt), limits) + 0.5)
+    rating = sign * (np.digitize(np.abs(felt), limits) + 0.5)
     lapsed = rng.random(size=felt.shape) < simulation.lapse
     return np.where(lapsed, rng.choice(np.arange(-2.5, 3.0), size=felt.shape), rating)
-
-
-def _groups(design: pd.DataFrame) -> pd.Series:
-    return design["group"].astype("str") if "group" in design else pd.Series("1", design.index)
-
-
-def exact_interval(hits: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Return Clopper and Pearson's interval of a rate, from `hits` among `n`."""
-    tail = (1 - level) / 2
-    low = float(beta.ppf(tail, hits, n - hits + 1)) if hits else 0.0
-    high = float(beta.isf(tail, hits + 1, n - hits)) if hits < n else 1.0
-    return low, high

@@ -1,16 +1,9 @@
-"""Simulated studies of any size: what their people say of each model, for the tests of `evaluate`.
-
-People come from one of three places: in `TrialStudies` they judge trials that are laid out, in
-`StatedStudies` pairs on which two models differ by a stated accuracy, and `PilotStudies` are like
-a study at hand, by its means and its variances over people and items.
-"""
+"""Simulated studies: ratings, and their influence on the values of models."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -20,8 +13,7 @@ from scipy.special import ndtr
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.simulate import (
     Simulation,
-    answers,
-    felt_by_people,
+    draw_ratings,
     latent_preferences,
     require_pairs,
 )
@@ -43,72 +35,31 @@ from contstim.evaluation.trials import TrialData, default_analyses, select
 from contstim.models.registry import Models
 from contstim.trial_kinds import EXPERIMENTAL
 
-#: People like those of the second experiment of Golan et al. (2023), in units of the noise of an
-#: answer: `People` in logits over the standard deviation of a logistic variable, 1.81.
+#: Participants like those of the second experiment of Golan et al. (2023), in units of the noise
+#: of an answer: `ResponseModel` in logits, divided by 1.81, the standard deviation of a standard
+#: logistic variable.
 FITTED = Simulation(slope_sd=0.47, item_sd=0.75, lapse=0.011)
 
-#: Of a study.
-MOST_ANSWERS = 10**7
-
-
-@dataclass(frozen=True)
-class StudySize:
-    """How many people judge how many pairs.
-
-    Attributes
-    ----------
-    groups
-        Of people; each group judges pairs of its own.
-    people
-        In each group.
-    pairs
-        That each of them judges.
-    """
-
-    groups: int
-    people: int
-    pairs: int
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            require_whole(name, value, 1)
-        if self.answers > MOST_ANSWERS:
-            raise InputError(
-                f"{self.groups} groups of {self.people} participants with {self.pairs} pairs each "
-                f"are more than {MOST_ANSWERS} answers a study; ask for fewer"
-            )
-
-    @property
-    def answers(self) -> int:
-        """C, how many answers they give."""
-        return self.groups * self.people * self.pairs
-
-    @property
-    def person(self) -> IntArray:
-        """The participant of each of C answers, group after group."""
-        return np.repeat(np.arange(self.groups * self.people), self.pairs)
-
-    @property
-    def place(self) -> IntArray:
-        """The pair of each answer, numbered on over the groups."""
-        of_group = np.arange(self.groups)[:, None, None] * self.pairs + np.arange(self.pairs)
-        shape = (self.groups, self.people, self.pairs)
-        return np.broadcast_to(of_group, shape).reshape(-1)
+_MEASURES = EvaluationOptions().measures
+_MAX_ANSWERS = 10**7  # of one study
+_POOL = 5000  # items of which studies with a stated difference are drawn
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """What is tested in n simulated studies of one size.
+class SimulatedData:
+    """The data that are tested, of n simulated studies of one size.
 
     Attributes
     ----------
     person
-        The participant of each of C answers.
+        The participant of each of C ratings, shape (C,).
     item
-        The item of each, in each study, shape (n, C).
+        The item of each rating in each study, shape (n, C).
     cells
-        By analysis and measure, what each answer says of each model (`Measure.cells`), shape
-        (M, n, C); NaN where it says nothing.
+        By analysis and measure, the influence of each rating on the value of each model
+        (`Measure.trial_influence`), shape (M, n, C); NaN where there is none.
     """
 
     person: IntArray
@@ -116,163 +67,82 @@ class Drawn:
     cells: list[tuple[str, Measure, FloatArray]]
 
 
-class Studies(ABC):
-    """Studies of any size, simulated.
-
-    Attributes
-    ----------
-    models
-        The M models that are compared, each two of them.
-    """
-
-    models: tuple[str, ...]
-
-    @abstractmethod
-    def draw(self, size: StudySize, n: int, rng: np.random.Generator) -> Drawn:
-        """Simulate n studies of a size; InputError if they cannot be so large."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """The pairs of n studies: K of all groups together, as people judge them.
-
-    Attributes
-    ----------
-    pair, item
-        Codes of pair and item in each study, shape (n, K).
-    latent
-        People's preference for sentence 2, shape (n, K).
-    ratios
-        Log-ratios of M models, shape (n, K, M).
-    """
-
-    pair: IntArray
-    item: IntArray
-    latent: FloatArray
-    ratios: FloatArray
-
-    def drawn(
-        self,
-        size: StudySize,
-        people: Simulation,
-        measures: Sequence[str],
-        analyses: Sequence[tuple[str, BoolArray | None]],
-        rng: np.random.Generator,
-    ) -> Drawn:
-        """Let people answer; an analysis has which pairs count for which model, (n, K, M)."""
-        (n, k), m = self.pair.shape, self.ratios.shape[2]
-        person, place = size.person, size.place
-        study = np.arange(n)[:, None]
-        felt = felt_by_people(
-            self.latent[:, place],
-            person + study * (size.groups * size.people),
-            (self.pair + study * (int(self.pair.max()) + 1))[:, place],
-            (self.item + study * (int(self.item.max()) + 1))[:, place],
-            people,
-            rng,
-        )
-        data = TrialData(
-            participants=pd.RangeIndex(n * size.groups * size.people),
-            groups=pd.RangeIndex(1),
-            group_of=np.zeros(n * size.groups * size.people, dtype=np.int64),
-            participant=(person + study * (size.groups * size.people)).ravel(),
-            pair=(place + study * k).ravel(),
-            rating=answers(felt, people, rng).ravel(),
-            pairs=pd.DataFrame(index=range(n * k)),
-            models=tuple(str(i) for i in range(m)),
-            log_ratio=self.ratios.reshape(n * k, m),
-        )
-        every = Subset(data, np.arange(len(data.pair)), np.arange(m))
-        cells = []
-        for name, counts in analyses:
-            subsets = [every] * m
-            if counts is not None:
-                rows = counts[:, place].reshape(-1, m).T
-                subsets = [Subset(data, np.flatnonzero(r), np.arange(m)) for r in rows]
-            for measure in (MEASURES[given] for given in measures):
-                of_measure = np.full((m, len(data.pair)), np.nan)
-                for model, subset in enumerate(subsets):
-                    if subset.n_rows:
-                        ratio = data.log_ratio[subset.pair, model]
-                        of_measure[model, subset.rows] = measure.trial_influence(subset, ratio)
-                cells.append((name, measure, of_measure.reshape(m, n, -1)))
-        return Drawn(person, _numbered(self.item)[:, place], cells)
-
-
-_MEASURES = EvaluationOptions().measures
-
-
 @displayed
 @dataclass(frozen=True, eq=False)
-class TrialStudies(Studies):
-    """Simulated people who judge trials that are laid out.
+class StudySimulator:
+    """Simulates studies: draws their sentence pairs, and ratings of participants.
 
-    Each group judges its own pairs, or where there are no groups any. Where fewer are asked for
-    than there are, every study draws others: whole items, the last of them in part.
+    There are three ways to set the parameters: from a table of trials and models that participants
+    follow (`from_trials`), from a stated difference in accuracy (`from_difference`), and from the
+    choices of a pilot study (`from_pilot`).
 
     Attributes
     ----------
     models
-        Those compared.
-    members
-        The pairs of each group, or all in one.
-    item, latent, ratios
-        Of all P pairs: the item's code, people's preference for sentence 2, and the models'
-        log-ratios, shapes (P,), (P,) and (P, M).
-    analyses
-        As `evaluate` chooses them: a name, and which pairs count for which model, (P, M).
-    people
-        How they answer.
+        The M models that are compared.
+    groups
+        Indices of the pairs that each group of participants can judge.
+    item
+        Code of the item of each of P pairs, shape (P,).
+    latent
+        Participants' preference for sentence 2, shape (P,); see `draw_ratings`.
+    ratios
+        Log-ratios of the models, shape (P, M).
+    simulation
+        How participants answer.
     measures
-        By name.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> from contstim.design import power
-    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
-    >>> trials = choices[["sentence_1", "sentence_2"]].drop_duplicates()
-    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
-    >>> people = Simulation.of("contstim:gpt")
-    >>> studies = TrialStudies.of(trials, scores, tuple(scores), people, ("accuracy",))
-    >>> power(studies, (5, 10), n_trials=(10,), n_simulations=100)[["n_participants", "power"]]
-       n_participants  power
-    0               5   0.73
-    1              10   0.98
+        Names of measures.
+    analyses
+        As `evaluate` chooses them: name, and which pairs count for which model, (P, M), or None
+        for all.
+    followed
+        Index of the model that participants follow; None if they follow none.
+    resamples
+        Whether items are drawn with replacement, each time as a new item. Otherwise a study with
+        fewer pairs than the group has draws items without replacement, the last one in part.
     """
 
     models: tuple[str, ...]
-    members: list[IntArray]
+    groups: list[IntArray]
     item: IntArray
     latent: FloatArray
     ratios: FloatArray
-    analyses: list[tuple[str, BoolArray | None]]
-    people: Simulation
-    measures: tuple[str, ...]
+    simulation: Simulation
+    measures: tuple[str, ...] = _MEASURES
+    analyses: Sequence[tuple[str, BoolArray | None]] = (("all", None),)
+    followed: int | None = None
+    resamples: bool = False
+
+    def __post_init__(self) -> None:
+        if len(set(self.models)) < 2:
+            raise InputError(f"{len(set(self.models))} model cannot be compared; give two or more")
+        for name in self.measures:
+            require_known("measure", name, MEASURES)
 
     @classmethod
-    def of(
+    def from_trials(
         cls,
         design: pd.DataFrame,
         scores: ScoreSource | Models,
         models: Sequence[str],
-        people: Simulation,
+        simulation: Simulation,
         measures: Sequence[str] = _MEASURES,
-    ) -> TrialStudies:
-        """Take the trials of a design.
+    ) -> StudySimulator:
+        """Take the pairs from a table of trials, and participants' preferences from models.
 
         Parameters
         ----------
         design
-            One row a pair: `sentence_1`, `sentence_2`, and where there are such `group`, `item`,
-            `condition`, `model_1`, `model_2`. Catch trials and fillers are left out.
+            One row per pair or trial: `sentence_1`, `sentence_2`, and optionally `group`, `item`,
+            `condition`, `model_1`, `model_2`. Catch trials and fillers are left out. Each group
+            judges its own pairs.
         scores
-            As in `evaluate`, of the models compared and of those that people follow.
+            As in `evaluate`, of the models compared and of those that participants follow.
         models
             The models compared, two or more.
-        people
-            How people answer; without weights nobody follows a model, and power is the rate of
-            false alarms.
+        simulation
+            How participants answer. Without weights they follow no model, and power is the rate of
+            false positives.
         measures
             As in `evaluate`.
 
@@ -280,6 +150,23 @@ class TrialStudies(Studies):
         ------
         InputError
             If the design or the scores cannot be used.
+
+        Examples
+        --------
+        >>> from contstim import datasets
+        >>> from contstim.design import power_curve
+        >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+        >>> trials = choices[["sentence_1", "sentence_2"]].drop_duplicates()
+        >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+        >>> simulation = Simulation.of("contstim:gpt")
+        >>> simulator = StudySimulator.from_trials(
+        ...     trials, scores, tuple(scores), simulation, ("accuracy",)
+        ... )
+        >>> curve = power_curve(simulator, (5, 10), n_trials=(10,), n_simulations=100)
+        >>> curve[["n_participants", "power", "recovery"]]
+           n_participants  power  recovery
+        0               5   0.73      0.99
+        1              10   0.98      1.00
         """
         require_pairs(design)
         scores = as_source(scores)
@@ -297,244 +184,329 @@ class TrialStudies(Studies):
         names = [str(column) for column in wide.columns]
         for name in models:
             require_known("model", name, names)
-        for name in measures:
-            require_known("measure", name, MEASURES)
-        if len(set(models)) < 2:
-            raise InputError(f"{len(set(models))} model cannot be compared; give two or more")
         ratios = log_ratios(wide, pairs)
-        place = pd.MultiIndex.from_frame(pairs[keys])
+        index = pd.MultiIndex.from_frame(pairs[keys])
         groups = counted["group"] if "group" in counted else pd.Series(0, counted.index)
-        members = [
-            np.unique(place.get_indexer(pd.MultiIndex.from_frame(rows)))
-            for _, rows in counted[keys].groupby(groups.to_numpy(), sort=False)
-        ]
         analyses: list[tuple[str, BoolArray | None]] = []
         for analysis in default_analyses(pairs):
             counts = select(analysis, pairs, models)
             analyses.append((analysis.name, None if counts.all() else counts))
+        weights = {name: weight for name, weight in simulation.weights if name in models}
         return cls(
             models=tuple(models),
-            members=members,
+            groups=[
+                np.unique(index.get_indexer(pd.MultiIndex.from_frame(rows)))
+                for _, rows in counted[keys].groupby(groups.to_numpy(), sort=False)
+            ],
             item=item_codes(pairs),
-            latent=latent_preferences(ratios, names, people),
+            latent=latent_preferences(ratios, names, simulation),
             ratios=ratios[:, [names.index(name) for name in models]],
-            analyses=analyses,
-            people=people,
+            simulation=simulation,
             measures=tuple(measures),
+            analyses=analyses,
+            followed=[*models].index(max(weights, key=weights.__getitem__)) if weights else None,
         )
-
-    def most_pairs(self, groups: int) -> int:
-        """Return how many pairs each of so many groups can have."""
-        return min(len(pairs) for pairs in self._groups(groups))
-
-    def _groups(self, groups: int) -> list[IntArray]:
-        if len(self.members) == 1:
-            return self.members * groups
-        if groups > len(self.members):
-            raise InputError(f"{groups} groups are asked for, the design has {len(self.members)}")
-        return self.members[:groups]
-
-    def draw(self, size: StudySize, n: int, rng: np.random.Generator) -> Drawn:
-        """Draw the pairs of n studies and let people judge them."""
-        chosen = []
-        for pairs in self._groups(size.groups):
-            if size.pairs > len(pairs):
-                raise InputError(
-                    f"{size.pairs} trials per group are asked for and a group has {len(pairs)} "
-                    "pairs; ask for fewer"
-                )
-            if size.pairs == len(pairs):
-                chosen.append(np.tile(pairs, (n, 1)))
-                continue
-            order = rng.random((n, int(self.item.max()) + 1))[:, self.item[pairs]]
-            chosen.append(pairs[np.argsort(order, axis=1, kind="stable")[:, : size.pairs]])
-        pair = np.concatenate(chosen, axis=1)
-        judged = _Judged(pair, self.item[pair], self.latent[pair], self.ratios[pair])
-        analyses = [(name, None if x is None else x[pair]) for name, x in self.analyses]
-        return judged.drawn(size, self.people, self.measures, analyses, rng)
-
-
-@displayed
-@dataclass(frozen=True, eq=False)
-class StatedStudies(Studies):
-    """People who judge pairs on which two models disagree, with a stated difference of accuracy.
-
-    Every pair is one on which the models prefer different sentences, so that accuracies of .5 + d /
-    2 and .5 - d / 2 differ by d; people prefer the first model's sentence, some more strongly than
-    others, and each pair and item has an effect of its own. How sure the models are is left to
-    chance.
-
-    Attributes
-    ----------
-    difference
-        d, from 0.
-    people
-        How they answer, beside `FITTED`; preferences are in units of the noise.
-    kin
-        Pairs of one item.
-    measures
-        By name.
-
-    Examples
-    --------
-    >>> from contstim.design import power
-    >>> power(StatedStudies(0.3), n_participants=(20,), n_simulations=100)[["measure", "power"]]
-                  measure  power
-    0            accuracy   0.89
-    1  signed_rank_cosine   0.88
-    """
-
-    difference: float
-    people: Simulation = FITTED
-    kin: int = 1
-    measures: tuple[str, ...] = _MEASURES
-    models: tuple[str, ...] = field(default=("first", "second"), init=False)
-
-    def __post_init__(self) -> None:
-        require_whole("kin", self.kin, 1)
-        if not 0 <= self.difference < self.most:
-            raise InputError(
-                f"difference is {self.difference}; give one from 0 to below {self.most:.3g}, which "
-                "people with these lapses can show"
-            )
-
-    @property
-    def most(self) -> float:
-        """The difference that such people can all but show."""
-        return self._accuracy(1e3) * 2 - 1
-
-    def _accuracy(self, strength: float) -> float:
-        """Return how often people choose the first model's sentence."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(64)
-        steep = strength * np.exp(self.people.slope_sd * nodes)
-        spread = max(float(np.hypot(self.people.noise, self.people.item_sd)), 1e-9)
-        chosen = float(ndtr(steep / spread) @ weights / weights.sum())
-        return self.people.lapse / 2 + (1 - self.people.lapse) * chosen
-
-    @cached_property
-    def strength(self) -> float:
-        """People's preference that gives the difference, in units of the noise."""
-        if self.difference == 0:
-            return 0.0
-        wanted = (1 + self.difference) / 2
-        return float(brentq(lambda x: self._accuracy(x) - wanted, 0.0, 1e3))
-
-    def draw(self, size: StudySize, n: int, rng: np.random.Generator) -> Drawn:
-        """Draw models of n studies and let people judge."""
-        k = size.groups * size.pairs
-        sure = np.abs(rng.normal(size=(n, k, 2)))
-        number = np.arange(k)
-        item = number // size.pairs * size.pairs + number % size.pairs // self.kin
-        judged = _Judged(
-            np.tile(number, (n, 1)),
-            np.tile(item, (n, 1)),
-            np.full((n, k), self.strength),
-            sure * [1.0, -1.0],
-        )
-        return judged.drawn(size, self.people, self.measures, [("all", None)], rng)
-
-
-@displayed
-@dataclass(frozen=True, eq=False)
-class PilotStudies(Studies):
-    """Studies like one at hand: its means, and the variances that its standard errors rest on.
-
-    What an answer says of each model by each measure (`Measure.cells`) is drawn as the mean and
-    normal effects of person, item, and both, whose variances and covariances are those of the
-    study at hand (`CellDesign.components`). All of it is as uncertain as that study is small.
-
-    Attributes
-    ----------
-    models
-        Those compared.
-    measures
-        By name, D / M of them.
-    mean
-        Of the cells of each measure and model, shape (D,).
-    effects
-        Of people, items and blocks, shape (3, D, D).
-    kin
-        Pairs of one item that a person judges.
-
-    Examples
-    --------
-    >>> from contstim import datasets, evaluate
-    >>> from contstim.design import power
-    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
-    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
-    >>> pilot = PilotStudies.of(evaluate(choices, scores).data, ("accuracy",))
-    >>> power(pilot, n_participants=(5, 40), n_simulations=100)[["n_participants", "power"]]
-       n_participants  power
-    0               5   0.98
-    1              40   1.00
-    """
-
-    models: tuple[str, ...]
-    measures: tuple[str, ...]
-    mean: FloatArray
-    effects: FloatArray
-    kin: float
 
     @classmethod
-    def of(cls, data: TrialData, measures: Sequence[str] = _MEASURES) -> PilotStudies:
-        """Take a study at hand (`Evaluation.data`), without its catch trials and fillers.
+    def from_difference(
+        cls,
+        difference: float,
+        simulation: Simulation = FITTED,
+        pairs_per_item: int = 1,
+        n_groups: int = 1,
+        measures: Sequence[str] = _MEASURES,
+    ) -> StudySimulator:
+        """Take pairs on which two models disagree, and a stated difference in accuracy.
+
+        As each pair is one on which the models prefer different sentences, accuracies of .5 + d / 2
+        and .5 - d / 2 differ by d. Preferences of the models are normally distributed.
+
+        Parameters
+        ----------
+        difference
+            d, the accuracy of the first model minus that of the second, from 0.
+        simulation
+            How participants answer. Preferences are in units of the noise.
+        pairs_per_item
+            Number of pairs of each item.
+        n_groups
+            Number of groups of participants, each with its own pairs.
+        measures
+            As in `evaluate`.
 
         Raises
         ------
         InputError
-            If it has fewer than two models, four people or three items.
+            If the lapse rate does not allow the difference.
+
+        Examples
+        --------
+        >>> from contstim.design import power_curve
+        >>> simulator = StudySimulator.from_difference(0.3)
+        >>> curve = power_curve(simulator, (20,), n_simulations=100)
+        >>> curve[["measure", "power", "stderr"]].round(2)
+                      measure  power  stderr
+        0            accuracy   0.90    0.03
+        1  signed_rank_cosine   0.87    0.03
         """
-        if len(data.models) < 2:
-            raise InputError(f"{len(data.models)} model cannot be compared; give two or more")
-        asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
-        subset = Subset.of_pairs(data, asked, np.arange(len(data.models)))
-        cells = np.stack(
-            [
-                MEASURES[name].trial_influence(subset, data.log_ratio[subset.pair, model])
-                for name in measures
-                for model in range(len(data.models))
-            ]
-        )
-        there = np.asarray(np.isfinite(cells).all(axis=0), dtype=np.bool_)
-        design = subset.design(there)
-        people, items = design.sizes if there.any() else (0.0, 0.0)
-        if people < MIN_PARTICIPANTS - 1e-9 or items < MIN_UNITS - 1e-9:
+        require_whole("pairs_per_item", pairs_per_item, 1)
+        require_whole("n_groups", n_groups, 1)
+        spread = max(float(np.hypot(simulation.noise, simulation.item_sd)), 1e-9)
+
+        def difference_at(latent: float) -> float:
+            chosen = _mean_choice(np.array([latent / spread]), simulation.slope_sd)
+            return float((1 - simulation.lapse) * (2 * chosen[0] - 1))
+
+        largest = difference_at(1e3)
+        if not 0 <= difference < largest:
             raise InputError(
-                f"the pilot has {people:.3g} people and {items:.3g} items (counted by weight), "
-                f"which say nothing of others; it takes {MIN_PARTICIPANTS} and {MIN_UNITS}"
+                f"difference is {difference}; give one from 0 to below {largest:.3g}, which "
+                "participants with this lapse rate can show"
             )
+        latent = brentq(lambda x: difference_at(x) - difference, 0.0, 1e3) if difference else 0.0
+        n_pairs = _POOL * pairs_per_item
+        strength = np.abs(np.random.default_rng(0).normal(size=(n_pairs, 2)))
+        return cls(
+            models=("first", "second"),
+            groups=[np.arange(n_pairs)] * n_groups,
+            item=np.arange(n_pairs) // pairs_per_item,
+            latent=np.full(n_pairs, latent),
+            ratios=strength * [1.0, -1.0],
+            simulation=simulation,
+            measures=tuple(measures),
+            followed=0 if difference else None,
+            resamples=True,
+        )
+
+    @classmethod
+    def from_pilot(
+        cls, data: TrialData, n_groups: int = 1, measures: Sequence[str] = _MEASURES
+    ) -> StudySimulator:
+        """Take the pairs of a pilot study, and estimate from its choices how participants answer.
+
+        Parameters
+        ----------
+        data
+            The choices (`Evaluation.data`). Catch trials and fillers are left out.
+        n_groups
+            Number of groups of participants, each with its own pairs.
+        measures
+            As in `evaluate`.
+
+        Raises
+        ------
+        InputError
+            If there are fewer than two models, four participants or three items.
+
+        Notes
+        -----
+        Estimation is by moments. Let t_x be the share of choices of the sentence of pair x that the
+        first model prefers. Pairs with the same preferences of all models form a class with the
+        mean share m. The probability of pair x is m + sqrt(b) (t_x - m), where b is the share of
+        the variance of t_x - m that is not binomial sampling error; so each model keeps the
+        accuracy that it has in the pilot. `Simulation.slope_sd` is chosen such that participants
+        agree with the majority as differently as in the pilot, and the limits of confidence such
+        that the ratings have its distribution. All this is as uncertain as the pilot is small.
+
+        Examples
+        --------
+        >>> from contstim import datasets, evaluate
+        >>> from contstim.design import power_curve
+        >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
+        >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
+        >>> simulator = StudySimulator.from_pilot(evaluate(choices, scores).data)
+        >>> power_curve(simulator, (5,), n_simulations=100)[["measure", "power"]]
+                      measure  power
+        0            accuracy   1.00
+        1  signed_rank_cosine   1.00
+        """
+        require_whole("n_groups", n_groups, 1)
+        data = data.of_pairs((data.pairs["kind"] == EXPERIMENTAL).to_numpy())
+        n_choices = np.bincount(data.pair, minlength=data.n_pairs)
+        n_people, n_items = len(np.unique(data.participant)), len(np.unique(data.item))
+        if n_people < MIN_PARTICIPANTS or n_items < MIN_UNITS:
+            raise InputError(
+                f"the pilot has {n_people} participants and {n_items} items; inference about "
+                f"others takes {MIN_PARTICIPANTS} and {MIN_UNITS}"
+            )
+        preferred = np.sign(np.nan_to_num(data.log_ratio))
+        # The first preference of each pair is made positive.
+        first = np.take_along_axis(preferred, (preferred != 0).argmax(axis=1)[:, None], axis=1)
+        side = np.where(first[:, 0] < 0, -1.0, 1.0)
+        kind = np.unique(preferred * side[:, None], axis=0, return_inverse=True)[1].ravel()
+        chosen = (1 + side[data.pair] * np.sign(data.rating)) / 2
+        share = np.bincount(data.pair, chosen, data.n_pairs) / np.maximum(n_choices, 1)
+        mean = (np.bincount(kind, n_choices * share) / np.bincount(kind, n_choices))[kind]
+        shrinkage = 1 - _sampling_share(share, mean, n_choices, int(kind.max()) + 1)
+        probability = mean + np.sqrt(shrinkage) * (share - mean)
+        slope_sd, latent = _participant_spread(data, chosen, probability, n_choices)
+        rng = np.random.default_rng(0)
+        slope = np.exp(slope_sd * rng.normal(size=len(data.pair)))
+        felt = np.abs(slope * latent[data.pair] + rng.normal(size=len(data.pair)))
+        limits = [float(np.quantile(felt, (np.abs(data.rating) <= k).mean())) for k in (1, 2)]
+        accuracy = (n_choices * (2 * probability - 1)) @ (preferred * side[:, None])
         return cls(
             models=data.models,
+            groups=[np.arange(data.n_pairs)] * n_groups,
+            item=data.item,
+            latent=side * latent,
+            ratios=data.log_ratio,
+            simulation=Simulation(
+                slope_sd=slope_sd, lapse=0.0, confident=limits[0], very_confident=limits[1]
+            ),
             measures=tuple(measures),
-            mean=design.average(cells[:, there]),
-            effects=design.components(cells[:, there]),
-            kin=len(design.person) / len(np.unique([design.person, design.item], axis=1).T),
+            followed=int(np.argmax(accuracy)),
+            resamples=True,
         )
 
-    def draw(self, size: StudySize, n: int, rng: np.random.Generator) -> Drawn:
-        """Draw the effects of n studies."""
-        size = replace(size, pairs=max(round(size.pairs / self.kin), 1))
-        person, place = size.person, size.place
-        sizes = (size.groups * size.people, size.groups * size.pairs, len(person))
-        values, vectors = np.linalg.eigh(self.effects)
-        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        of_person, of_item, of_both = (
-            np.einsum("de,enc->dnc", root, rng.normal(size=(len(root), n, count)))
-            for root, count in zip(roots, sizes, strict=True)
+    @property
+    def default_trials(self) -> int:
+        """Number of trials per participant: all pairs of a group, or 40 if they are resampled."""
+        return 40 if self.resamples else min(map(len, self.groups))
+
+    def draw(
+        self, n_participants: int, n_trials: int, n_studies: int, rng: np.random.Generator
+    ) -> SimulatedData:
+        """Simulate studies with so many participants per group and trials per participant.
+
+        Raises
+        ------
+        InputError
+            If the groups have fewer pairs, or a study is too large.
+        """
+        n_groups, m = len(self.groups), len(self.models)
+        require_size(n_groups, n_participants, n_trials)
+        n_people, n, k = n_groups * n_participants, n_studies, n_groups * n_trials
+        drawn = [
+            self._draw_pairs(number, pairs, n_trials, n, rng)
+            for number, pairs in enumerate(self.groups)
+        ]
+        pair, unit, item = (np.concatenate(codes, axis=1) for codes in zip(*drawn, strict=True))
+        person = np.repeat(np.arange(n_people), n_trials)
+        position = np.repeat(
+            np.arange(k).reshape(n_groups, n_trials), n_participants, axis=0
+        ).ravel()
+        study = np.arange(n)[:, None]
+        rating = draw_ratings(
+            self.latent[pair][:, position],
+            person + study * n_people,
+            (unit + study * (int(unit.max()) + 1))[:, position],
+            (item + study * (int(item.max()) + 1))[:, position],
+            self.simulation,
+            rng,
         )
-        cells = self.mean[:, None, None] + of_person[:, :, person] + of_item[:, :, place] + of_both
-        by_measure = cells.reshape(len(self.measures), len(self.models), n, -1)
-        return Drawn(
-            person,
-            np.tile(place, (n, 1)),
-            [
-                ("all", MEASURES[name], cells)
-                for name, cells in zip(self.measures, by_measure, strict=True)
-            ],
+        # All studies are measured at once, as the participants of one.
+        data = TrialData(
+            participants=pd.RangeIndex(n * n_people),
+            groups=pd.RangeIndex(1),
+            group_of=np.zeros(n * n_people, dtype=np.int64),
+            participant=(person + study * n_people).ravel(),
+            pair=(position + study * k).ravel(),
+            rating=rating.ravel(),
+            pairs=pd.DataFrame(index=range(n * k)),
+            models=self.models,
+            log_ratio=self.ratios[pair].reshape(n * k, m),
+        )
+        every = Subset(data, np.arange(len(data.pair)), np.arange(m))
+        cells = []
+        for name, counts in self.analyses:
+            subsets = [every] * m
+            if counts is not None:
+                rows = counts[pair][:, position].reshape(-1, m).T
+                subsets = [Subset(data, np.flatnonzero(r), np.arange(m)) for r in rows]
+            for measure in (MEASURES[measure] for measure in self.measures):
+                influence = np.full((m, len(data.pair)), np.nan)
+                for model, subset in enumerate(subsets):
+                    if subset.n_rows:
+                        ratio = data.log_ratio[subset.pair, model]
+                        influence[model, subset.rows] = measure.trial_influence(subset, ratio)
+                cells.append((name, measure, influence.reshape(m, n, -1)))
+        return SimulatedData(person, _renumber(item)[:, position], cells)
+
+    def _draw_pairs(
+        self, group: int, pairs: IntArray, k: int, n: int, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Return pairs of a group in n studies, and codes of pairs and items, each (n, k)."""
+        if self.resamples:
+            ordered = pairs[np.argsort(self.item[pairs], kind="stable")]
+            sizes = np.unique(self.item[pairs], return_counts=True)[1]
+            starts = np.cumsum(sizes) - sizes
+            pair, number = np.empty((2, n, k), dtype=np.int64)
+            for row, items in enumerate(rng.integers(len(sizes), size=(n, k))):
+                number[row] = np.repeat(np.arange(k), sizes[items])[:k]
+                within = np.arange(k) - (np.cumsum(sizes[items]) - sizes[items])[number[row]]
+                pair[row] = ordered[starts[items[number[row]]] + within]
+            return pair, np.tile(group * k + np.arange(k), (n, 1)), group * k + number
+        if k > len(pairs):
+            raise InputError(
+                f"{k} trials per participant are more than the {len(pairs)} pairs of a group; "
+                "ask for fewer"
+            )
+        pair = np.tile(pairs, (n, 1))
+        if k < len(pairs):
+            order = rng.random((n, int(self.item.max()) + 1))[:, self.item[pairs]]
+            pair = pairs[np.argsort(order, axis=1, kind="stable")[:, :k]]
+        return pair, pair, self.item[pair]
+
+
+def require_size(n_groups: int, n_participants: int, n_trials: int) -> None:
+    """Refuse sizes of studies that are no numbers, or too large to simulate."""
+    require_whole("n_participants", n_participants, 1)
+    require_whole("n_trials", n_trials, 1)
+    if n_groups * n_participants * n_trials > _MAX_ANSWERS:
+        raise InputError(
+            f"{n_groups * n_participants} participants with {n_trials} trials each are more than "
+            f"{_MAX_ANSWERS} answers per study; ask for fewer"
         )
 
 
-def _numbered(item: IntArray) -> IntArray:
+def _mean_choice(latent: FloatArray, slope_sd: float) -> FloatArray:
+    """Return the mean over participants of Phi(slope * latent), shape of `latent`."""
+    return np.asarray(ndtr(latent[..., None] * np.exp(slope_sd * _NODES)) @ _WEIGHTS)
+
+
+def _sampling_share(
+    share: FloatArray, mean: FloatArray, n_choices: IntArray, n_classes: int
+) -> float:
+    """Return which share of the variance of pairs about their means is binomial sampling error."""
+    variance = float(n_choices @ (share - mean) ** 2)
+    variance *= len(share) / max(len(share) - n_classes, 1)
+    sampling = float(n_choices @ (share * (1 - share) / np.maximum(n_choices - 1, 1)))
+    if n_choices.max() < 2 or variance == 0:
+        return 1.0
+    return min(sampling / variance, 1.0)
+
+
+def _participant_spread(
+    data: TrialData, chosen: FloatArray, probability: FloatArray, n_choices: IntArray
+) -> tuple[float, FloatArray]:
+    """Return the standard deviation of log slopes, and the latent preference of each pair."""
+    lean = 2 * probability - 1
+    person = np.unique(data.participant, return_inverse=True)[1]
+    trials = np.bincount(person)
+    deviation = lean[data.pair] * (chosen - probability[data.pair])
+    observed = np.var(np.bincount(person, deviation) / trials)
+    binomial = lean**2 * probability * (1 - probability)
+    sampling = np.mean(np.bincount(person, binomial[data.pair]) / trials**2)
+    grid = np.linspace(-8.0, 8.0, 1601)
+    weight = n_choices / n_choices.sum()
+
+    def latent_at(slope_sd: float) -> FloatArray:
+        return np.interp(probability, _mean_choice(grid, slope_sd), grid)
+
+    def excess(slope_sd: float) -> float:
+        by_slope = ndtr(latent_at(slope_sd)[:, None] * np.exp(slope_sd * _NODES))
+        agreement = (weight * lean) @ by_slope
+        variance = _WEIGHTS @ (agreement - _WEIGHTS @ agreement) ** 2
+        return float(variance - (observed - sampling))
+
+    slope_sd = 0.0
+    if excess(0.0) < 0:
+        slope_sd = 2.0 if excess(2.0) < 0 else float(brentq(excess, 0.0, 2.0))
+    return slope_sd, latent_at(slope_sd)
+
+
+def _renumber(item: IntArray) -> IntArray:
     """Return the items of each study, (n, K), numbered by first appearance."""
     ordered = np.sort(item, axis=1)
     if (ordered[:, 1:] != ordered[:, :-1]).all():

@@ -26,12 +26,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import binomtest, norm
 
 from contstim.adaptive.policies import places_of
 from contstim.adaptive.posterior import Link, Nodes, softmax
 from contstim.adaptive.sequences import asymptotic_sequence
-from contstim.design.simulate import exact_interval
 from contstim.response_model import People
 
 Floats = NDArray[np.float64]
@@ -162,7 +161,7 @@ def main() -> None:
         tables = [pd.read_csv(file) for file in sorted(args.out.glob(f"null-{truth}-*.csv"))]
         table = pd.concat(tables)
         for name, values in table.items():
-            low, high = exact_interval(float(values.sum()), len(values))
+            low, high = binomtest(int(values.sum()), len(values)).proportion_ci()
             print(
                 f"{truth}: {name}: {values.mean():.4f} ({low:.4f}-{high:.4f}) of {len(values)}",
                 flush=True,

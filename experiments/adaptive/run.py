@@ -27,10 +27,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from scipy.special import expit, ndtr
+from scipy.stats import binomtest
 
 from contstim.adaptive import AdaptivePlan, Conductor, Link, PolicyOptions, Pool, Stopping
 from contstim.adaptive.simulation import simulated_answers
-from contstim.design.simulate import exact_interval
 from contstim.drawing import colour, save_figure
 from contstim.response_model import People, log_bayes_factors, log_ratio_scale
 from contstim.selection import read_scores
@@ -169,7 +169,7 @@ def identify(
 
 def curve(right: np.ndarray, n: int, design: str, condition: str) -> pd.DataFrame:
     """Return recovery after each trial with its exact 95 % interval, from counts of n studies."""
-    low, high = np.array([exact_interval(float(k), n) for k in right]).T
+    low, high = np.array([binomtest(round(k), n).proportion_ci() for k in right]).T
     trials = np.arange(1, len(right) + 1)
     table = {"trials": trials, "recovery": right / n, "low": low, "high": high, "studies": n}
     return pd.DataFrame(table).assign(design=design, condition=condition)

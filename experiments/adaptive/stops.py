@@ -23,10 +23,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr
-from scipy.stats import nct, t
+from scipy.stats import binomtest, nct, t
 
 from contstim.adaptive.sequences import asymptotic_sequence
-from contstim.design.simulate import exact_interval
 from contstim.evaluation.group_sequential import (
     SPENDING,
     information,
@@ -92,7 +91,7 @@ def crossed_errors(
 
 def said(wrong: float, studies: int) -> str:
     """Return a share in per cent with its exact 95 % interval."""
-    low, high = exact_interval(wrong, studies)
+    low, high = binomtest(int(wrong), studies).proportion_ci()
     return f"{100 * wrong / studies:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 

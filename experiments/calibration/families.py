@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 from study import GAIN, LEANING, LIMITS, TASTE, Cell, choices_and_scores
 
-from contstim.design.simulate import exact_interval
 from contstim.evaluation import benjamini_hochberg, evaluate
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.trials import Analysis, TrialData
@@ -34,7 +34,7 @@ def main() -> int:
     cell = Cell("crossed", arguments.people, arguments.pairs, _ITEM)
     better = pd.DataFrame([one_study(cell, rng) for _ in range(arguments.studies)])
     for name, column in better.items():
-        low, high = exact_interval(column.sum(), len(column))
+        low, high = binomtest(int(column.sum()), len(column)).proportion_ci()
         print(f"{name}: {column.mean():.1%} ({low:.1%} to {high:.1%})")
     return 0
 

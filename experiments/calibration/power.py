@@ -1,6 +1,6 @@
 """Power as `contstim design power` says it, beside the share of simulated studies that find it.
 
-Power is what `contstim.design.planning.power` says of a design. Every study is a table of
+Power is what `contstim.design.power_curve` says of a design. Every study is a table of
 choices from `simulate_choices`, of which the analysis makes its table of comparisons, as in
 `evaluate`, which the first studies of each design go through as well.
 """
@@ -14,17 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
-from contstim.design.planning import power
-from contstim.design.simulate import Simulation, exact_interval, simulate_choices
-from contstim.design.studies import (
-    FITTED,
-    PilotStudies,
-    StatedStudies,
-    Studies,
-    StudySize,
-    TrialStudies,
-)
+from contstim.design.power import power_curve
+from contstim.design.simulate import Simulation, simulate_choices
+from contstim.design.studies import FITTED, StudySimulator
 from contstim.evaluation import evaluate
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.inference.crossed import CrossedTests
@@ -48,7 +42,7 @@ class Design:
     name
         What it is.
     studies
-        For `power`: one, or one of each of several pilots.
+        For `power_curve`: one, or one of each of several pilots.
     size
         Participants, trials and groups.
     study
@@ -56,7 +50,7 @@ class Design:
     """
 
     name: str
-    studies: Sequence[Studies]
+    studies: Sequence[StudySimulator]
     size: tuple[int, int, int]
     study: Study
 
@@ -81,7 +75,7 @@ def rows(design: Design, n: int, seed: int) -> list[str]:
     """Return a row for each measure, of the first two models over all trials."""
     people, trials, groups = design.size
     powers = [
-        power(studies, (people,), (trials,), (groups,), n_simulations=n, seed=seed)
+        power_curve(studies, (people,), (trials,), n_simulations=n, seed=seed)
         for studies in design.studies
     ]
     pair = powers[0].iloc[0][["model_1", "model_2"]].tolist()
@@ -99,7 +93,7 @@ def rows(design: Design, n: int, seed: int) -> list[str]:
     size = f"{people} x {trials}" + f", {groups} groups" * (groups > 1)
     lines = []
     for measure, finds in hits.items():
-        low, high = exact_interval(sum(finds), n)
+        low, high = binomtest(sum(finds), n).proportion_ci()
         share = f"{100 * np.mean(finds):.1f} ({100 * low:.1f} to {100 * high:.1f})"
         by_measure = [of_pair(each, pair).set_index("measure")["power"] for each in powers]
         values = 100 * np.array([each[measure] for each in by_measure])
@@ -129,7 +123,7 @@ def comparisons(choices: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def designs(seed: int) -> list[Design]:
-    """Return the ten, and one more that says what a pilot is worth."""
+    """Return the designs, the last one with power from pilots."""
     return [
         stated(0.0, 20, 40),
         stated(0.5, 5, 20),
@@ -140,20 +134,21 @@ def designs(seed: int) -> list[Design]:
         laid_out("a mixture", 2, 20, 30, mixture=(0.7, 0.3)),
         laid_out("items of three", 2, 10, 36, kin=3, noise=2.0),
         laid_out("groups with pairs of their own", 2, 4, 10, groups=4, noise=2.0),
-        from_pilots(0.2, 15, 40, seed, known=True),
-        from_pilots(0.2, 15, 40, seed, known=False),
+        from_pilots(0.2, 15, 40, seed),
     ]
 
 
 def stated(difference: float, people: int, pairs: int, kin: int = 1) -> Design:
     """Return a design of a stated difference of accuracy."""
-    studies = StatedStudies(difference, FITTED, kin)
+    studies = StudySimulator.from_difference(difference, FITTED, kin)
 
     def study(seed: int) -> tuple[pd.DataFrame, pd.DataFrame, Simulation, int]:
         rng = np.random.default_rng([1, seed])
         ratios = np.abs(rng.normal(size=(pairs, 2))) * [1.0, -1.0]
         table, scores = tables(ratios, kin)
-        unit = max(studies.strength, 1e-9)  # a mixture's preferences have root mean square 1
+        unit = max(
+            float(studies.latent[0]), 1e-9
+        )  # a mixture's preferences have root mean square 1
         scores["people"] = [0.0, 1.0] * pairs
         units = ("noise", "item_sd", "confident", "very_confident")
         scaled = {name: getattr(FITTED, name) / unit for name in units}
@@ -187,28 +182,23 @@ def laid_out(
     weights = tuple(zip(models, mixture, strict=False))
     shared = 1.0 if kin > 1 else 0.5
     simulation = replace(FITTED, weights=weights, shared=shared, noise=noise)
-    studies = TrialStudies.of(table, scores, models, simulation)
+    studies = StudySimulator.from_trials(table, scores, models, simulation)
     return Design(
         name, [studies], (people, pairs, groups), lambda _: (table, scores, simulation, people)
     )
 
 
-def from_pilots(difference: float, people: int, pairs: int, seed: int, known: bool) -> Design:
-    """Return a design whose power is told from pilots, but for the difference if that is known."""
+def from_pilots(difference: float, people: int, pairs: int, seed: int) -> Design:
+    """Return a design with its power estimated from pilots."""
     large, small = stated(difference, 60, 120), stated(difference, people, pairs)
-    pilots: list[PilotStudies] = []
+    pilots: list[StudySimulator] = []
     for number in range(_PILOTS):
         table, scores, simulation, each = large.study(seed + number)
         choices = simulate_choices(table, scores, simulation, each, seed=seed + number)
         scores = scores.drop(columns="people").set_index("sentence")
-        pilots.append(PilotStudies.of(TrialData.of(choices, scores)))
+        pilots.append(StudySimulator.from_pilot(TrialData.of(choices, scores)))
     name = f"{_PILOTS} pilots of 60 x 120 (mean and range)"
-    if not known:
-        return Design(name, pilots, small.size, small.study)
-    drawn = large.studies[0].draw(StudySize(1, 60, 120), 50, np.random.default_rng(seed))
-    mean = np.concatenate([cells.mean(axis=(1, 2)) for _, _, cells in drawn.cells])
-    pilots = [replace(pilot, mean=mean) for pilot in pilots]
-    return Design(f"variances of {name}", pilots, small.size, small.study)
+    return Design(name, pilots, small.size, small.study)
 
 
 def tables(ratios: np.ndarray, kin: int) -> tuple[pd.DataFrame, pd.DataFrame]:

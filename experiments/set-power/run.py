@@ -23,10 +23,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from recovery import DECISIONS, recovery_curve, trials_needed
 
-from contstim.design.figures import recovery_figure
-from contstim.design.recovery import DECISIONS, recovery
-from contstim.drawing import save_figure
+from contstim.response_model import People, log_bayes_factors, log_ratio_scale
 from contstim.selection import read_scores, select_natural_pairs, select_set
 
 N_PAIRS = 360
@@ -76,25 +75,21 @@ def main() -> None:
     needed = []
     for each, participants in ((5, 300), (20, 75)):
         for decision in DECISIONS:
-            found = recovery(
-                designs,
-                scores,
-                n_participants=participants,
-                trials_each=each,
-                n_studies=args.studies,
-                decision=decision,
-            )
-            print(f"\n{each} trials a participant, named by {decision}:\n{found}", flush=True)
-            own = found.needed.assign(trials_each=each, decision=decision)
-            last = found.curve.groupby("design", sort=False).last()
-            own["recovery_at_most"] = own["design"].map(last["recovery"])
-            needed.append(own)
-            if (each, decision) == (5, DECISIONS[0]):
-                found.curve.to_csv(args.out / "curve.csv", index=False)
-                found.model_pairs.to_csv(args.out / "model_pairs.csv", index=False)
-                figure = recovery_figure(found.curve, found.model_pairs)
-                save_figure(figure[0], args.out / "set-power.svg")
-    pd.concat(needed).to_csv(args.out / "needed.csv", index=False)
+            for number, (name, design) in enumerate(designs.items()):
+                size = participants, each, args.studies
+                curve = recovery_curve(design, scores, *size, decision, seed=number)
+                row = {"design": name, "trials_each": each, "decision": decision}
+                row |= {**trials_needed(curve), "recovery_at_most": curve["recovery"].iloc[-1]}
+                print(row, flush=True)
+                needed.append(row)
+    pd.DataFrame(needed).to_csv(args.out / "needed.csv", index=False)
+    values = scores.to_numpy(dtype=np.float64)
+    scaled = pd.DataFrame(values / log_ratio_scale(values, list(scores)), scores.index)
+    for name, pairs in designs.items():
+        if isinstance(pairs, pd.DataFrame):
+            sides = [scaled.loc[pairs[f"sentence_{k}"]].to_numpy() for k in (1, 2)]
+            factors = log_bayes_factors(People().probabilities(sides[1] - sides[0])).mean(axis=0)
+            print(f"{name}: {factors.min():.3f} nats per answer for the least separated models")
 
 
 if __name__ == "__main__":

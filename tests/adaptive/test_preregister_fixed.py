@@ -3,13 +3,15 @@
 Tests `contstim.adaptive.commands` and `contstim.evaluation.sample`.
 """
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from contstim.adaptive.preregister import PlannedDesign, study_paragraphs
 from contstim.cli import main
-from contstim.design.planning import power
-from contstim.design.studies import FITTED, StatedStudies
+from contstim.design.power import power_curve
+from contstim.design.studies import StudySimulator
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.options import EvaluationOptions
@@ -110,7 +112,7 @@ def test_a_plan_of_stages_says_what_its_run_makes(tmp_path, capsys):
         "(seed 5)",
         "6 participants",
         "7 pairs each",
-        "among 3 comparisons",
+        "before correction for 3 comparisons",
     ):
         assert stated in text
     assert main(["run", str(study)]) == 0
@@ -182,12 +184,16 @@ def test_columns_that_analyses_go_by_are_named():
 def test_the_power_stated_is_that_of_the_design():
     design = PlannedDesign(24, 2, 30, 10, 36, 2)
     text = study_paragraphs(EvaluationOptions(), design)["Power"]
+    simulator = StudySimulator.from_difference(0.2, pairs_per_item=3, n_groups=2)
+    power = power_curve(simulator, [12], [30], 1000, seed=4)["power_unadjusted"].iloc[0]
+    stated = float(text.split("% for a difference in accuracy of 0.2")[0].split()[-1]) / 100
+    assert stated == pytest.approx(power, abs=0.06)
     assert text.startswith(
-        "With 24 participants in 2 groups with pairs of their own, 30 pairs of 10 items each, of "
+        "With 24 participants in 2 groups with their own pairs and 30 pairs each"
     )
-    stated = float(text.split("a difference of accuracy of ")[1].split()[0])
-    table = power(StatedStudies(stated, FITTED, 3, ("accuracy",)), [12], [30], [2], 1000, seed=4)
-    assert table["low"].item() - 0.05 < 0.8 < table["high"].item() + 0.05
+    assert "(p < 0.05), for two models that disagree on every pair." in text
+    nine = study_paragraphs(EvaluationOptions(), replace(design, models=9))["Power"]
+    assert "(p < 0.05, before correction for 36 comparisons)" in nine
 
 
 def test_power_is_not_stated_of_another_test():

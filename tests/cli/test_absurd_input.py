@@ -12,7 +12,8 @@ import pytest
 
 from contstim.cli import main, score
 from contstim.design import Layout, design_trials
-from contstim.design.planning import plan_design
+from contstim.design.power import power_curve
+from contstim.design.studies import StudySimulator
 from contstim.errors import InputError
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import open_data
@@ -103,11 +104,11 @@ def test_absurd_sizes_of_designs(fail) -> None:
     )
     with pytest.raises(InputError, match="more than 10000000"):
         design_trials(pool=["A dog ran home."], layout=Layout(1, 10**20, catch=1))
-    with pytest.raises(InputError, match="are more than 10000000 answers a study; ask for fewer"):
-        plan_design(10**20, 3)
+    with pytest.raises(InputError, match="more than 10000000 answers per study; ask for fewer"):
+        power_curve(StudySimulator.from_difference(0.1), [10**20])
     Path("pairs.csv").write_text("sentence_1,sentence_2\nThe door was open.,He saw the house.\n")
     power = ["design", "power", "pairs.csv", "--compare", *BOTH, "--participants", "900000000"]
-    assert "answers a study; ask for fewer" in fail(*power)
+    assert "answers per study; ask for fewer" in fail(*power)
 
 
 def test_options_of_training_in_python(place: Path) -> None:

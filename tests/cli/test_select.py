@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
-from contstim.cli.design_studies import _needed_sentence
+from contstim.cli.design_studies import _describe_need
 from contstim.models.registry import load_model
 from contstim.text import pool
 
@@ -61,7 +61,6 @@ def test_from_scores_and_triplets_to_trials(
     assert main([*design, *numbers, "--out", str(trials)]) == 0
     err = capsys.readouterr().err
     assert "14 trials per participant" in err
-    assert "With 10 participants in 5 groups with pairs of their own, 12 pairs each, of two" in err
     table = pd.read_csv(trials)
     assert len(table) == 5 * 2 * 14
     for _, own in table.groupby("participant"):
@@ -70,20 +69,6 @@ def test_from_scores_and_triplets_to_trials(
     first = trials.read_bytes()
     assert main([*design, *numbers, "--out", str(trials)]) == 0
     assert trials.read_bytes() == first
-
-
-def test_planning(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = ["design", "plan", "--trials-each", "20", "--comparisons", "3"]
-    assert main([*plan, "--participants", "5"]) == 0
-    printed = capsys.readouterr().out
-    assert (
-        "With 5 participants, 20 pairs each, of two models that disagree on every pair" in printed
-    )
-    assert "if it is the only one among 3 comparisons (p < 0.0167)." in printed
-    assert main([*plan, "--participants", "3"]) == 0
-    assert "nothing can be significant" in capsys.readouterr().out
-    assert main([*plan, "--participants", "1000000"]) == 2
-    assert "ask for fewer" in capsys.readouterr().err
 
 
 def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,11 +84,16 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["design", "power", str(path), "--compare", "contstim:bigram", "contstim:trigram"]
     argv += ["--participants", "4", "20", "--simulations", "40", "--noise", "2"]
     assert main(argv) == 0
-    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    captured = capsys.readouterr()
+    n = len(design)
+    said = f"Disagreements, of {n} sentence pairs: contstim:bigram and contstim:trigram: {n}."
+    assert said in captured.err
+    table = pd.read_csv(io.StringIO(captured.out))
     by_accuracy = table[table["measure"] == "accuracy"]
     assert by_accuracy["n_participants"].tolist() == [4, 20]
-    assert by_accuracy["power"].iloc[0] < by_accuracy["power"].iloc[1]  # more people show more
-    # People follow the first model unless told otherwise.
+    assert by_accuracy["power"].iloc[0] < by_accuracy["power"].iloc[1]
+    assert (table["recovery"] > 0.7).all()
+    # Participants follow the first model by default.
     assert table["first_better"].iloc[-1] > 0.9 * table["power"].iloc[-1]
     assert main([*argv, "--follow", "contstim:trigram"]) == 0
     followed = pd.read_csv(io.StringIO(capsys.readouterr().out))
@@ -116,11 +106,24 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = {spec: load_model(spec).score(sentences) for spec in argv[4:6]}
     pd.DataFrame({"sentence": sentences, **values}).to_csv(scores, index=False)
     capsys.readouterr()
-    pilot = ["design", "power", "--pilot-choices", str(answers), "--scores", str(scores)]
-    assert main([*pilot, "--participants", "8", "--simulations", "20"]) == 0
+    small = ["--participants", "8", "--simulations", "20"]
+    by_table = ["design", "power", str(path), "--scores", str(scores), "--noise", "2"]
+    assert main([*by_table, "--participants", "4", "20", "--simulations", "40"]) == 0
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(capsys.readouterr().out)), table)
+    pilot = ["design", "power", "--scores", str(scores), *small, "--pilot-choices"]
+    assert main([*pilot, str(answers)]) == 0
     captured = capsys.readouterr()
-    assert "\npilot: contstim:bigram less contstim:trigram by accuracy" in captured.err
-    assert pd.read_csv(io.StringIO(captured.out))["n_trials"].tolist() == [40, 40]
+    assert captured.err.startswith("pilot: contstim:bigram minus contstim:trigram, accuracy: ")
+    found = captured.out
+    assert pd.read_csv(io.StringIO(found))["n_trials"].tolist() == [40, 40]
+    # A pilot in a format of its own is read as `evaluate` reads it.
+    codes = {-2.5: 1, -1.5: 2, -0.5: 3, 0.5: 4, 1.5: 5, 2.5: 6}
+    own = pd.read_csv(answers).replace({"rating": codes})
+    own = own.rename(columns={"participant": "Vp", "rating": "Urteil"})
+    own.to_csv(tmp_path / "own.csv", index=False)
+    columns = ["--column", "participant=Vp,rating=Urteil", "--low", "1", "--high", "6"]
+    assert main([*pilot, str(tmp_path / "own.csv"), *columns, "--side", "none"]) == 0
+    assert capsys.readouterr().out == found
 
 
 def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,13 +132,13 @@ def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*argv, "4", "60", "--figure", str(figure)]) == 0
     captured = capsys.readouterr()
     messages = captured.err.splitlines()
-    assert "first and second by accuracy: found in no more than" in messages[0]
-    assert "it takes more pairs, or more different ones; 4 trials each" in messages[0]
-    assert "found in 80% of studies from" in messages[2]
-    assert "by the error of simulation); 60 trials each" in messages[2]
+    assert messages[0].startswith("first and second, accuracy, 4 trials each: power is at most")
+    assert messages[0].endswith("; use more pairs, or pairs that differ more")
+    assert messages[2].startswith("first and second, accuracy, 60 trials each: 80% power takes")
+    assert messages[2].endswith("within the Monte Carlo error)")
     table = pd.read_csv(io.StringIO(captured.out))
     assert set(table["n_trials"]) == {4, 60}
-    assert "studies that find it" in figure.read_text("utf-8")
+    assert "share of studies" in figure.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -144,10 +147,14 @@ def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--difference", "0.2", "--noise", "2"], "--noise has no effect with --difference; leave"),
         (["t.csv", "--difference", "0.2"], "the table of trials has no effect with --difference"),
         (
-            ["--pilot-choices", "choices.csv"],
-            "--pilot-choices needs the scores of the models; give --scores",
+            ["--difference", "0.2", "--low", "1"],
+            "the format of a pilot has no effect with --difference; leave it out",
         ),
-        (["--compare", "contstim:bigram"], "--compare needs a table of trials or pairs; give one"),
+        (
+            ["--pilot-choices", "choices.csv"],
+            "give the models that are compared: either --compare or --scores",
+        ),
+        (["--compare", "contstim:bigram"], "give one of a table of trials, --difference and --pi"),
         (["--difference", "0.2", "--figure", "x.gif"], "--figure x.gif does not end in .svg, .pdf"),
     ],
 )
@@ -159,9 +166,9 @@ def test_options_of_another_power(
 
 
 def test_a_kind_shows_its_own_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["design", "plan", "--help"]) == 0
-    example = "  contstim design plan --participants 50 --trials-each 36 --comparisons 36\n"
-    assert capsys.readouterr().out.split("examples:\n")[1].startswith(f"{example}\noptions:")
+    assert main(["design", "simulate", "--help"]) == 0
+    example = "  contstim design simulate trials.csv --follow contstim:trigram --out choices.csv\n"
+    assert capsys.readouterr().out.split("examples:\n")[1].startswith(f"{example}\narguments:")
 
 
 @pytest.mark.parametrize(
@@ -207,14 +214,15 @@ def test_what_is_excluded_is_told_in_words(
     assert not {*"{}':"} & {*line.removeprefix("excluded: ")}
 
 
-def test_a_target_that_simulations_do_not_settle_is_not_called_out_of_reach() -> None:
+def test_a_target_within_monte_carlo_error_is_not_out_of_reach() -> None:
     row = {"analysis": "all", "measure": "accuracy", "model_1": "a", "model_2": "b"}
+    size = {"n_groups": 1, "n_trials": 22}
     tried = pd.DataFrame(
-        [row | {"n_participants": n, "power": p} for n, p in ((64, 0.84), (128, 0.77))]
+        [row | size | {"n_participants": n, "power": p} for n, p in ((64, 0.84), (128, 0.77))]
     )
-    text = _needed_sentence(row | {"n_participants": np.nan}, 1, 22, 0.8, tried)
-    assert text.startswith("a and b by accuracy: whether it is found in 80% of studies is within")
-    assert "84% at most, with up to 128 participants" in text
-    assert "--simulations" in text
-    text = _needed_sentence(row | {"n_participants": np.nan}, 1, 22, 0.9, tried)
-    assert "found in no more than 84% of studies" in text
+    need = row | {"n_participants": np.nan}
+    assert _describe_need(need, 0.8, tried) == (
+        "a and b, accuracy, 22 trials each: power is about 80%, at most 84% with up to 128 "
+        "participants; simulate more studies (--simulations) or use more pairs"
+    )
+    assert "power is at most 84% with up to 128 participants" in _describe_need(need, 0.9, tried)

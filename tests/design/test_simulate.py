@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from contstim.design.simulate import Simulation, simulate_choices
-from contstim.design.studies import TrialStudies
+from contstim.design.studies import StudySimulator
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.exclusion import ExclusionRules, exclude
@@ -130,7 +130,7 @@ def test_models_come_as_evaluate_takes_them(tmp_path):
     for same in ([table, bigram], {"Mine": f"table:{file}", "contstim:bigram": bigram}, named):
         pd.testing.assert_frame_equal(listed, simulate_choices(design, same, people, 3))
     studies = [
-        TrialStudies.of(design, given, ["Mine", "contstim:bigram"], people)
+        StudySimulator.from_trials(design, given, ["Mine", "contstim:bigram"], people)
         for given in ([table, "contstim:bigram"], named)
     ]
     np.testing.assert_array_equal(studies[0].latent, studies[1].latent)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
-from contstim.design.simulate import exact_interval
 from contstim.errors import InputError
 from contstim.evaluation import EvaluationOptions, evaluate
 from contstim.evaluation.items import canonical_trials, item_codes, warn_related_pairs, with_items
@@ -86,7 +86,7 @@ def test_five_percent_of_null_studies_are_found_with_items() -> None:
         without.append(evaluate(choices, scores, **given).comparisons["p"].iloc[0] < 0.05)
         tested = evaluate(of_items(choices), scores, **given)
         with_items.append(tested.comparisons["p"].iloc[0] < 0.05)
-    low, high = exact_interval(sum(with_items), len(with_items))
+    low, high = binomtest(sum(with_items), len(with_items)).proportion_ci()
     assert low < 0.05 < high
     assert np.mean(without) > 0.2
 

@@ -11,12 +11,10 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
-from contstim.design.recovery import recovery
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.items import canonical_trials
 from contstim.evaluation.scores import unscored_catch
-from contstim.response_model import People
 
 N = 8
 SCORES = pd.DataFrame(
@@ -98,15 +96,6 @@ def test_other_trials_need_scores(folder: Path) -> None:
     # With nothing but catch trials there is no model to evaluate: what lacks is said.
     with pytest.raises(InputError, match="has no score for 2 of 2 sentences"):
         evaluate(choices[:1], SCORES)
-
-
-def test_recovery_leaves_them_out(folder: Path) -> None:
-    wide = SCORES.set_index("sentence")
-    trials = pd.read_csv("trials.csv")
-    ask = {"n_participants": 2, "trials_each": 4, "n_studies": 4, "seed": 1}
-    with_catch = recovery({"d": trials}, wide, People(), **ask)
-    without = recovery({"d": trials[:N]}, wide, People(), **ask)
-    pd.testing.assert_frame_equal(with_catch.curve, without.curve)
 
 
 def test_trials_target_a_model_by_its_name_in_the_table(

@@ -1,0 +1,30 @@
+"""
+How many participants does it take?
+===================================
+
+Studies of a set of sentence pairs are simulated, with participants who follow the trigram model.
+The solid lines show in what share of studies the default test finds that two models differ; the
+dashed line shows in what share the followed model is the best of all.
+"""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+import contstim
+from contstim.design import Simulation, StudySimulator, power_curve
+from contstim.design.figures import power_figure
+
+sentences = contstim.pool()[:200]
+names = ["bigram", "trigram", "lstm"]
+scores = pd.DataFrame(
+    {name: contstim.load_model(f"contstim:{name}").score(sentences) for name in names},
+    index=sentences,
+)
+pairs = contstim.select_set(scores, 40, margin=0.05, time_limit=1)
+simulation = Simulation.of("trigram", noise=2.0, slope_sd=0.47, item_sd=1.5)
+simulator = StudySimulator.from_trials(pairs, scores, names, simulation, measures=("accuracy",))
+curve = power_curve(simulator, n_participants=[5, 10, 20, 40], n_simulations=200)
+print(curve[["n_participants", "model_1", "model_2", "power", "stderr", "recovery"]])
+
+power_figure(curve)
+plt.show()
