@@ -36,7 +36,6 @@ _COLUMNS = {"item", "kind"}
 _TEXTS = ("sentence.split()", "text.split()", "label.split()")
 #: What is found and may stay, by module and what it is, with the reason.
 ALLOWED = {
-    ("design/planning.py", "direction"): "a power curve that rises with the sample size",
     ("models/reductions.py", "unit"): "surprisal is an output, in nats or bits",
     ("cli/score.py", "unit"): "surprisal is a column of words that the command writes",
     ("models/hf/encoding.py", "label form"): "a tokenizer's own normalisation",

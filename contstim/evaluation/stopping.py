@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
-from scipy.special import ndtr
 
 from contstim.errors import InputError
 from contstim.evaluation.group_sequential import SPENDING, limits_at, spent_by
@@ -83,34 +81,6 @@ def stopping_boundary(
     """
     spent = spent_by(stopping.analyses, pairwise_level(stopping, n_models), stopping.spending)
     return limits_at(stopping.analyses, tuple(spent.tolist()), item_variance_shares)[-1]
-
-
-def first_crossing(
-    means: Sequence[SampledMean], stopping: Stopping, n_models: int
-) -> tuple[int, bool]:
-    """Return the analysis at which two models first differ significantly.
-
-    Parameters
-    ----------
-    means
-        Their difference at each analysis.
-    stopping
-        The rule.
-    n_models
-        Number of models that are compared.
-
-    Returns
-    -------
-    tuple
-        The number of the analysis, from 0, and whether the models differ there; if they never do,
-        the last analysis.
-    """
-    shares: tuple[float, ...] = ()
-    for number, mean in enumerate(means):
-        shares = (*shares, item_variance_share(mean))
-        if mean.p() < 2 * ndtr(-stopping_boundary(stopping, n_models, shares)):
-            return number, True
-    return len(means) - 1, False
 
 
 def item_variance_share(mean: SampledMean) -> float:

@@ -235,29 +235,6 @@ class CellDesign:
         share = (float(self.average(cells)) - chance) / (most - chance)
         return self.mean(cells - share * (largest - most), population), most
 
-    def components(self, cells: FloatArray) -> FloatArray:
-        """Return covariance matrices of the effects of participants, items and blocks.
-
-        Parameters
-        ----------
-        cells
-            D numbers per cell, shape (D, C).
-
-        Returns
-        -------
-        array
-            Shape (3, D, D): the moment estimates with negative eigenvalues set to 0.
-        """
-        deviations = self.deviations(cells)
-        squares = []
-        for codes in (self.person, self.item, self.block):
-            sums = np.stack([np.bincount(codes, row) for row in deviations]).astype(np.float64)
-            squares.append(sums @ sums.T)
-        flat = np.stack(squares).reshape(3, -1)
-        estimated = np.linalg.lstsq(self.moments, flat, rcond=1e-10)[0]
-        values, vectors = np.linalg.eigh(estimated.reshape(3, *squares[0].shape))
-        return np.asarray((vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.mT)
-
 
 def block_codes(*codes: IntArray) -> IntArray:
     """Return a code for each distinct combination of codes, shape (C,)."""

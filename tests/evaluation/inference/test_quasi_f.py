@@ -15,6 +15,7 @@ from contstim.evaluation.inference.quasi_f import (
     sampled_mean,
     satterthwaite,
     sums_of_squares,
+    variance_components,
 )
 from contstim.evaluation.measures.cosine import cosine_cells
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
@@ -403,10 +404,12 @@ def test_a_difference_over_different_pairs_adds_both_variances() -> None:
 def test_components_are_those_that_the_cells_were_drawn_with() -> None:
     rng = np.random.default_rng(12)
     design = crossed(40, 60)
-    estimated = np.mean(
-        [design.components(drawn(design, rng, 0.5, 0.7)[None])[:, 0, 0] for _ in range(60)], axis=0
-    )
-    np.testing.assert_allclose(estimated, [0.25, 0.49, 1.0], rtol=0.06)
+    estimated = []
+    for _ in range(60):
+        deviations = design.deviations(drawn(design, rng, 0.5, 0.7))
+        q = sums_of_squares(deviations, design.person, design.item, design.block)
+        estimated.append(variance_components(q, design.moments, design.squares) / design.squares)
+    np.testing.assert_allclose(np.mean(estimated, axis=0), [0.25, 0.49, 1.0], rtol=0.06)
 
 
 def two_conditions(
