@@ -131,7 +131,7 @@ def synthesize(
     vocabulary
         words to use, one per line, or a CSV with a column 'word' [bundled English words]
     max_word_share
-        maximum share of the sentences that may contain the same word [0.05]
+        maximum share of the sentences that may contain the same word [0.02]
     sentences
         natural sentences, one per line, or a CSV with a column 'sentence' [bundled pool]
     limit
