@@ -91,7 +91,7 @@ _OWN = {
         "run the experiment with people in a browser, and collect their choices",
     ),
     "preregister": (
-        "adaptive.commands",
+        "experiment.commands.preregister",
         "write a study's plan, with when it stops, in whole sentences",
     ),
     "watch": (

@@ -1,6 +1,6 @@
 """The plan of a study with fixed trials in words, and deviations of data from it.
 
-Tests `contstim.adaptive.commands` and `contstim.evaluation.sample`.
+Tests `contstim.experiment.commands.preregister` and `contstim.evaluation.sample`.
 """
 
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""Commands of the experiment: ``contstim experiment``, ``review`` and ``watch``."""
+"""Commands of the experiment: ``experiment``, ``review``, ``preregister`` and ``watch``."""
