@@ -148,7 +148,7 @@ def evaluate(
             "differences by the stopping rule use `contstim watch --plan`."
         )
     notes += check_targets(data.pairs, data.models)
-    inference, options, levels = _inference(data, options, notes)
+    inference, options, levels = _inference(data, options)
     analyses, compared_by_level = _by_level(data, options, notes)
     shown = track(analyses, len(analyses), "evaluating")
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
@@ -185,7 +185,7 @@ def evaluate(
 
 
 def _inference(
-    data: TrialData, options: EvaluationOptions, notes: list[str]
+    data: TrialData, options: EvaluationOptions
 ) -> tuple[Inference, EvaluationOptions, tuple[str, ...]]:
     """Return how means are tested, the options with the samples drawn for it, and their levels."""
     if options.condition and options.inference != "crossed":
@@ -197,17 +197,10 @@ def _inference(
         tests = CrossedTests(options.items, options.equivalence)
         return tests, replace(options, n_bootstrap=0), ()
     # The published inference, which few ask for.
-    from contstim.evaluation.inference.bootstrap import affordable_draws, default_levels
+    from contstim.evaluation.inference.bootstrap import default_levels
     from contstim.evaluation.inference.signed_rank import RankTests
 
     levels = options.levels or default_levels(data)
-    n_draws = affordable_draws(data, levels, options.n_bootstrap)
-    if n_draws != options.n_bootstrap:
-        notes.append(
-            f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
-            "participants saw different trials and each sample ranks them all again."
-        )
-    options = replace(options, n_bootstrap=n_draws)
     return RankTests.of(data, options, levels), options, levels
 
 

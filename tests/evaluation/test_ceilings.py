@@ -153,7 +153,7 @@ def with_ties(study, scores):
 
 
 def with_slider(study, scores):
-    """The study with a rating of its own size in each row: more sizes than `_MOST_SIZES`."""
+    """The study with a rating of its own size in each row."""
     steps = np.linspace(0, 0.4, len(study))
     return study.assign(rating=study["rating"] - np.sign(study["rating"]) * steps), scores
 

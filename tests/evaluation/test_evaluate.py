@@ -532,18 +532,6 @@ def test_any_csv_whose_columns_are_named(make_study, tmp_path):
     pd.testing.assert_frame_equal(result.models, expected.models)
 
 
-def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeypatch):
-    study, scores = make_study(share=0.6)
-    monkeypatch.setattr("contstim.evaluation.inference.bootstrap._MOST_COST", 10)
-    monkeypatch.setattr("contstim.evaluation.inference.bootstrap._FEWEST_DRAWS", 7)
-    result = evaluate(study, scores, inference="signed-rank", n_bootstrap=40)
-    assert result.provenance.options.n_bootstrap == 7
-    assert result.provenance.notes[-1].startswith("7 bootstrap samples were drawn instead of 40")
-    complete, scores = make_study(n_people=12)
-    whole = evaluate(complete, scores, inference="signed-rank", n_bootstrap=40)
-    assert whole.provenance.notes == ()
-
-
 def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
     choices, scores = make_study(n_people=10, n_pairs=12, n_groups=5)
     result = evaluate(choices, scores, analyses=(Analysis("all"),))

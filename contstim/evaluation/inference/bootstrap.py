@@ -12,14 +12,11 @@ from scipy.stats import t as student
 from contstim.arrays import FloatArray
 from contstim.errors import require_known
 from contstim.evaluation.measures import Measure
-from contstim.evaluation.measures.cosine import MOST_SIZES
 from contstim.evaluation.options import LEVELS
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.response_model import MIN_GROUPS, unit_of_tests
 
-_MOST_COST = 500_000_000
-_FEWEST_DRAWS = 200
 # Work arrays of so many numbers stay in the cache; much larger ones cost four times as much.
 _MOST_CELLS = 300_000
 
@@ -53,23 +50,6 @@ def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, 
     if unit_of_tests(len(data.groups), min_groups) == "group" and data.groups_apart:
         return ("group",)
     return ("participant", "pair")
-
-
-def affordable_draws(data: TrialData, levels: Sequence[str], wanted: int) -> int:
-    """Return how many of the `wanted` resamples are drawn.
-
-    All of them, unless pairs are resampled in a large study whose participants saw different
-    trials or used a slider: everybody's ranks must then be found again in every resample, and
-    beyond a bound on the cost (choices times models times resamples) 200 must do.
-    """
-    cost = len(data.rating) * max(len(data.models), 1)
-    if "pair" not in levels or cost * wanted <= _MOST_COST:
-        return wanted
-    whole = Subset(data, np.arange(len(data.rating)), np.arange(len(data.models)))
-    few_sizes = len(np.unique(np.abs(data.rating))) <= MOST_SIZES
-    if few_sizes and whole.shared.n <= max(4, whole.n_people // 8):
-        return wanted
-    return min(wanted, max(_FEWEST_DRAWS, _MOST_COST // cost))
 
 
 def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Draws:

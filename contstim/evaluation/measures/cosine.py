@@ -18,9 +18,6 @@ from contstim.evaluation.ranks import (
 )
 from contstim.evaluation.subset import Subset
 
-# Up to so many sizes of ratings, ranks of many participants are found together.
-MOST_SIZES = 16
-
 
 class SignedRankCosine(Measure):
     """The cosine of signed ranks, see :func:`~contstim.evaluation.ranks.signed_rank_cosine`."""
@@ -71,38 +68,18 @@ class SignedRankCosine(Measure):
 
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
         """Return how cosines follow from how often each pair counts, as ties of the same size."""
-        models = [_ranker(ratio) for ratio in ratios.T]
-        sizes = np.unique(np.abs(rating))
-        sizes = sizes[sizes > 0]
-        blocks = [np.where(np.abs(rating) == size, np.sign(rating), 0.0).T for size in sizes]
-        people = [_ranker(row) for row in rating] if len(sizes) > MOST_SIZES else []
+        models, people = ([_ranker(row) for row in rows] for rows in (ratios.T, rating))
 
         def values(weights: FloatArray) -> Iterator[FloatArray]:
-            ranks, n_human = [], np.zeros((len(weights), len(rating)))
-            if people:
-                ranks, counts = (
-                    list(part) for part in zip(*(p(weights) for p in people), strict=True)
-                )
-                n_human = np.stack(counts, axis=1)
-            else:
-                for block in blocks:
-                    mass = weights @ np.abs(block)  # how many trials have this size, (B, n)
-                    ranks.append(n_human + (mass + 1) / 2)
-                    n_human = n_human + mass
-            human_norm = np.sqrt(square_sum(n_human))
+            ranked = [person(weights) for person in people]
+            human_norm = np.sqrt(square_sum(np.stack([count for _, count in ranked], axis=1)))
             for rank_model in models:
                 model, n_model = rank_model(weights)
                 weighted = weights * model
-                if people:
-                    dot = np.stack(
-                        [np.einsum("bk,bk->b", weighted, rank) for rank in ranks], axis=1
-                    )
-                else:
-                    dot = np.zeros_like(n_human)
-                    for rank, block in zip(ranks, blocks, strict=True):
-                        dot += rank * (weighted @ block)
+                dots = [np.einsum("bk,bk->b", weighted, ranks) for ranks, _ in ranked]
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    yield dot / (human_norm * np.sqrt(square_sum(n_model))[:, None])
+                    norm = human_norm * np.sqrt(square_sum(n_model))[:, None]
+                    yield np.stack(dots, axis=1) / norm
 
         return values
 
