@@ -193,7 +193,7 @@ def cosine_cells(human: SegmentRanks, model: SegmentRanks | FloatArray) -> Float
             squared = square_sum(model.counts)
             steeper += square_sum_slope(model.counts)[person] * (prediction != 0)
         else:
-            squared = np.bincount(person, prediction**2, n_people)
+            squared = np.bincount(person, prediction**2, n_people).astype(np.float64)
             steeper += prediction**2 / squared[person]
         norm = np.sqrt(square_sum(human.counts) * squared)
         value = np.bincount(person, product, n_people) / norm
