@@ -1,4 +1,4 @@
-"""People: how they would answer if a model were right."""
+"""Response model: the probability of each choice if a model were right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GRID = 1001  # points of the tabled curve, whose error is below 1e-5
 
 
 @settings
-class People:
+class ResponseModel:
     """How people choose if a model is right, with effects of persons and of pairs of sentences.
 
     Person p chooses sentence 2 of pair x with probability
@@ -58,9 +58,9 @@ class People:
 
     Examples
     --------
-    >>> People().probabilities(np.array([0.0, 1.0])).round(2)
+    >>> ResponseModel().probabilities(np.array([0.0, 1.0])).round(2)
     array([0.5 , 0.67])
-    >>> People(slope=3.0, item_sd=0.0).probabilities(np.array([0.0, 1.0])).round(2)
+    >>> ResponseModel(slope=3.0, item_sd=0.0).probabilities(np.array([0.0, 1.0])).round(2)
     array([0.5 , 0.93])
     """
 
@@ -101,7 +101,7 @@ class People:
 
         Examples
         --------
-        >>> People().probabilities(np.array([-1.0, 0.0, 1.0])).round(2)
+        >>> ResponseModel().probabilities(np.array([-1.0, 0.0, 1.0])).round(2)
         array([0.33, 0.5 , 0.67])
         """
         curve = _curve(self)
@@ -113,7 +113,7 @@ class People:
 
 
 @lru_cache(maxsize=8)
-def _curve(people: People) -> FloatArray:
+def _curve(people: ResponseModel) -> FloatArray:
     """Return the probabilities at equally spaced values of g from 0 up to `most`.
 
     A table, as selections ask for millions of values.
@@ -164,7 +164,7 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
     )
 
 
-def log_bayes_factor_halves(people: People, apart: FloatArray) -> FloatArray:
+def log_bayes_factor_halves(people: ResponseModel, apart: FloatArray) -> FloatArray:
     """Return k, where no log Bayes factor of models i and j exceeds k(x) + k(y).
 
     That holds wherever |g_i - g_j| <= x + y, so that what a pair of sentences can tell is bounded
@@ -188,7 +188,7 @@ def log_bayes_factor_halves(people: People, apart: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
-def _halves(people: People) -> tuple[FloatArray, FloatArray, float]:
+def _halves(people: ResponseModel) -> tuple[FloatArray, FloatArray, float]:
     """Return values x, those of C(2 x) / 2 and c, as `log_bayes_factor_halves` defines them."""
     g = np.linspace(-people.most, people.most, _GRID)
     probabilities = people.probabilities(g)

@@ -11,14 +11,14 @@ a published experiment.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from contstim.selection import People
+from contstim.selection import ResponseModel
 
 difference = np.linspace(-4, 4, 81)
 figure, ax = plt.subplots(layout="constrained")
 for people, label in (
-    (People(), "default"),
-    (People(item_sd=0), "pairs without effects of their own"),
-    (People(lapse=0.3), "three answers of ten are the toss of a coin"),
+    (ResponseModel(), "default"),
+    (ResponseModel(item_sd=0), "pairs without effects of their own"),
+    (ResponseModel(lapse=0.3), "three answers of ten are the toss of a coin"),
 ):
     ax.plot(difference, people.probabilities(difference), label=label)
 ax.set_xlabel("difference of log-probability, standard deviations")

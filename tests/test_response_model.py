@@ -12,14 +12,16 @@ from scipy.stats import norm
 
 from contstim.errors import InputError
 from contstim.response_model import (
-    People,
+    ResponseModel,
     log_bayes_factor_halves,
     log_bayes_factors,
     log_ratio_scale,
 )
 
 
-@pytest.mark.parametrize("people", [People(), People(2.0, 0.0, 0.0, 0.0, 0.1), People(item_sd=4.0)])
+@pytest.mark.parametrize(
+    "people", [ResponseModel(), ResponseModel(2.0, 0.0, 0.0, 0.0, 0.1), ResponseModel(item_sd=4.0)]
+)
 @pytest.mark.parametrize("g", [-5.0, 0.4])
 def test_probabilities_are_means_over_persons_and_pairs(people, g):
     cut = np.clip(g, -people.most, people.most)
@@ -39,7 +41,7 @@ def test_probabilities_are_means_over_persons_and_pairs(people, g):
 
 
 def test_simulated_people_choose_as_often():
-    people = People()
+    people = ResponseModel()
     rng = np.random.default_rng(0)
     n = 400_000
     slope = people.slope * np.exp(people.slope_sd * rng.normal(size=n))
@@ -69,7 +71,7 @@ def test_log_bayes_factors_equal_enumeration_of_both_answers(given_chances):
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.1, 5), st.floats(0, 1), st.floats(0, 5), st.floats(0, 0.2), st.randoms())
 def test_no_log_bayes_factor_exceeds_its_halves(slope, slope_sd, item_sd, lapse, random):
-    people = People(slope, slope_sd, 0.0, item_sd, lapse)
+    people = ResponseModel(slope, slope_sd, 0.0, item_sd, lapse)
     g = np.array([random.uniform(-people.most, people.most) for _ in range(60)])
     worth = log_bayes_factors(people.probabilities(g))
     apart = np.array([abs(a - b) for a, b in combinations(g, 2)])
@@ -79,14 +81,14 @@ def test_no_log_bayes_factor_exceeds_its_halves(slope, slope_sd, item_sd, lapse,
 
 
 def test_halves_are_near_for_models_as_far_apart_as_can_be():
-    people = People()
+    people = ResponseModel()
     ends = people.probabilities(np.array([-people.most, people.most]))
     half = log_bayes_factor_halves(people, np.array(people.most))
     assert 2 * half == pytest.approx(log_bayes_factors(ends)[0], rel=0.02)
 
 
 def test_no_difference_no_choice():
-    chosen = People().probabilities(np.array([np.nan, np.inf, 9.0, 0.0]))
+    chosen = ResponseModel().probabilities(np.array([np.nan, np.inf, 9.0, 0.0]))
     assert np.isnan(chosen[0])
     assert chosen[1] == chosen[2]
     assert chosen[3] == 0.5

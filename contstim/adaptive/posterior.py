@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 from contstim.settings import Several, settings
 
 _FARTHEST = 30.0  # logits beyond which a choice is certain but for lapses
@@ -37,7 +37,7 @@ SIX_POINT = (2.2, 4.34)
 class Link:
     """How people answer if a model is right, and the prior over models and slopes.
 
-    A person chooses sentence 2 of a pair as `contstim.response_model.People` says, with a slope of
+    A person chooses sentence 2 of a pair as `ResponseModel` says, with a slope of
     each model's own: no model is punished for the scale of its log-probabilities. A pair is asked
     once, so that its effect u ~ N(0, item_sd²) is integrated out of each answer by itself.
 
@@ -70,7 +70,7 @@ class Link:
     2
     """
 
-    people: People = People()
+    people: ResponseModel = ResponseModel()
     slopes: Several[float] = (0.3, 0.45, 0.65, 0.91, 1.3, 1.9, 2.7)
     slope_weights: Several[float] = ()
     thresholds: Several[float] = ()

@@ -21,14 +21,14 @@ from contstim.adaptive.policies import Pool
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known, require_whole
 from contstim.progress import track
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 
 
 def simulate(
     plan: AdaptivePlan,
     pool: Pool,
     truth: str | Sequence[str] | None = None,
-    people: People | None = None,
+    people: ResponseModel | None = None,
     *,
     n_studies: int = 300,
     seconds: float = 8.0,
@@ -130,7 +130,7 @@ def simulated_answers(
     conductor: Conductor,
     preferences: FloatArray,
     effects: FloatArray,
-    people: People,
+    people: ResponseModel,
     rng: np.random.Generator,
     curve: Callable[[FloatArray], FloatArray] = expit,
 ) -> Iterator[tuple[int, Block, list[float]]]:
@@ -183,7 +183,7 @@ def _study(
     plan: AdaptivePlan,
     pool: Pool,
     preferences: FloatArray,
-    people: People,
+    people: ResponseModel,
     rng: np.random.Generator,
 ) -> tuple[InterimResult, Conclusion]:
     """Return the interim result and the conclusion where a study ends."""

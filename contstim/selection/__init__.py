@@ -4,7 +4,7 @@ Natural pairs and triplets are chosen exactly; a design allocates them to groups
 Nothing here needs torch.
 """
 
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 from contstim.selection.constraints import (
     AtMost,
     Balance,
@@ -29,8 +29,8 @@ __all__ = [
     "Balance",
     "Equal",
     "Linear",
-    "People",
     "Recurring",
+    "ResponseModel",
     "SelectionConstraint",
     "controversiality",
     "fractional_ranks",

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, diags_array, hstack, vstack
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.response_model import (
-    People,
+    ResponseModel,
     log_bayes_factor_halves,
     log_bayes_factors,
     log_ratio_scale,
@@ -77,9 +77,9 @@ class SetCriterion(ABC):
         ranked: RankedScores,
         rows: IntArray,
         margin: float = 0.0,
-        people: People | None = None,
+        people: ResponseModel | None = None,
     ) -> None:
-        self.ranked, self.margin, self.people = ranked, margin, people or People()
+        self.ranked, self.margin, self.people = ranked, margin, people or ResponseModel()
         self.scaled: FloatArray = np.empty((0, 0))
         if self.asks_people:
             named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)

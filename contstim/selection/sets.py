@@ -15,7 +15,7 @@ from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_whole
 from contstim.plugins import Registry
 from contstim.progress import waiting
-from contstim.response_model import People, log_bayes_factors
+from contstim.response_model import ResponseModel, log_bayes_factors
 from contstim.selection.constraints import SelectionConstraint, tied_together, ties_of
 from contstim.selection.cover import (
     NO_PAIR,
@@ -54,7 +54,7 @@ class SetSelection:
     )
     uses: Count = option(1, "in how many pairs a sentence may be", "N")
     time_limit: Annotated[float, Field(gt=0)] = option(60.0, "for the integer programme", "SECONDS")
-    people: People | None = None
+    people: ResponseModel | None = None
 
 
 # Up to so many sentences all their pairs are candidates.
@@ -87,7 +87,7 @@ def select_set(
     *,
     criterion: str = "separation",
     margin: float = 0.0,
-    people: People | None = None,
+    people: ResponseModel | None = None,
     eligible: pd.Series | None = None,
     pairs: pd.DataFrame | None = None,
     constraints: Sequence[SelectionConstraint] = (),
@@ -114,7 +114,7 @@ def select_set(
         Two models are separated only if the fractional ranks of the two sentences differ by more
         than this under both.
     people
-        For ``log-bf``: how people answer if a model is right; by default `People()`.
+        For ``log-bf``: how people answer if a model is right; by default `ResponseModel()`.
     eligible
         True for each sentence that may be put together with another, by label. Ranks are taken
         over all sentences.
@@ -233,7 +233,7 @@ def _refuse(
     uses: int,
     criterion: str,
     margin: float,
-    people: People | None,
+    people: ResponseModel | None,
     time_limit: float,
 ) -> None:
     """Refuse arguments of `select_set` that cannot be used, or do not go together."""

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.special import expit
 
 from contstim.adaptive import Link, ModelPosterior
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 
 PEOPLE, MODELS, TRIALS, CHAINS = 4, 3, 24, 400
-LINK = Link(People(lapse=0.05), slopes=(0.5, 1.5), prior=(1, 2, 1))
+LINK = Link(ResponseModel(lapse=0.05), slopes=(0.5, 1.5), prior=(1, 2, 1))
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from contstim.adaptive import SIX_POINT, Link, ModelPosterior
 from contstim.adaptive.posterior import Nodes
 from contstim.errors import InputError
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 
 Floats = NDArray[np.float64]
 PEOPLE = 2
@@ -46,7 +46,7 @@ def study(rng: np.random.Generator) -> tuple[float, float, float]:
     """Return the errors of a log Bayes factor, with fixed nodes .5 apart too; and the factor."""
     thresholds = SIX_POINT if rng.random() < 0.5 else ()
     varied = {"slope_sd": rng.uniform(0.2, 1.2), "side_sd": np.exp(rng.uniform(-1.5, 1.5))}
-    link = Link(People(**varied), slopes=(0.91,), thresholds=thresholds)
+    link = Link(ResponseModel(**varied), slopes=(0.91,), thresholds=thresholds)
     trials, people = int(rng.integers(5, 120)), link.people
     try:
         posterior = ModelPosterior(link, 2, trials)

@@ -31,7 +31,7 @@ from scipy.stats import binomtest, norm
 from contstim.adaptive.policies import places_of
 from contstim.adaptive.posterior import Link, Nodes, softmax
 from contstim.adaptive.sequences import asymptotic_sequence
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 
 Floats = NDArray[np.float64]
 PARTICIPANTS, TRIALS, ANCHORS, POOL, TOGETHER = 60, 10, 5, 1000, 10
@@ -42,7 +42,7 @@ ALPHAS = (0.05, 0.01)
 
 def chunk(truth: str, n: int, rng: np.random.Generator) -> dict[str, NDArray[np.bool_]]:
     """Simulate n studies and return whether each has a false winner, or ever fails to cover."""
-    people, link = People(), Link(slopes=(0.91,))
+    people, link = ResponseModel(), Link(slopes=(0.91,))
     nodes = Nodes(link, trials=TRIALS)
     common, own = rng.normal(size=(POOL + ANCHORS, 1)), rng.normal(size=(POOL + ANCHORS, 3))
     g = np.clip(own * 1.3, -3, 3)

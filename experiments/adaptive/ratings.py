@@ -3,7 +3,7 @@
     python experiments/adaptive/ratings.py DATA
 
 DATA is a folder with `behavior_nov2022_raw.csv` and `natural_log_probs.npz`. The effects of persons
-and pairs are those of `contstim.response_model.People`, which `experiments/set-power/fit.py` found;
+and pairs are those of `ResponseModel`, which `experiments/set-power/fit.py` found;
 the two thresholds maximise the likelihood of the ratings, each with persons and pairs averaged
 over. The result is `contstim.adaptive.SIX_POINT`.
 """
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from contstim.adaptive.posterior import Link, Nodes
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 
 
 def main() -> None:
     """Fit and print."""
-    folder, people = Path(sys.argv[1]), People()
+    folder, people = Path(sys.argv[1]), ResponseModel()
     table = pd.read_csv(folder / "behavior_nov2022_raw.csv")
     table = table[table["sentence1_model"] != "all"]
     rating = table["Zone Name"].str.removeprefix("resp").astype(int).to_numpy() - 1

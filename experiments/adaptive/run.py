@@ -32,7 +32,7 @@ from scipy.stats import binomtest
 from contstim.adaptive import AdaptivePlan, Conductor, Link, PolicyOptions, Pool, Stopping
 from contstim.adaptive.simulation import simulated_answers
 from contstim.drawing import colour, save_figure
-from contstim.response_model import People, log_bayes_factors, log_ratio_scale
+from contstim.response_model import ResponseModel, log_bayes_factors, log_ratio_scale
 from contstim.selection import read_scores
 
 _SLOPES, _EACH = (0.45, 0.91, 1.8), 5
@@ -54,7 +54,7 @@ def pools(data: Path, sets: Path, rng: np.random.Generator) -> dict[str, np.ndar
     values = scores.to_numpy()
     scaled = values / log_ratio_scale(values, list(scores.columns))
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
-    people = People()
+    people = ResponseModel()
 
     def preferences(pairs: pd.DataFrame) -> np.ndarray:
         one, two = (pairs[f"sentence_{k}"].to_numpy() for k in (1, 2))
@@ -104,7 +104,7 @@ class Truth:
     `curve` is the link; `power` bends g; `prior` is that of the analysis.
     """
 
-    people: People = field(default_factory=People)
+    people: ResponseModel = field(default_factory=ResponseModel)
     curve: Callable[[np.ndarray], np.ndarray] = expit
     power: float = 1.0
     prior: tuple[float, ...] = ()
@@ -116,7 +116,7 @@ class Truth:
 
 def misspecified() -> dict[str, Truth]:
     """Return conditions: how people answer, and what the analysis takes them for."""
-    people = People()
+    people = ResponseModel()
     return {
         "as supposed": Truth(),
         "flat slope": Truth(replace(people, slope=0.5)),

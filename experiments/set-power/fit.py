@@ -12,7 +12,7 @@ sentence with probability
 with log beta_p ~ N(log slope, slope_sd^2), b_p ~ N(0, side_sd^2) and u_x ~ N(0, item_sd^2). The
 lapse is twice the share of errors on catch trials; the other four maximise the marginal likelihood,
 the effects being integrated out by Laplace's approximation (curvature: expected information). The
-values of the model that fits best are the defaults of `contstim.response_model.People`.
+values of the model that fits best are the defaults of `contstim.response_model.ResponseModel`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recovery of each of many models by the answers of simulated participants to sentence pairs.
 
-In each study one model is right: participants answer as `contstim.response_model.People` says of
+In each study one model is right: participants answer as `ResponseModel` says of
 that model. A study goes through the pairs of a design in random order, and again when all are used.
 After each participant, the best model on all answers so far is named (model recovery: Wilson &
 Collins 2019, doi 10.7554/eLife.49547).
@@ -14,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.response_model import People, log_ratio_scale
+from contstim.response_model import ResponseModel, log_ratio_scale
 
 DECISIONS = ("log-score", "accuracy")
 _ANSWERS = 4 * 10**6  # simulated at a time
@@ -95,7 +95,7 @@ def _name_right(
     rng: np.random.Generator,
 ) -> FloatArray:
     """Return 1 / number of best models if the right one is among them, (studies, participants)."""
-    people = People()
+    people = ResponseModel()
     n, k, (n_participants, trials_each) = len(right), differences.shape[1], size
     total = n_participants * trials_each
     probabilities = people.probabilities(differences)

@@ -12,7 +12,7 @@ pairs and the rows of their sentences in the scores). The designs have 360 pairs
 - `published`: the same as published;
 - `random`: random pairs, others in every study.
 
-Simulated people (`contstim.response_model.People`, with the effects that `fit.py` finds in the
+Simulated people (`ResponseModel`, with the effects that `fit.py` finds in the
 published second experiment) answer them in thousands of studies, each with one of the models right.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from recovery import DECISIONS, recovery_curve, trials_needed
 
-from contstim.response_model import People, log_bayes_factors, log_ratio_scale
+from contstim.response_model import ResponseModel, log_bayes_factors, log_ratio_scale
 from contstim.selection import read_scores, select_natural_pairs, select_set
 
 N_PAIRS = 360
@@ -88,7 +88,9 @@ def main() -> None:
     for name, pairs in designs.items():
         if isinstance(pairs, pd.DataFrame):
             sides = [scaled.loc[pairs[f"sentence_{k}"]].to_numpy() for k in (1, 2)]
-            factors = log_bayes_factors(People().probabilities(sides[1] - sides[0])).mean(axis=0)
+            factors = log_bayes_factors(ResponseModel().probabilities(sides[1] - sides[0])).mean(
+                axis=0
+            )
             print(f"{name}: {factors.min():.3f} nats per answer for the least separated models")
 
 

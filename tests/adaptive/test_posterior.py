@@ -8,9 +8,9 @@ from scipy.stats import norm
 
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, Nodes
 from contstim.errors import InputError
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 
-PEOPLE = People(slope_sd=0.47, side_sd=0.29, item_sd=1.36, lapse=0.02)
+PEOPLE = ResponseModel(slope_sd=0.47, side_sd=0.29, item_sd=1.36, lapse=0.02)
 
 
 def brute_chance(g, answer, beta, b, people, cuts):
@@ -106,7 +106,7 @@ def test_a_narrow_posterior_is_integrated_as_well():
 )
 def test_nodes_are_close_enough_however_much_people_vary_or_answer(people, trials, thresholds):
     rng = np.random.default_rng(8)
-    link = Link(People(item_sd=0, **people), slopes=(1.0,), thresholds=thresholds)
+    link = Link(ResponseModel(item_sd=0, **people), slopes=(1.0,), thresholds=thresholds)
     posterior = ModelPosterior(link, 1, trials)
     axis = np.arange(-6, 6, 0.02) + 0.01
     # A person who leans by half a standard deviation.
@@ -127,7 +127,7 @@ def test_nodes_are_close_enough_however_much_people_vary_or_answer(people, trial
 
 def test_what_no_quadrature_can_hold_and_an_answer_too_many_are_refused():
     with pytest.raises(InputError, match=r"40 trials of people with side_sd 50 and slope_sd 0.47"):
-        ModelPosterior(Link(People(side_sd=50)), 2, trials=40)
+        ModelPosterior(Link(ResponseModel(side_sd=50)), 2, trials=40)
     posterior = ModelPosterior(Link(), 1, trials=1)
     posterior.add("Ada", np.array([1.0]), 1)
     with pytest.raises(InputError, match=r"participant 'Ada' has 1 answers, for which"):

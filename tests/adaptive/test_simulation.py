@@ -12,9 +12,9 @@ from contstim.adaptive.interim import analyse_trials
 from contstim.adaptive.posterior import SIX_POINT
 from contstim.adaptive.simulation import _chosen_trials, _study, simulated_answers
 from contstim.errors import InputError, UnknownNameError
-from contstim.response_model import People
+from contstim.response_model import ResponseModel
 
-SURE = People(slope=50, slope_sd=0, side_sd=0, item_sd=0, lapse=0)
+SURE = ResponseModel(slope=50, slope_sd=0, side_sd=0, item_sd=0, lapse=0)
 SHORT = replace(PLAN, trials=4, stopping=Stopping(participants=12, margin=0.01))
 
 

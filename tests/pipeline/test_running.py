@@ -31,7 +31,7 @@ from contstim.pipeline.stages.set import SetOptions
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.work import RunContext, Task
-from contstim.selection import People
+from contstim.selection import ResponseModel
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.results import Synthesis
 from contstim.text.vocabulary import Vocabulary
@@ -414,7 +414,7 @@ def test_pairs_for_the_set_of_models_and_their_trials(study: StudyPlan, tmp_path
         constraints=("balance:words:0.5", "recurring:sentence:6"),
         synthetic=True,
         time_limit=5.0,
-        people=People(slope=2.0),
+        people=ResponseModel(slope=2.0),
     )
     layout = DesignOptions(groups=2, participants=2)
     plan = replace(study, stages=(*kept, of_set, layout))

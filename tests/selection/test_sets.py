@@ -19,8 +19,8 @@ from contstim.selection import (
     AtMost,
     Balance,
     Equal,
-    People,
     Recurring,
+    ResponseModel,
     fractional_ranks,
     select_set,
     triplet_pairs,
@@ -276,7 +276,7 @@ def test_optimum_under_constraints_equals_brute_force(seed, criterion):
     group = pd.Series(rng.integers(0, 4, 7), index=frame.index)
     texts = pd.Series([f"the w{k % 3} x{k}" for k in range(7)], index=frame.index)
     constraints = [Balance(feature, 0.7), AtMost(group, 2), Recurring(texts, 2)]
-    people = People()
+    people = ResponseModel()
     scaled = frame.sort_index(axis=1) / frame.std(ddof=0)
     worth = {}
     for one, two in combinations(frame.index, 2):
@@ -346,7 +346,7 @@ def test_of_many_sentences_those_of_equal_values_are_paired(models, criterion):
 @given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 2), st.sampled_from([0.3, 3.0]))
 def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses, slope):
     frame = scores(200, models, seed) * np.random.default_rng(seed).uniform(1, 9, models)
-    people = People(slope=slope, item_sd=0.1)
+    people = ResponseModel(slope=slope, item_sd=0.1)
     attrs = select_set(
         frame, 20, criterion="log-bf", people=people, uses=uses, time_limit=2, seed=seed
     ).attrs
