@@ -150,7 +150,7 @@ class DaskWorkers(Executor):
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=0,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
                 silence_logs=logging.ERROR,
                 env=THREADS,
             )
