@@ -13,6 +13,7 @@ from contstim.cli.parameters import read_output
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
 from contstim.tables import table_text
+from contstim.text.languages import language_called, language_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +72,6 @@ def text_language(code: str | None, files: Sequence[str]) -> Language:
     what the code says.
     """
     from contstim.text.corpora import corpus_sentences
-    from contstim.text.languages import language_called, language_of
 
     path = Path(files[0]) if files else None
     if code is not None or path is None or not path.is_file():

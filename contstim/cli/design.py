@@ -27,6 +27,8 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InputError
 from contstim.files import is_stream, write_record
+from contstim.tables import read_table
+from contstim.text import pool, read_sentences
 
 TRIALS = """Lay out the trials of every participant.
 
@@ -100,8 +102,6 @@ def trials(
     """
     from contstim.design import LAYOUTS, Layout, design_trials
     from contstim.selection.scores import read_triplets
-    from contstim.tables import read_table
-    from contstim.text import pool, read_sentences
 
     given = {
         "groups": groups,
@@ -159,7 +159,6 @@ def _lay_out_pairs(
 ) -> None:
     """Lay out pairs of the researcher's own in a Latin square."""
     from contstim.design.latin import latin_square
-    from contstim.tables import read_table
 
     table = latin_square(read_table(pairs, cells="text"), **numbers, factors=factors, seed=seed)
     write_rows(table, out, [pairs])

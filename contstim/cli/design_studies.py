@@ -28,6 +28,7 @@ from contstim.cli.parameters import (
     real,
 )
 from contstim.errors import InputError
+from contstim.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +109,6 @@ def simulate(
         output table [standard output]
     """
     from contstim.design.simulate import Simulation, simulate_choices
-    from contstim.tables import read_table
 
     models, weights = _load_followed(follow)
     effects = {"noise": noise, "lapse": lapse, "slope_sd": slope_sd}
@@ -254,7 +254,6 @@ def _simulate_pilot(
     from contstim.evaluation.exclusion import leave_out_unknown
     from contstim.evaluation.scores import model_scores
     from contstim.models.registry import load_models
-    from contstim.tables import read_table
 
     human = format.read([pilot], questions)
     if compare:
@@ -287,7 +286,6 @@ def _simulate_trials(
     from contstim.design.studies import StudySimulator
     from contstim.models.registry import load_model, load_models
     from contstim.selection.scores import read_scores
-    from contstim.tables import read_table
 
     design = read_table(trials, cells="text")
     require_pairs(design, trials)

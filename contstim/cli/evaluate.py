@@ -25,7 +25,8 @@ from cyclopts import Group, Parameter
 from contstim.cli.application import application
 from contstim.cli.common import tell, tell_model
 from contstim.cli.parameters import File, Name, OutputFolder, RandomSeed, Spec, Text, integer, real
-from contstim.errors import InputError
+from contstim.errors import InputError, require_known
+from contstim.tables import read_table
 
 if TYPE_CHECKING:
     from contstim.evaluation.choices import HumanData
@@ -153,7 +154,6 @@ def evaluate_choices(
     from contstim.evaluation.scores import joined_scores, model_scores, unscored_catch
     from contstim.evaluation.summary import describe_sample, summarize
     from contstim.models.registry import load_models
-    from contstim.tables import read_table
 
     rules = parse_rules(exclude)
     files = [choices, *more_choices]
@@ -219,7 +219,6 @@ def _read_files(
     files: list[str], format: str, described: dict[str, Any], buttons: int | None
 ) -> HumanData:
     """Return the choices of all files."""
-    from contstim.errors import require_known
     from contstim.evaluation.importers import FORMATS, read_choices, together
     from contstim.evaluation.importers.jspsych import complete_files
 

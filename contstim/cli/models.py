@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from contstim.cli.application import application
 from contstim.cli.parameters import File, Spec
 from contstim.plugins import imported
+from contstim.text import read_sentences
 
 CHECK = """Check that a model follows the contract of sentence models.
 
@@ -67,7 +68,6 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
     """
     from contstim.models.check import check_model
     from contstim.models.registry import load_model
-    from contstim.text import read_sentences
 
     model = load_model(spec)
     for line in check_model(model, None if sentences is None else read_sentences(sentences)):

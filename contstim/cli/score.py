@@ -27,6 +27,7 @@ from contstim.cli.common import tell, tell_model, write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
 from contstim.errors import InputError
 from contstim.tables import SCORES, SPEC, UNIT
+from contstim.text import read_sentences
 
 if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
@@ -64,7 +65,6 @@ def score(
     """
     from contstim.models.registry import load_models
     from contstim.models.training_overlap import training_notes
-    from contstim.text import read_sentences
 
     texts = read_sentences(sentences, pairs=True)
     models = load_models(model)

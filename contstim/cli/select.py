@@ -29,6 +29,8 @@ from contstim.cli.parameters import (
     real,
 )
 from contstim.errors import InputError
+from contstim.text import read_words
+from contstim.text.languages import ENGLISH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,9 +102,7 @@ class Sentences:
         """Return scores of sentences, which of them may be selected, and the constraints."""
         from contstim.selection.constraints import check_constraints, parse_constraints
         from contstim.selection.scores import read_features, read_scores, read_token_counts
-        from contstim.text import read_words
         from contstim.text.features import repeats_no_word
-        from contstim.text.languages import ENGLISH
 
         check_constraints(self.constraint)
         table = read_scores(scores)

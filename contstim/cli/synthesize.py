@@ -57,6 +57,7 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
+from contstim.text import pool, read_sentences
 from contstim.text.normalise import normalise_sentence
 
 if TYPE_CHECKING:
@@ -226,7 +227,6 @@ def _plan(
         VocabularyOptions,
     )
     from contstim.synthesis.problem import READABLE
-    from contstim.text import pool, read_sentences
     from contstim.text.words import WordOptions
 
     options: dict[str, Any] = {name: v for name, v in values.items() if v is not None}

@@ -24,6 +24,7 @@ from contstim.cli.parameters import (
     real,
 )
 from contstim.errors import InputError
+from contstim.tables import numbered_lines
 from contstim.text import pool, read_sentences, read_words
 from contstim.text.language import Language
 from contstim.text.languages import language_called, language_of
@@ -124,8 +125,6 @@ class Words:
         """Return the language that divides sentences; print if the text seems to need another."""
         spoken, path = language_called(self.language), Path(text)
         if spoken.plain and path.is_file():
-            from contstim.tables import numbered_lines
-
             seems = language_of(line for _, line in numbered_lines(path))
             if not seems.plain:
                 tell(

@@ -21,6 +21,8 @@ from cyclopts import Group, Parameter
 from contstim.cli.application import application
 from contstim.cli.parameters import File, Name, OutputFolder, Spec, Text
 from contstim.errors import InputError
+from contstim.tables import read_table
+from contstim.text import read_sentences
 
 CONTENT = Group.create_ordered("description")
 DATA = Group.create_ordered("data")
@@ -90,8 +92,6 @@ def publish(
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.scores import joined_scores, model_scores
     from contstim.models.registry import load_models
-    from contstim.tables import read_table
-    from contstim.text import read_sentences
 
     if Path(study).is_dir():
         if format != "auto":

@@ -24,6 +24,9 @@ from contstim.cli.application import application
 from contstim.cli.common import write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Text
 from contstim.errors import InputError
+from contstim.files import file_digest
+from contstim.settings import read_toml
+from contstim.tables import read_table
 
 if TYPE_CHECKING:
     from contstim.adaptive.preregister import PlannedDesign
@@ -60,9 +63,6 @@ def preregister(
         study_paragraphs,
     )
     from contstim.evaluation.options import EvaluationOptions, read_plan
-    from contstim.files import file_digest
-    from contstim.settings import read_toml
-    from contstim.tables import read_table
 
     try:
         (title or "").encode()

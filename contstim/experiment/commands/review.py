@@ -37,6 +37,7 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InputError
 from contstim.files import write_whole
+from contstim.tables import read_table
 
 if TYPE_CHECKING:
     from contstim.arrays import FloatArray
@@ -133,7 +134,6 @@ def _review(
     )
     from contstim.models.registry import load_model
     from contstim.selection.scores import read_scores
-    from contstim.tables import read_table
 
     table = read_table(path)
     if page is not None:
