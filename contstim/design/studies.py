@@ -100,6 +100,11 @@ class StudySimulator:
     resamples
         Whether items are drawn with replacement, each time as a new item. Otherwise a study with
         fewer pairs than the group has draws items without replacement, the last one in part.
+
+    Examples
+    --------
+    >>> StudySimulator.from_difference(0.2).models
+    ('first', 'second')
     """
 
     models: tuple[str, ...]
