@@ -1,13 +1,16 @@
 """Beam search for whole sentences of low loss, word by word from left to right.
 
-A beam search (Lowerre 1976). The prefixes b are kept that minimise
+A beam search (Lowerre 1976) with Lagrangian relaxation of the constraints (Fisher 1981). One pass
+keeps the prefixes b that minimise
 
     sum_r w_r log p_r(b) - sum_m lambda_m log p_m(b),
 
-where r are the rejecting models and m the constrained ones. At each position lambda is chosen such
-that about half of the prefixes have at least the share of each constrained score that is due after
-so many words. The log-probability of a word of several tokens is estimated from its first token
-and from the rest of the word after another prefix; it becomes exact once the word is read.
+where r are the rejecting models and m the constrained ones. After each pass lambda_m increases if
+the sentence of lowest Lagrangian violates the constraint on m, and decreases otherwise. Narrow
+passes come first; passes of full width use the lambda that they found. The last word is chosen by
+the constraints and then by the loss. The log-probability of a word of several tokens is estimated
+from its first token and from the rest of the word after another prefix; it becomes exact once the
+word is read.
 """
 
 from __future__ import annotations
@@ -44,22 +47,18 @@ _EXTENSIONS = 16
 _MORE_RESTARTS = 3
 # Sentences of one pass that are verified, at most.
 _VERIFIED = 4
-# Nats by which prefixes must score higher than those of the natural sentence, scored as sentences.
-_SCORED_SLACK = 5.0
-# The slack at the end of the sentence, in words; and the factor by which the next pass changes it:
-# down if more than this share of the sentences satisfied the constraints, else up.
-_END, _SHARE, _CHANGE = 1.0, 0.25, 1.5
-# Steps by which log lambda changes at one position.
-_STEPS = tuple(1.6 / 2**i for i in range(10))
+# Steps by which log lambda changes after each narrow pass, and the part of the width that they use.
+_STEPS, _NARROW = (0.8, 0.4, 0.2, 0.1), 4
 
 
 @settings
 class Beam(Strategy):
     """Write whole sentences from left to right, keeping the prefixes of lowest loss.
 
-    Each restart uses a random part of the vocabulary, so that restarts differ; words of the natural
-    sentence and repeatable words are always included. The best sentence of all restarts that
-    satisfies the constraints is taken.
+    Narrow passes first find how strongly to weight the constraints; restarts of full width follow.
+    All passes but the last use a random part of the vocabulary, together with repeatable words and
+    the words of the natural sentence and of the best sentence so far. The best sentence of all
+    passes that satisfies the constraints is taken.
 
     All models must score prefixes. A masked model whose sentences cost one input per token, such
     as ``pll``, proposes words itself, and its scores of the prefixes as sentences decide; other
@@ -68,7 +67,7 @@ class Beam(Strategy):
     Attributes
     ----------
     n_restarts
-        Restarts per sentence.
+        Restarts of full width per sentence.
     width
         Prefixes kept at each position. None: 256; 64 where all constrained scores and not all
         others are known at once; 96 where a model scores prefixes as sentences.
@@ -76,7 +75,7 @@ class Beam(Strategy):
         Maximum number of prefixes kept that end with the same word, and of those that begin with
         the same three. None: a quarter of the width.
     vocabulary_fraction
-        Share of the vocabulary that each restart uses.
+        Share of the vocabulary that each pass but the last uses.
     refine
         ``yes`` or ``no``: whether words of the result are then replaced one at a time, as by
         ``edit``.
@@ -87,13 +86,13 @@ class Beam(Strategy):
     starts_at_natural: ClassVar[bool] = False
     takes_edits: ClassVar[bool] = False
 
-    n_restarts: Count = option(2, "restarts per sentence", "N")
+    n_restarts: Count = option(2, "restarts of full width per sentence", "N")
     width: Count | None = option(None, "prefixes kept at each position", "N")
     diversity_cap: Count | None = option(
         None, "prefixes that may end, or begin, with the same words", "N"
     )
     vocabulary_fraction: Annotated[float, Field(gt=0, le=1)] = option(
-        0.75, "share of the vocabulary that each restart uses", "SHARE"
+        0.5, "share of the vocabulary that each pass but the last uses", "SHARE"
     )
     refine: Annotated[str, one_of(("no", "yes"))] = option(
         "no", "whether words of the result are then replaced one at a time"
@@ -110,13 +109,19 @@ class Beam(Strategy):
     def run(self, search: Search) -> bool:
         """Take the best sentence of the restarts; with `refine`, then replace single words."""
         beam, rng, has_sentence = BeamSearch.from_search(search, self), search.chance(), False
-        for number in range(_MORE_RESTARTS * self.n_restarts):
-            if has_sentence and number >= self.n_restarts:
+        log_lambda = np.zeros(len(beam.minimum))
+        narrow, wide = max(1, beam.width // _NARROW), beam.width
+        passes = [(step, narrow, self.vocabulary_fraction) for step in _STEPS]
+        passes += [(_STEPS[-1], wide, self.vocabulary_fraction)] * (self.n_restarts - 1)
+        passes += [(_STEPS[-1], wide, 1.0)]
+        spare = [(_STEPS[1], wide, 1.0)] * (_MORE_RESTARTS - 1) * self.n_restarts
+        for number, (step, width, fraction) in enumerate(passes + spare):
+            if has_sentence and number >= len(passes):
                 break
-            part = beam.with_part(self.vocabulary_fraction, rng)
-            sentences, log_probs = part.write(beam.width)
+            part = beam.with_part(fraction, rng, search.sentence)
+            sentences, _, slack = part.write(width, log_lambda)
             has_sentence |= any(search.take(sentence) for sentence in sentences[:_VERIFIED])
-            beam = beam.with_slack_after(log_probs)
+            log_lambda = log_lambda + np.where(slack >= 0.0, -step, step)
         if has_sentence and self.refine == "yes":
             return Edit().run(search)
         return True
@@ -155,8 +160,6 @@ class BeamSearch:
         Models without prefix scores, by their index, which score prefixes as sentences.
     part
         The part of the first and of the later words that is used; None for all.
-    slack
-        The slack at the end of the sentence, as a multiple of that of the first pass.
     counter
         Counts the scores of `scored`.
     """
@@ -173,7 +176,6 @@ class BeamSearch:
     diversity_cap: int
     scored: Mapping[int, SentenceModel] = field(default_factory=dict)
     part: tuple[BoolArray, BoolArray] | None = None
-    slack: float = 1.0
     counter: ScoreCounter = field(default_factory=ScoreCounter)
 
     @classmethod
@@ -225,10 +227,12 @@ class BeamSearch:
             counter=search.counter,
         )
 
-    def with_part(self, fraction: float, rng: np.random.Generator) -> BeamSearch:
-        """Return the search with a random part of the words; more of them if they are few."""
+    def with_part(
+        self, fraction: float, rng: np.random.Generator, sentence: Sentence
+    ) -> BeamSearch:
+        """Return the search with a random part of the words, always including a sentence's."""
         language = self.natural.language
-        always = {*map(language.fold, self.natural.words)} | self.repeatable
+        always = {*map(language.fold, self.natural.words + sentence.words)} | self.repeatable
         parts = []
         for words in self.prefixes[0].lists:
             chosen = rng.permutation(len(words)) < max(_FEW_WORDS, fraction * len(words))
@@ -236,19 +240,17 @@ class BeamSearch:
             parts.append(chosen)
         return replace(self, part=(parts[0], parts[1]))
 
-    def with_slack_after(self, log_probs: FloatArray) -> BeamSearch:
-        """Return the next pass, with less slack if enough scores, (M, S), are feasible."""
-        n_feasible = int(np.all(log_probs >= self.minimum[:, None], axis=0).sum())
-        enough = n_feasible > _SHARE * log_probs.shape[1]
-        return replace(self, slack=self.slack * (1 / _CHANGE if enough else _CHANGE))
-
-    def write(self, width: int) -> tuple[list[Sentence], FloatArray]:
+    def write(
+        self, width: int, log_lambda: FloatArray
+    ) -> tuple[list[Sentence], FloatArray, FloatArray]:
         """Write sentences: first those that satisfy the constraints, by loss, then the others.
 
         Parameters
         ----------
         width
             Prefixes kept at each position.
+        log_lambda
+            Logarithms of the multipliers lambda, relative to the sum of the weights, (M,).
 
         Returns
         -------
@@ -256,21 +258,27 @@ class BeamSearch:
             S of them.
         log_probs
             Their scores, shape (M, S), nats.
+        slack
+            Scores less their minima of the sentence of lowest Lagrangian, (M,), nats.
         """
         here, words, n_words = list(self.prefixes), [()], len(self.natural)
-        totals = np.zeros((len(here), 1))
-        log_lambda, bias = np.zeros(len(here)), np.zeros(len(here))
-        targets = self._targets()
+        totals, bias, slack = np.zeros((len(here), 1)), np.zeros(len(here)), -self.minimum
+        multipliers = self.weights.sum() * np.exp(log_lambda)
+        factors = self.weights - np.where(np.isfinite(self.minimum), multipliers, 0.0)
         for position in range(n_words):
-            now = self._factors(log_lambda, self.minimum)
-            rows, index, guessed = self._extensions(here, words, totals, now, position, width)
+            last = position == n_words - 1
+            rows, index, guessed = self._extensions(here, words, totals, factors, position, width)
             if not len(rows):
-                return [], guessed
+                return [], guessed, np.full(len(here), -np.inf)
             guessed += bias[:, None]
-            target = targets[:, position]
-            log_lambda, few = self._select(guessed, target, width, words, rows, index)
+            order = np.argsort(factors @ guessed, kind="stable")
+            if last:
+                slack = guessed[:, order[0]] - self.minimum
+                missed = np.maximum(self.minimum[:, None] - guessed, 0.0).sum(axis=0)
+                order = np.lexsort([self.weights @ guessed, missed])
+            few = order[self._diverse(words, rows[order], index[order], width)]
             rows, index, totals = rows[few], index[few], totals[:, rows[few]]
-            listed, last = here[0].words.words, position == n_words - 1
+            listed = here[0].words.words
             words = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
             for m, prefixes in enumerate(here):
                 if m in self.scored:
@@ -290,7 +298,7 @@ class BeamSearch:
                 totals[m] += prefixes.ends(self.natural.after[-1])
         missed = np.maximum(self.minimum[:, None] - totals, 0.0).sum(axis=0)
         order = np.lexsort([self.weights @ totals, missed])[:width]
-        return [self._sentence(words[i]) for i in order], totals[:, order]
+        return [self._sentence(words[i]) for i in order], totals[:, order], slack
 
     def _scores(self, model: SentenceModel, words: Sequence[tuple[str, ...]]) -> FloatArray:
         """Return a model's scores of prefixes as sentences, and count them."""
@@ -304,40 +312,6 @@ class BeamSearch:
         after = (*natural.after[: n - 1], natural.after[-1])
         return Sentence(words, natural.before[:n], after, natural.language)
 
-    def _targets(self) -> FloatArray:
-        """Return the score due after each number of words, (M, words), nats."""
-        n_words, words = len(self.natural), self.natural.words
-        targets = self.minimum[:, None] * np.arange(1, n_words + 1) / (n_words + _END * self.slack)
-        texts = [str(self._sentence(words[:n])) for n in range(1, n_words)]
-        for m, model in self.scored.items():
-            if np.isfinite(self.minimum[m]):
-                # The prefixes of the natural sentence, scored as sentences, and then the minimum.
-                targets[m] = [*(model.score(texts) + _SCORED_SLACK * self.slack), self.minimum[m]]
-        return targets
-
-    def _factors(self, log_lambda: FloatArray, minimum: FloatArray) -> FloatArray:
-        """Return the factors of log-probabilities in the objective, (M,)."""
-        return self.weights - np.where(np.isfinite(minimum), np.exp(log_lambda), 0.0)
-
-    def _select(
-        self,
-        log_probs: FloatArray,
-        target: FloatArray,
-        width: int,
-        words: Sequence[tuple[str, ...]],
-        rows: IntArray,
-        index: IntArray,
-    ) -> tuple[FloatArray, IntArray]:
-        """Return log lambda, (M,), and which of k longer prefixes to keep, the best first."""
-        log_lambda = np.zeros(len(target))
-        for step in _STEPS:
-            promise = self._factors(log_lambda, target) @ log_probs
-            best = np.argpartition(promise, width)[:width] if len(promise) > width else slice(None)
-            enough = (log_probs[:, best] >= target[:, None]).mean(axis=1) >= 0.5
-            log_lambda = log_lambda + np.where(enough, -step, step)
-        order = np.argsort(self._factors(log_lambda, target) @ log_probs, kind="stable")
-        return log_lambda, order[self._diverse(words, rows[order], index[order], width)]
-
     def _extensions(
         self,
         here: Sequence[Prefixes],
@@ -348,16 +322,18 @@ class BeamSearch:
         width: int,
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return rows, next words and estimated log-probabilities, (M, k), of the best prefixes."""
-        guessed = np.stack(
-            [
-                total[:, None] + prefixes.upper()[0] + offsets[min(position, 1)]
-                for total, prefixes, offsets in zip(totals, here, self.offsets, strict=True)
-            ]
-        )
-        promise = np.tensordot(weights, guessed, axes=1)
-        promise[~self._allowed(words, here[0].words, position)] = np.inf
-        rows, index = _smallest(promise, _EXTENSIONS * width)
-        return rows, index, guessed[:, rows, index]
+        tables = [prefixes.upper()[0] for prefixes in here]
+        offsets = [pair[min(position, 1)] for pair in self.offsets]
+        allowed = self._allowed(words, here[0].words, position)
+        listed = np.flatnonzero(allowed.any(axis=0))
+        promise = np.add.outer(weights @ totals, weights @ np.stack(offsets)[:, listed])
+        for weight, table in zip(weights, tables, strict=True):
+            promise += weight * table[:, listed]
+        promise[~allowed[:, listed]] = np.inf
+        rows, columns = _smallest(promise, _EXTENSIONS * width)
+        index = listed[columns]
+        added = [t[rows, index] + o[index] for t, o in zip(tables, offsets, strict=True)]
+        return rows, index, totals[:, rows] + np.stack(added)
 
     def _allowed(
         self, prefixes: Sequence[tuple[str, ...]], words: WordList, position: int

@@ -26,6 +26,7 @@ VOCABULARY = Vocabulary(WordList.of(FIRST), WordList.of(LATER))
 LISTED = "unlisted"
 NATURAL = ["The ba de.", "Some ko fu.", "One gi ban."]
 EVERYTHING = 10**6
+EQUAL = np.zeros(2)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_a_beam_of_full_width_finds_what_brute_force_finds(
     ]
     reject, accept = (model.score(every) for model in models)
     beam = _beam(Problem(models[:1], models[1:]), natural, diversity_cap=EVERYTHING)
-    sentences, log_probs = beam.write(EVERYTHING)
+    sentences, log_probs, _ = beam.write(EVERYTHING, EQUAL)
     assert len(sentences) == len(every)
     best = int(np.where(accept >= beam.minimum[1], reject, np.inf).argmin())
     assert str(sentences[0]) == every[best]
@@ -93,7 +94,7 @@ def test_what_is_written_keeps_the_constraints_and_is_no_worse_than_the_beam(
         assert accept[0] >= accept[1]
         assert found.loss == pytest.approx(reject[0] - reject[1], abs=1e-4)
         # Of so few words a beam with all of them finds the best sentence.
-        sentences, _ = _beam(Problem(models[:1], models[1:]), natural).write(EVERYTHING)
+        sentences = _beam(Problem(models[:1], models[1:]), natural).write(EVERYTHING, EQUAL)[0]
         best = synthesize(
             natural,
             reject=models[0],
@@ -112,8 +113,8 @@ def test_the_same_seed_writes_the_same(models: tuple[SentenceModel, SentenceMode
     beam = _beam(Problem(models[:1], models[1:]), longer)
 
     def written(seed: int) -> list[str]:
-        part = beam.with_part(0.5, np.random.default_rng(seed))
-        return [str(sentence) for sentence in part.write(6)[0]]
+        part = beam.with_part(0.5, np.random.default_rng(seed), beam.natural)
+        return [str(sentence) for sentence in part.write(6, EQUAL)[0]]
 
     assert written(3) == written(3)
     assert written(3) != written(4)
@@ -143,20 +144,21 @@ def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_wi
         0,
     )
     beam = BeamSearch.from_search(search, Beam())
+    best = Sentence.parse("Some go fu.")
     for seed in range(5):
-        part = beam.with_part(0.1, np.random.default_rng(seed)).part
+        part = beam.with_part(0.1, np.random.default_rng(seed), best).part
         assert part is not None
         later = {word for word, there in zip(LATER, part[1], strict=True) if there}
         assert part[0][FIRST.index("Some")]
-        assert {"ko", "fu", "fan"} <= later
-        assert 20 <= len(later) <= 23
+        assert {"ko", "fu", "fan", "go"} <= later
+        assert 20 <= len(later) <= 24
 
 
 def test_few_beginnings_end_in_one_word_or_begin_with_the_same_three(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     beam = _beam(Problem(models[:1], models[1:]), "The ba de fu gi.", diversity_cap=2)
-    words = [sentence.words for sentence in beam.write(12)[0]]
+    words = [sentence.words for sentence in beam.write(12, EQUAL)[0]]
     assert len(words) > 2
     for part in (slice(3), slice(-1, None)):
         parts = [w[part] for w in words]
@@ -175,7 +177,7 @@ def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
     ]
     whole, barred = beams
     assert barred.prefixes[0] is whole.prefixes[0]
-    written = [sentence.words for sentence in barred.write(EVERYTHING)[0]]
+    written = [sentence.words for sentence in barred.write(EVERYTHING, EQUAL)[0]]
     assert len(written) == 2 * 28 * 27
     assert not {word for words in written for word in words} & {"ba", "fu", "Some"}
 
@@ -198,9 +200,8 @@ def test_guides_propose_and_scores_decide(
         assert list(beam.scored) == [1]
         asked.clear()
         monkeypatch.setattr(TableModel, "score", counting)
-        sentences, log_probs = beam.write(EVERYTHING)
-        # What the natural sentence's beginnings score is asked for first, and does not count.
-        n_judged = [len(texts) for texts in asked[1:]]
+        sentences, log_probs, _ = beam.write(EVERYTHING, EQUAL)
+        n_judged = [len(texts) for texts in asked]
         assert beam.counter.n_scores == {models[0].name: 0, table.name: sum(n_judged)}
         assert len(n_judged) == len(natural.split())
         monkeypatch.undo()
@@ -216,7 +217,7 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
 ) -> None:
     table = TableModel([*FIRST, *LATER], seed=1)
     problem = Problem((models[0],), (table,))
-    named = _beam(problem, NATURAL[0], guide=models[1].spec).write(4)
+    named = _beam(problem, NATURAL[0], guide=models[1].spec).write(4, EQUAL)
     monkeypatch.setattr(TableModel, "guide", lambda self, *lists: models[1].guide(*lists))
     how = Search(problem, _proposal((models[0], table)), Sentence.parse(NATURAL[0]), seed=0)
     with pytest.raises(InputError, match="needs models that score prefixes"):
@@ -224,7 +225,7 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
     monkeypatch.setattr(TableModel, "guides_itself", True)
     beam = _beam(problem, NATURAL[0])
     assert beam.scored == {1: table}
-    by_itself = beam.write(4)
+    by_itself = beam.write(4, EQUAL)
     assert list(map(str, by_itself[0])) == list(map(str, named[0]))
     np.testing.assert_array_equal(by_itself[1], named[1])
 
@@ -263,37 +264,36 @@ def test_a_climb_starts_from_what_was_written(models: tuple[SentenceModel, Sente
 def test_without_a_feasible_sentence_nothing_is_found(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slacks: list[float] = []
+    multipliers: list[float] = []
 
-    def nothing(beam: BeamSearch, width: int) -> tuple[list[Sentence], np.ndarray]:
-        slacks.append(beam.slack)
-        return [], np.zeros((2, 0))
+    def nothing(
+        beam: BeamSearch, width: int, log_lambda: FloatArray
+    ) -> tuple[list[Sentence], FloatArray, FloatArray]:
+        multipliers.append(float(log_lambda[1]))
+        return [], np.zeros((2, 0)), np.full(2, -np.inf)
 
     monkeypatch.setattr(BeamSearch, "write", nothing)
     found = synthesize(
         NATURAL[0], reject=models[0], accept=models[1], vocabulary=VOCABULARY, strategy="beam"
     )
     assert (found.found, found.sentence, found.strategy) == (False, NATURAL[0], "beam")
-    # Three times as many restarts were made, with more and more slack.
-    assert len(slacks) == 3 * Beam().n_restarts
-    assert slacks == sorted({*slacks})
+    # After four narrow passes, three times as many restarts were made, lambda always larger.
+    assert len(multipliers) == 4 + 3 * Beam().n_restarts
+    assert multipliers == sorted({*multipliers})
 
 
-def test_a_walk_after_one_that_kept_too_little_keeps_more_for_the_end(
-    models: tuple[SentenceModel, SentenceModel],
-) -> None:
-    beam = _beam(Problem(models[:1], models[1:]), NATURAL[0])
-    kept, missed = beam.minimum[:, None] + [0.0], beam.minimum[:, None] - [1.0]
-    kept[0], missed[0] = -50.0, -50.0
-    some = [
-        beam.with_slack_after(np.concatenate(parts, axis=1)) for parts in ([kept] * 2, [missed] * 2)
-    ]
-    less, more = (after.slack for after in some)
-    assert less < beam.slack < more
-    assert beam.with_slack_after(np.zeros((2, 0))).slack == more
-    assert (
-        beam.with_slack_after(np.concatenate([kept, missed, missed, missed], axis=1)).slack == more
+@pytest.mark.parametrize("order", [1, -1])
+def test_lambda_follows_the_constraint(order: int) -> None:
+    # Under a large lambda the sentence of lowest Lagrangian satisfies the constraint, not under a
+    # small one.
+    pair = tuple(load_model(f"contstim:{name}") for name in ("bigram", "trigram"))[::order]
+    vocabulary = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran", "spite", "hover"])
+    search = Search(
+        Problem(pair[:1], pair[1:]),
+        WordReplacement(vocabulary, pair),
+        Sentence.parse("The dog sat."),
+        0,
     )
-    # Every part of the way is to keep more where more is left for the end.
-    paces = [after._targets()[1] for after in some]
-    assert (paces[1] > paces[0]).all()
+    beam = BeamSearch.from_search(search, Beam())
+    small, large = (beam.write(EVERYTHING, np.full(2, value))[2][1] for value in (-4.0, 4.0))
+    assert small < 0 <= large

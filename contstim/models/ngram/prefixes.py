@@ -30,6 +30,8 @@ class NgramPrefixes(Prefixes):
         How many words each beginning has.
     rows
         The tokens of each, from ``<s>`` on.
+    word_ids
+        The tokens of the words of both lists; looked up if left out.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class NgramPrefixes(Prefixes):
         lists: tuple[WordList, WordList],
         n_words: int = 0,
         rows: Sequence[tuple[int, ...]] = (),
+        word_ids: Sequence[IntArray] = (),
     ) -> None:
         super().__init__(lists, n_words)
         self._model, self._replacer = model, replacer
         self._rows = list(rows) or [(model.table.ids[START],)]
-        self._ids = model.tokenizer.ids_of(self.words)
+        self._word_ids = word_ids or [model.tokenizer.ids_of(words) for words in lists]
+        self._ids = self._word_ids[min(n_words, 1)]
         seen = model.table.order - 1
         contexts = [row[max(0, len(row) - seen) :] for row in self._rows]
         by_context = {c: replacer.following(list(c)) * _NATS for c in set(contexts)}
@@ -93,4 +97,4 @@ class NgramPrefixes(Prefixes):
         return self._of(self.n_words + 1, [(*self._rows[row], word) for row, word in pairs])
 
     def _of(self, n_words: int, rows: Sequence[tuple[int, ...]]) -> NgramPrefixes:
-        return NgramPrefixes(self._model, self._replacer, self.lists, n_words, rows)
+        return NgramPrefixes(self._model, self._replacer, self.lists, n_words, rows, self._word_ids)
