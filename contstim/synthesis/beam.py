@@ -273,9 +273,14 @@ class BeamSearch:
             guessed += bias[:, None]
             order = np.argsort(factors @ guessed, kind="stable")
             if last:
+                for m, prefixes in enumerate(here):
+                    if m not in self.scored and position:
+                        guessed[m] += prefixes.ends(self.natural.after[-1]).mean()
                 slack = guessed[:, order[0]] - self.minimum
                 missed = np.maximum(self.minimum[:, None] - guessed, 0.0).sum(axis=0)
-                order = np.lexsort([self.weights @ guessed, missed])
+                # Estimates may be wrong, so half of the sentences are those of lowest Lagrangian.
+                mixed = np.stack([np.lexsort([self.weights @ guessed, missed]), order], 1).ravel()
+                order = mixed[np.sort(np.unique(mixed, return_index=True)[1])]
             few = order[self._diverse(words, rows[order], index[order], width)]
             rows, index, totals = rows[few], index[few], totals[:, rows[few]]
             listed = here[0].words.words
