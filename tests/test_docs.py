@@ -68,7 +68,8 @@ def test_the_commands_that_take_minutes_can_be_read(
     # They are not run; what they ask for must exist.
     asked: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("contstim.text.read_sentences", lambda *_, **__: ["The ship left."])
+    for name in ("natural.txt", "short.txt"):
+        Path(name).write_text("The ship left.\n", "utf-8")
 
     def load(specs: Sequence[str]) -> list[object]:
         asked.append(" ".join(specs))

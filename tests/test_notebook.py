@@ -43,7 +43,7 @@ def test_a_synthesis_shows_both_sentences(models: tuple[contstim.SentenceModel, 
     for score in (*found.natural_scores, *found.scores):
         assert f">{score:.1f}</td>" in shown
     assert shown.count("<svg") == 4
-    assert f"{len(found.steps)} replacements kept" in shown
+    assert f"{len(found.steps)} replacements;" in shown
 
 
 def test_small_figures_are_not_cut_where_drawings_are_shrunk() -> None:
@@ -83,7 +83,7 @@ def test_an_evaluation_takes_models_and_shows_its_figure() -> None:
     shown = result._repr_html_()
     assert shown.count("<svg") == 1
     assert f"{datasets.FOLLOWED} predicts people best" in shown
-    assert "<b>Table 1.</b>" in shown
+    assert "<summary>models: " in shown
     assert len(repr(result)) < 700
     assert str(result).startswith(f"{datasets.FOLLOWED} predicts people best")
     assert result.figure("no such analysis") is None

@@ -42,8 +42,9 @@ class ExclusionRules:
     Examples
     --------
     >>> from contstim import datasets
+    >>> from contstim.evaluation import check_choices
     >>> rules = ExclusionRules(min_catch_correct=0.9)
-    >>> choices, left_out = exclude(datasets.simulated_choices(), rules)
+    >>> choices, left_out = exclude(check_choices(datasets.simulated_choices()), rules)
     >>> choices["participant"].nunique(), left_out["participant"].nunique()
     (27, 3)
     """
@@ -124,7 +125,8 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
     Examples
     --------
     >>> from contstim import datasets
-    >>> catch_accuracy(datasets.simulated_choices()).head(3)
+    >>> from contstim.evaluation import check_choices
+    >>> catch_accuracy(check_choices(datasets.simulated_choices())).head(3)
     participant
     1    1.0
     2    1.0
@@ -174,9 +176,10 @@ def exclude(
     Examples
     --------
     >>> from contstim import datasets
+    >>> from contstim.evaluation import check_choices
     >>> from contstim.evaluation import ExclusionRules
     >>> rules = ExclusionRules(min_catch_correct=0.9)
-    >>> choices, left_out = exclude(datasets.simulated_choices(), rules)
+    >>> choices, left_out = exclude(check_choices(datasets.simulated_choices()), rules)
     >>> choices["participant"].nunique(), left_out["participant"].nunique()
     (27, 3)
     """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from contstim.display import displayed
+from contstim.display import displayed, table_html
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
@@ -259,6 +260,22 @@ class Evaluation:
         )
         kind = MEASURES[first["measure"]]
         return model_figure(models, comparisons, units, ax=ax, label=kind.label, chance=kind.chance)
+
+    def __str__(self) -> str:
+        from contstim.evaluation.summary import summarize  # it needs this class
+
+        return "\n".join(summarize(self))
+
+    def _repr_html_(self) -> str:
+        """Return the summary, its figure and the folded tables."""
+        from contstim.drawing import sheet, svg_text  # loads Matplotlib
+
+        drawn = self.figure(ax=sheet()[0])
+        drawing = "" if drawn is None else svg_text(drawn)
+        tables = "".join(table_html(name, table) for name, table in self.tables().items())
+        return (
+            "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()) + drawing + tables
+        )
 
     def report(self, folder: str | Path) -> Path:
         """Write tables, a figure and ``report.html`` to a folder; return the path of the page.

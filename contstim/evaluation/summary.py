@@ -39,7 +39,7 @@ def summarize(evaluation: Evaluation) -> list[str]:
     >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
     >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
     >>> summarize(evaluate(choices, scores))[0]
-    'contstim:gpt predicts people best (accuracy 0.789, 95 % interval 0.704 to 0.855).'
+    'contstim:gpt predicts people best (accuracy 0.789, 95 % interval 0.703 to 0.855).'
     """
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:

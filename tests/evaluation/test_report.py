@@ -42,7 +42,7 @@ def study():
             "model_1": np.nan if p < 4 else "good",
             "model_2": np.nan if p < 4 else "bad",
             "rating": float(np.sign(truth[p] + 0.3 * rng.normal()) * rng.choice([0.5, 1.5, 2.5])),
-            "expected": (2.0 if (truth[p] > 0) == (i > 0) else 1.0) if p < 4 else np.nan,
+            "expected": (2.0 if truth[p] > 0 else 1.0) if p < 4 else np.nan,
             "rt_ms": 1000.0,
         }
         for i in range(14)

@@ -19,8 +19,11 @@ KILLS = int(os.environ.get("CONTSTIM_KILLS", "6"))
 
 def _committed(out: Path) -> dict[Path, int]:
     """Return the files of committed results, and when each was written."""
-    found = [*out.glob("tasks/??/*.json"), *out.glob("scores/*/*.json")]
-    return {path: path.stat().st_mtime_ns for path in found}
+    found: dict[Path, int] = {}
+    with suppress(FileNotFoundError):  # a run removes its folder when it ends
+        for path in (*out.glob("tasks/??/*.json"), *out.glob("scores/*/*.json")):
+            found[path] = path.stat().st_mtime_ns
+    return found
 
 
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
@@ -101,7 +104,7 @@ def test_triplets_are_the_same_bytes_after_kills(tmp_path: Path) -> None:
     subprocess.run(_synthesis(tmp_path, whole), check=True, stderr=subprocess.DEVNULL)
     seen: dict[Path, int] = {}
     store = tmp_path / ".killed.csv.run"
-    for target in (3, 17, 30):
+    for target in (3, 9, 17):
         process = subprocess.Popen(
             _synthesis(tmp_path, killed), stderr=subprocess.DEVNULL, start_new_session=True
         )

@@ -24,7 +24,7 @@ def test_a_policy(added, run):
     ended = run("preregister", "plan.toml", "--out", "-")
     assert ended.returncode == 0, ended.stderr
     assert "otherwise by how far the two models of largest posterior" in ended.stdout
-    words = ["--pool", "pairs.csv", "--scores", "scores.csv", "--plan", "plan.toml"]
+    words = ["--pairs", "pairs.csv", "--scores", "scores.csv", "--plan", "plan.toml"]
     ended = run("experiment", "new", "study", *words, "--catch", 2)
     assert ended.returncode == 0, ended.stderr
     ended = run("experiment", "check", "study")

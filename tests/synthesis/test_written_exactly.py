@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from toy_words import LOWER, UPPER, VOCABULARY
 
 from contstim import synthesize
-from contstim.models.base import SentenceModel
-from contstim.models.prefixes import Prefixes, ScoredPrefixes
+from contstim.models.prefixes import Prefixes, PrefixModel, ScoredPrefixes
 from contstim.models.toy import TableModel
 from contstim.synthesis import sample
 from contstim.synthesis.beam import Beam, BeamSearch
@@ -26,14 +25,14 @@ NATURAL = ["The dog saw the cat.", "Big fish ate the man.", "Dog ran."]
 POSITIONS = st.sets(st.integers(0, 1), max_size=1)
 
 
-class Causal(TableModel):
+class Causal(TableModel, PrefixModel):
     """A random model that also says what may come next, and that no prompt changes."""
 
     def prefixes(self, first: WordList, later: WordList) -> Prefixes:
         """Return an empty beginning."""
         return ScoredPrefixes(self, self, (first, later))
 
-    def after(self, prompt: str) -> SentenceModel:
+    def with_context(self, text: str) -> PrefixModel:
         """Return the model itself."""
         return self
 
@@ -102,7 +101,7 @@ def test_scored_later_is_scored_along_the_way() -> None:
     problem = Problem((MODELS[0],), (MODELS[1],))
     proposal = WordReplacement(VOCABULARY, tuple(MODELS))
     beam = BeamSearch.from_search(Search(problem, proposal, Sentence.parse(NATURAL[1]), 0), Beam())
-    drafts = [str(sentence) for sentence in beam.write(6)[0]]
+    drafts = [str(sentence) for sentence in beam.write(6, np.zeros(1))[0]]
     assert drafts
     for model in MODELS:
         begun = model.prefixes(*(proposal.words(Sentence.parse("a a"), p) for p in (0, 1)))

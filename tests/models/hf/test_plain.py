@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_unigram_pieces_under_a_masked_model(
     sums = []
     model = load_model(f"hf:{tmp_path}?metric=pll&unknown=unk")
     for sentence in SENTENCES:
-        text = " ".join(sentence.split())
+        text = unicodedata.normalize("NFC", " ".join(sentence.split()))
         found = tokenizer(text, return_offsets_mapping=True)
         ids, spans = found["input_ids"], found["offset_mapping"]
         values = []
@@ -130,7 +131,7 @@ def test_bytes_of_unknown_characters_under_a_causal_model(bos: bool, tmp_path: P
     model = load_model(f"hf:{tmp_path}" + ("" if bos else "?prefix=none"))
     sums = []
     for sentence in sentences:
-        text = " ".join(sentence.split())
+        text = unicodedata.normalize("NFC", " ".join(sentence.split()))
         found = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
         ids = [*([tokenizer.bos_token_id] if bos else []), *found["input_ids"]]
         log_probs = network(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(1)
