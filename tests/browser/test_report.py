@@ -30,7 +30,9 @@ def report(request, tmp_path_factory) -> Path:
     right = dict(zip(sentences, truth, strict=True))
     gap = choices["sentence_2"].map(right) - choices["sentence_1"].map(right)
     keen = gap + rng.normal(0, 6, len(gap))
-    choices["rating"] = np.where(choices["kind"] == "catch", choices["rating"], np.sign(keen) * 1.5)
+    choices["rating"] = np.where(
+        choices["condition"] == "catch", choices["rating"], np.sign(keen) * 1.5
+    )
     scores = pd.DataFrame(noisy, index=pd.Index(sentences, name="sentence"))
     conditions = ("natural_controversial", "synthetic_vs_synthetic")
     analyses = (Analysis("all"), *(Analysis(name, (name,)) for name in conditions))

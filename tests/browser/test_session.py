@@ -94,7 +94,7 @@ def expect_evaluation(study: Study, folder: Path, participants: int) -> None:
     )  # fmt: skip
     scores.to_csv(folder / "scores.csv", index=False)
     command = ["evaluate", str(folder / "data" / "choices.csv"), "--scores"]
-    out = ["--bootstrap", "20", "--out", str(folder / "results")]
+    out = ["--out", str(folder / "results")]
     assert main([*command, str(folder / "scores.csv"), *out]) == 0
     models = pd.read_csv(folder / "results" / "models.csv")
     assert set(models["model"]) == {"m1", "m2"}
