@@ -211,15 +211,6 @@ def test_an_output_that_is_also_an_input(fail, tmp_path: Path, sentences: str) -
     assert "both read and written" in fail(*select, "--out", str(scores))
 
 
-def test_names_that_are_too_long(fail, tmp_path: Path, sentences: str) -> None:
-    out = str(tmp_path / ("x" * 300))
-    message = fail("score", "--model", "contstim:bigram", sentences, "--out", out)
-    said = f"cannot write {out}: File name too long; choose another output"
-    assert said in message
-    pair = ("--pair", "contstim:bigram", "contstim:trigram", "--sentences", sentences)
-    assert said in fail("synthesize", *pair, "--out", out)
-
-
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, sentences: str) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -272,13 +263,6 @@ def test_a_location_with_a_nul_character(fail, sentences: str) -> None:
     for family in ("ngram", "lstm"):
         message = fail("score", "--model", f"{family}:a%00b", sentences)
         assert message.startswith(f"'{family}:a%00b' holds a NUL character")
-
-
-def test_one_way_synthesis_refuses_what_it_would_ignore(fail, sentences: str) -> None:
-    same = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:bigram")
-    assert "needs different models" in fail(*same, "--sentences", sentences)
-    pair = ("--pair", "contstim:bigram", "contstim:trigram")
-    assert "name the models once" in fail("synthesize", *pair, "--reject", "contstim:bigram", "x y")
 
 
 def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:

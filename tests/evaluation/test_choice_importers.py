@@ -131,28 +131,6 @@ def jspsych_trials():
     ]
 
 
-@pytest.mark.parametrize("kind", ["array", "lines", "nested", "csv", "folder"])
-def test_jspsych(tmp_path, kind):
-    trials = jspsych_trials()
-    path = tmp_path / "data.json"
-    if kind == "array":
-        path.write_text(json.dumps(trials))
-    elif kind == "lines":
-        path.write_text("\n".join(json.dumps(t) for t in trials))
-    elif kind == "nested":
-        path.write_text(json.dumps({"trials": trials}))
-    else:
-        path = tmp_path / "data.csv"
-        pd.DataFrame(trials).to_csv(path, index=False)
-    human = read_choices(tmp_path if kind == "folder" else path, "jspsych")
-    assert human.choices["rating"].tolist() == [-2.5, -1.5]
-    assert human.choices["rt_ms"].tolist() == [812.5, 700]
-    assert (
-        human.notes[1] == "The answers are numbers of buttons; 0 is certain of the left sentence."
-    )
-    assert human.notes[2].startswith("1 row holds no two sentences and an answer, as those of ")
-
-
 def test_jspsych_errors(tmp_path):
     frame = pd.DataFrame(jspsych_trials())
     with pytest.raises(
@@ -294,7 +272,7 @@ EXAMPLES = {
 }
 
 
-# What ``auto`` takes a file for is told in test_exports.py.
+# What ``auto`` takes a file for is told in test_export_files.py.
 @pytest.mark.parametrize("name", sorted({*FORMATS} - {"auto"}))
 def test_every_importer_keeps_the_contract(name, tmp_path):
     make, participant, sentence = EXAMPLES[name]
@@ -340,6 +318,8 @@ def test_column_mapping_of_any_file():
     assert choices["rating"].round(3).tolist() == [2.5, 2.5]
     assert choices["sentence_1"].tolist() == ["A", "C"]
     assert choices["note"].tolist() == [5, 6]
+    slider = read_choices(raw.assign(answer=[37, 63]), "tidy", columns=names, low=0, high=100)
+    assert slider.choices["rating"].abs().tolist() == [0.65, 0.65]
     with pytest.raises(InputError, match="the file has no column 'who'"):
         read_choices(raw.drop(columns="who"), "tidy", **described)
 

@@ -1,6 +1,7 @@
 """Files as other programs write them, one per program, read to the digit.
 
-Of `contstim.evaluation.importers.jspsych`. Each has sentences with quotes, commas and line breaks,
+Of `contstim.evaluation.importers.exports`, `contstim.evaluation.importers.jspsych` and
+`contstim.evaluation.importers.names`. Each has sentences with quotes, commas and line breaks,
 catch trials, fillers, a session that was not finished and a participant who took part again.
 """
 
@@ -14,8 +15,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from contstim.cli import main
 from contstim.errors import InputError
-from contstim.evaluation import HumanData, read_choices
+from contstim.evaluation import ExclusionRules, HumanData, exclude, read_choices
 
 # Sentence 1, sentence 2, item, condition, expected sentence.
 TRIALS = [
@@ -107,20 +109,22 @@ def jspsych(table: list[dict[str, str]]) -> list[dict[str, object]]:
     return made
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "lines", "jatos"])
+@pytest.mark.parametrize("form", ["csv", "json", "nested", "lines", "jatos"])
 def test_jspsych(form: str, tmp_path: Path) -> None:
     trials = jspsych(rows())
     path = tmp_path / ("data.csv" if form == "csv" else "data.json")
     if form == "csv":
         pd.DataFrame(trials).to_csv(path, index=False)
-    elif form == "json":
-        path.write_text(json.dumps(trials), "utf-8")
+    elif form in ("json", "nested"):
+        path.write_text(json.dumps(trials if form == "json" else {"trials": trials}), "utf-8")
     else:
         if form == "jatos":
             path = tmp_path / "jatos_results.txt"
         sessions = [json.dumps([t for t in trials if t["subject"] == who]) for who in ANSWERS]
         path.write_text("\n".join(sessions), "utf-8")
-    check(read_choices(path))
+    human = read_choices(path)
+    check(human)
+    assert "The answers are numbers of buttons; 0 is certain of the left sentence." in human.notes
 
 
 def test_jatos_with_a_header_for_each_participant(tmp_path: Path) -> None:
@@ -268,3 +272,207 @@ def test_psychopy_is_read_by_the_call_that_the_error_shows(tmp_path: Path) -> No
     assert "--column sentence_1=SentenceA,sentence_2=SentenceB,rating=THEIRS" in str(error.value)
     columns = {"sentence_1": "SentenceA", "sentence_2": "SentenceB", "response": "key_resp.keys"}
     check(read_choices(path, columns={**columns, "rt_s": "key_resp.rt", "side": "side"}))
+
+
+def short(program: str) -> pd.DataFrame:
+    """Two participants and two pairs in the columns of a program."""
+    who, number = ["ann", "ann", "ben", "ben"], [1, 2, 1, 2]
+    good, bad = ["Good one.", "Good two."] * 2, ["Bad one.", "Bad two."] * 2
+    columns: dict[str, object] = {"sentence_1": good, "sentence_2": bad, "response": list("fjjf")}
+    if program == "jspsych":
+        columns |= {"trial_type": "html-keyboard-response", "subject": who, "trial_index": number}
+        columns["swapped"] = [False, True, True, True]
+    elif program == "gorilla":
+        columns = {"Participant Private ID": who, "Trial Number": number, "SentenceA": good}
+        columns |= {"SentenceB": bad, "SideA": ["left", "right", "right", "right"]}
+        columns["Response"] = ["Left", "Right", "Right", "Left"]
+    else:
+        columns = {"ResponseId": ["R_ann", "R_ben"], "Q1": good[::2], "Q2": ["Good two.", bad[1]]}
+    return pd.DataFrame(columns)
+
+
+QUESTIONS = pd.DataFrame(
+    [["Q1", "Good one.", "Bad one."], ["Q2", "Good two.", "Bad two."]],
+    columns=["question", "sentence_1", "sentence_2"],
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        [["Antwort-ID", "Was ist besser?", ""], ['{"ImportId":"_recordId"}', "", ""]],
+        [["", "Was ist besser?", ""], ["", '{"ImportId":"QID1","choiceId":"1"}', ""]],
+        [["Antwort-ID", "Was ist besser?", ""]],
+        [["Response ID", "Which?", ""]],
+        [],
+    ],
+)
+def test_heads_of_qualtrics_are_nobodys_answers(head: list[list[str]]) -> None:
+    own = short("qualtrics")
+    found = read_choices(
+        pd.concat([pd.DataFrame(head, columns=own.columns), own]), trials=QUESTIONS
+    )
+    assert {*found.choices["participant"]} == {"R_ann", "R_ben"}
+    assert not any("were left out" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("kind", ["texts", "numbers"])
+def test_previews_and_unfinished_sessions_of_qualtrics(kind: str) -> None:
+    whole = short("qualtrics").assign(Status="IP Address", Finished="True", Progress="100")
+    me = whole.tail(1).assign(ResponseId="R_me", Status="Survey Preview")
+    gone = whole.tail(1).assign(ResponseId="R_gone", Finished="False", Progress="38", Q2=None)
+    whole = pd.concat([whole, me, gone])
+    if kind == "numbers":
+        whole = whole.replace({"IP Address": "0", "Survey Preview": "1", "True": "1", "False": "0"})
+    human = read_choices(whole, trials=QUESTIONS)
+    assert {*human.choices["participant"]} == {"R_ann", "R_ben"}
+    assert human.excluded.to_numpy().tolist() == [
+        [rule, who, n, "by the columns Status, Finished and Progress of Qualtrics"]
+        for rule, who, n in (("preview or test", "R_me", 2), ("session not finished", "R_gone", 1))
+    ]
+    assert "Sessions left out: 1 (preview or test); excluded.csv names them." in human.notes
+
+
+def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    text = pcibex(rows(again=False)[:12])
+    path.write_text(text.replace("1773150000810\n", "NULL\n"), "utf-8")
+    human = read_choices(path)
+    address = "d41d8cd98f00b204e9800998ecf8427e"
+    assert {*human.choices["participant"]} == {f"{address} 177315{n}" for n in (0, 1)}
+    assert "address (MD5 hash): 2 with 1, told apart by" in " ".join(human.notes)
+    # Results that one participant sends in parts have no trial in common.
+    one = pcibex(rows(again=False)[:6])
+    path.write_text(
+        one.replace(f"1773150,{address},PennController,2", f"1773159,{address},PennController,2")
+    )
+    assert {*read_choices(path).choices["participant"]} == {address}
+    # The time of a choice may be unknown.
+    path.write_text(one.replace(",1773150005800,", ",NULL,"), "utf-8")
+    assert read_choices(path).choices["rt_ms"].isna().sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "changes", "options", "message"),
+    [
+        (
+            "jspsych",
+            {},
+            {},
+            "the answers are 'f', 'j'; which of them mean certain of sentence 1 and of sentence 2 "
+            "(or of the left and the right one)? Correct what is wrong in: read_choices(table, "
+            "low='f', high='j')",
+        ),
+        (
+            "jspsych",
+            {},
+            {"low": "f", "high": "k"},
+            "the answer 'j' is neither 'f' nor 'k' (rows 2 and 3); leave such rows out, or "
+            "name other codes",
+        ),
+        (
+            "gorilla",
+            {"SideA": "up"},
+            {},
+            "SideA 'up' is not a side (rows 1, 2, 3 and 4); it must be left or right, or 1 or 2",
+        ),
+        (
+            "qualtrics",
+            {},
+            {},
+            "an export of Qualtrics holds answers by question, not the sentences; give them as "
+            "--trials CSV, with the columns question (such as Q3), sentence_1 and sentence_2",
+        ),
+        (
+            "gorilla",
+            {"Kind": "catch"},
+            {"columns": {"conditon": "Kind"}},
+            "unknown column 'conditon'; did you mean 'condition'?",
+        ),
+        (
+            "qualtrics",
+            {},
+            {"trials": QUESTIONS[:0]},
+            "the table of questions has no rows; give one for each question",
+        ),
+        (
+            "qualtrics",
+            {},
+            {"trials": QUESTIONS.assign(question=["Q1", None])},
+            "the table of questions has no question in row 2",
+        ),
+    ],
+)
+def test_what_a_file_cannot_say_is_asked(
+    program: str, changes: dict[str, object], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        read_choices(short(program).assign(**changes), **options)
+    assert str(error.value) == message
+
+
+def test_an_absent_side_is_asked() -> None:
+    with pytest.raises(InputError) as error:
+        read_choices(short("gorilla").drop(columns="SideA"))
+    assert str(error.value) == (
+        "the answers are left and right; name the column that says where sentence 1 was: "
+        "read_choices(table, side='COLUMN'); or, if it was always on the left: "
+        "read_choices(table, low='left', high='right')"
+    )
+
+
+def test_the_expected_sentence_by_number_text_or_side() -> None:
+    own = short("gorilla")
+    for best in (1, own["SentenceA"], own["SideA"].str.title()):
+        table = read_choices(own.assign(Best=best), columns={"expected": "Best"}).choices
+        good = table["sentence_2"].str.startswith("Good").map({True: 2, False: 1})
+        assert table["expected"].tolist() == good.tolist()
+    with pytest.raises(InputError, match="expected must be 1 or 2, .* not 'a note'"):
+        read_choices(own.assign(expected="a note"))
+
+
+def test_catch_trials_exclude_participants_or_the_error_says_what_is_lacking() -> None:
+    own = short("gorilla").assign(expected=1, condition="control", kind="experimental")
+    rules = ExclusionRules(min_catch_correct=0.9)
+    with pytest.raises(InputError) as error:
+        exclude(read_choices(own).choices, rules)
+    assert str(error.value) == (
+        "the rule on catch trials needs trials of kind 'catch', and all trials with an expected "
+        "sentence are of another kind; say which are catch trials in a column 'kind'"
+    )
+    kept, _ = exclude(read_choices(own.assign(kind="CATCH ")).choices, rules)
+    assert set(kept["participant"]) == {"ann"}
+    with pytest.raises(InputError, match="1 or 2, in a column 'expected'$"):
+        exclude(read_choices(short("gorilla")).choices, rules)
+
+
+def test_sides_and_further_columns_are_kept() -> None:
+    own = short("gorilla")
+    human = read_choices(own.assign(age=30, kind_1="S"))
+    assert (
+        "The answers are 'left' and 'right'; left is certain of the left sentence." in human.notes
+    )
+    table = human.choices.sort_values(["participant", "trial"])
+    assert set(table["age"]) == {30}
+    assert "kind_1" not in table  # a reserved name, of which nothing is known here
+    assert table["trial"].tolist() == [1, 2, 1, 2]
+    # "Bad" comes before "Good" in the alphabet.
+    assert table["side_1"].tolist() == ["right", "left", "left", "left"]
+    more = QUESTIONS.assign(length=[2, 3])
+    table = read_choices(short("qualtrics"), trials=more).choices
+    assert table.sort_values(["participant", "trial"])["length"].tolist() == [2, 3] * 2
+
+
+def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, ends = tmp_path / "keys.csv", ["--low", "f", "--high", "j"]
+    short("jspsych").to_csv(file, index=False)
+    command = ["evaluate", str(file), "--out", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert f"contstim evaluate {file} --low f --high j" in capsys.readouterr().err
+    assert main([*command, *ends]) == 0
+    assert "Read as a jsPsych export: participant from 'subject'" in capsys.readouterr().err
+    short("jspsych").drop(columns=["trial_type", "swapped"]).to_csv(file, index=False)
+    assert main([*command, *ends]) == 2
+    assert "--column participant=subject --low f --high j; it has" in capsys.readouterr().err
+    assert main([*command, "--column", "participant=subject", *ends]) == 0
+    assert "f is certain of sentence 1" in capsys.readouterr().err

@@ -154,13 +154,13 @@ def test_selection(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_participants_called_na_are_kept(tmp_path: Path) -> None:
     choices, scores = study()
-    names = {"é0": "NA", "é1": "null", "é2": "None", "é3": "007"}
+    names = {"é0": "NA", "é1": "null", "é2": "None", "é3": "007", "é4": "1e5"}
     choices = choices.assign(
         participant=choices["participant"].replace(names),
         group=choices["group"].replace({"Süd 0": "NA"}),
     )
     choices.to_csv(tmp_path / "choices.csv", index=False)
     read = read_choices(tmp_path / "choices.csv")
-    assert {"NA", "null", "None", "007"} < {*read.choices["participant"]}
+    assert {"NA", "null", "None", "007", "1e5"} < {*read.choices["participant"]}
     assert {*read.choices["group"]} == {"NA", "Süd 1"}
     pd.testing.assert_frame_equal(evaluate(read, scores).models, evaluate(choices, scores).models)
