@@ -66,21 +66,6 @@ def test_the_model_that_people_follow_wins(
     pd.testing.assert_series_equal(_accuracy(other).sort_index(), accuracy.sort_index())
 
 
-def test_a_file_of_ones_own_columns(choices: Path, tmp_path: Path) -> None:
-    table = pd.read_csv(choices).rename(columns={"participant": "who", "rating": "answer"})
-    table["answer"] += 3.5
-    mine = tmp_path / "mine.csv"
-    table.to_csv(mine, index=False)
-    columns = ["--column", "participant=who", "--column", "rating=answer"]
-    codes = ["--low", "1", "--high", "6"]
-    options = ["--model", "contstim:trigram"]
-    command = ["evaluate", str(mine), *columns, *codes, *options]
-    assert main([*command, "--out", str(tmp_path / "a")]) == 0
-    command = ["evaluate", str(choices), *options]
-    assert main([*command, "--out", str(tmp_path / "b")]) == 0
-    pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
-
-
 def test_the_buttons_of_jspsych_are_counted(choices: Path, tmp_path: Path) -> None:
     table = pd.read_csv(choices)
     table["rating"] = np.where(table["rating"] > 0, 2.5, -2.5)

@@ -25,7 +25,6 @@ from contstim.evaluation import (
     evaluate,
     evaluate_file,
     preset_options,
-    read_choices,
     signed_rank_cosine,
     wilcoxon_signed_rank,
 )
@@ -518,18 +517,6 @@ def test_no_cell_of_the_tables_is_a_formula_and_all_are_read_back(make_study, tm
     back = read_table(tmp_path / "participants.csv", cells="text")
     assert set(back["participant"]) == set(study["participant"])
     assert set(back["model"]) == {"=1+1", "@SUM(1)", "c"}
-
-
-def test_any_csv_whose_columns_are_named(make_study, tmp_path):
-    study, scores = make_study(n_people=6)
-    other = study.rename(columns={"participant": "who", "rating": "slider"})
-    other["slider"] = 50 + 13 * other["slider"]
-    other.to_csv(tmp_path / "other.csv", index=False)
-    columns = {"participant": "who", "rating": "slider"}
-    human = read_choices(tmp_path / "other.csv", columns=columns, low=0, high=100)
-    result = evaluate(human, scores, n_bootstrap=0)
-    expected = evaluate(study, scores, n_bootstrap=0)
-    pd.testing.assert_frame_equal(result.models, expected.models)
 
 
 def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
