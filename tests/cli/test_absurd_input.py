@@ -75,16 +75,6 @@ def test_a_field_beyond_the_limit_of_csv(fail) -> None:
     assert fail("select", "natural", "cut.csv.gz").startswith("cut.csv.gz is not a whole gzip")
 
 
-def test_a_line_of_megabytes(fail) -> None:
-    Path("line.txt").write_text("the door was open " * 60_000)
-    assert fail("score", "--by", "word", *ONE, "line.txt", "--out", "o.csv") == (
-        "line.txt, line 1 has 1080000 characters, more than the 20000 that a sentence may have; "
-        "give one sentence per line"
-    )
-    pair = ["synthesize", "--pair", *BOTH, "--sentences", "line.txt", "--out", "o.csv"]
-    assert "more than the 20000" in fail(*pair)
-
-
 def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
     Path("sub").mkdir()
     Path("provenance.json").write_text("{}")

@@ -541,7 +541,3 @@ def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
         "sum of weights between 1000 and inf, by "
     )
     assert err.count("\n") == 1
-    one = tmp_path / "one.csv"
-    frame[["m00"]].to_csv(one, index_label="sentence")
-    assert main(["select", "set", str(one)]) == 2
-    assert "there are scores of 1 model ('m00'), and" in capsys.readouterr().err

@@ -185,19 +185,9 @@ class TestFromText:
         monkeypatch.setattr("sys.stdin", stdin)
         assert Vocabulary.from_text("-").elsewhere.words == ("dog", "ran")
 
-    def test_not_utf8_names_file_and_line(self, tmp_path):
-        path = tmp_path / "latin.txt"
-        path.write_bytes(b"Good line.\nCaf\xe9 here.\n")
-        with pytest.raises(InputError, match=r"latin.txt, line 2 is not UTF-8"):
-            Vocabulary.from_text(path)
-
     def test_missing_file(self, tmp_path):
         with pytest.raises(InputError, match=r"there is no file .*none\.txt"):
             Vocabulary.from_text(tmp_path / "none.txt")
-
-    def test_folder(self, tmp_path):
-        with pytest.raises(InputError, match=r"cannot read .*: Is a directory"):
-            Vocabulary.from_text(tmp_path)
 
     @pytest.mark.parametrize(
         "content", [b"plain text", gzip.compress(b"The dog ran.\n", mtime=0)[:-9]]
