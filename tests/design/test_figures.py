@@ -24,6 +24,7 @@ def powered(axes):
 
 
 def test_the_figure_is_drawn_on_given_axes_or_on_new_ones():
+    plt.close("all")
     _, axes = plt.subplots(1, 3, squeeze=False)
     *own, other = axes[0]
     assert powered(own) == own
