@@ -17,10 +17,10 @@ from contstim.adaptive.sequences import asymptotic_sequence, fit_e_value
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError
-from contstim.evaluation.group_sequential import repeated_p
+from contstim.evaluation.group_sequential import repeated_p_value
 from contstim.evaluation.inference import benjamini_hochberg
-from contstim.evaluation.inference.quasi_f import CellDesign
-from contstim.evaluation.items import canonical_trials, item_codes
+from contstim.evaluation.inference.quasi_f import CrossedDesign
+from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.stopping import (
     Stopping,
     item_variance_share,
@@ -262,7 +262,7 @@ def interim_analysis(
         if np.isnan(block).any():
             raise InputError("a chosen trial has no block number; fill in the column block")
         rows = rows[np.argsort(block, kind="stable")]
-    table = canonical_trials(choices.iloc[rows])
+    table = normalise_trials(choices.iloc[rows])
     answered_at = np.asarray(rows, dtype=np.int64)
     if "received_at" in table and table["received_at"].notna().all():
         times = pd.to_datetime(table["received_at"], utc=True, format="ISO8601")
@@ -280,7 +280,7 @@ def interim_analysis(
         np.asarray(person, dtype=np.int64),
         [str(name) for name in names],
         np.asarray(pair, dtype=np.int64),
-        item_codes(table),
+        encode_items(table),
         sign,
         rating,
         Pool.of(pairs, log_probs, plan.link),
@@ -485,8 +485,8 @@ def _at_analyses(
             break
         reached += [replace(reached[-1], n_participants=k) for k in range(len(reached), n)]
         seen = person < n
-        design = CellDesign(person[seen], item[seen])
-        means = [design.mean(values) for values in of_trials[seen].T]
+        design = CrossedDesign(person[seen], item[seen])
+        means = [design.estimate(values) for values in of_trials[seen].T]
         shares = [(*one, item_variance_share(m)) for one, m in zip(shares, means, strict=True)]
         low, high = np.full(n_pairs, -1.0), np.full(n_pairs, 1.0)
         for row, mean in enumerate(means):
@@ -512,6 +512,6 @@ def _repeated_p_values(
 ) -> list[float]:
     """Return p-values that allow for all analyses, NaN where there is none."""
     return [
-        repeated_p(p, stopping.analyses, stopping.spending, of_pair) if p >= 0 else np.nan
+        repeated_p_value(p, stopping.analyses, stopping.spending, of_pair) if p >= 0 else np.nan
         for p, of_pair in zip(p_values, shares, strict=True)
     ]

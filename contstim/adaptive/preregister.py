@@ -16,7 +16,7 @@ from contstim.adaptive.posterior import Link
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
 from contstim.errors import InputError
-from contstim.evaluation.items import canonical_trials, item_codes
+from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.methods import describe_analyses, describe_measures, describe_tests
 from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.evaluation.sample import Sample
@@ -68,9 +68,9 @@ class PlannedDesign:
         require_columns(trials, columns, "the table of trials")
         sizes = trials.groupby("participant", sort=False).size()
         has_items = "item" in trials
-        trials = canonical_trials(trials)
+        trials = normalise_trials(trials)
         compared = trials[trials["kind"] == EXPERIMENTAL]
-        item = pd.Series(item_codes(compared), index=compared.index)
+        item = pd.Series(encode_items(compared), index=compared.index)
         by_participant = item.groupby(compared["participant"])
         pairs, items = (
             int(counts.min()) if len(counts) else 0

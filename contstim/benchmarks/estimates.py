@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.evaluation.inference.quasi_f import MIN_UNITS, SampledMean
+from contstim.evaluation.inference.quasi_f import MIN_UNITS, MeanEstimate
 
 #: An estimate and the ends of its 95 % interval (NaN if it has none).
 Estimate = tuple[float, float, float]
@@ -49,7 +49,7 @@ def mean_over_items(values: FloatArray, chance: float) -> Estimate:
         return np.nan, np.nan, np.nan
     if n < MIN_UNITS:
         return float(given.mean()), np.nan, np.nan
-    mean = SampledMean(float(given.mean()), float(given.std(ddof=1) / np.sqrt(n)), n - 1)
+    mean = MeanEstimate(float(given.mean()), float(given.std(ddof=1) / np.sqrt(n)), n - 1)
     return float(given.mean()), *mean.bounded_interval(chance)
 
 
@@ -120,7 +120,7 @@ def clustered_share(right: BoolArray, cluster: IntArray) -> Estimate:
     """Return the share of true values, for randomly sampled clusters of values."""
     value = float(right.mean())
     stderr, df = _clustered_error(right.astype(np.float64) - value, cluster)
-    return value, *SampledMean(value, stderr, df).bounded_interval(0.5)
+    return value, *MeanEstimate(value, stderr, df).bounded_interval(0.5)
 
 
 def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Estimate:
@@ -140,7 +140,7 @@ def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Es
     first, second = z_scores(x), z_scores(y)
     value = float((first * second).mean())
     stderr, df = _clustered_error(first * second - value / 2 * (first**2 + second**2), cluster)
-    return value, *SampledMean(value, stderr, df).bounded_interval(0.0)
+    return value, *MeanEstimate(value, stderr, df).bounded_interval(0.0)
 
 
 def _clustered_error(influence: FloatArray, cluster: IntArray) -> tuple[float, int]:
@@ -177,5 +177,5 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     if min(sizes) < MIN_UNITS:
         return value, np.nan, np.nan
     variance = sum(part.var(ddof=1) / len(part) for part in (above, below))
-    mean = SampledMean(value, float(np.sqrt(variance)), min(sizes) - 1)
+    mean = MeanEstimate(value, float(np.sqrt(variance)), min(sizes) - 1)
     return value, *mean.bounded_interval(0.5)

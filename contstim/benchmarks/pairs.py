@@ -16,7 +16,7 @@ from contstim.benchmarks.estimates import mean_over_items, with_shares
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
+from contstim.evaluation.inference.base import CEILING_INTERVALS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.scores import joined_scores, score_table
 from contstim.files import json_value

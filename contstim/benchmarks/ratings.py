@@ -20,7 +20,7 @@ from contstim.benchmarks.estimates import (
     z_scores,
 )
 from contstim.errors import InputError
-from contstim.evaluation.inference.quasi_f import MIN_UNITS, SampledMean
+from contstim.evaluation.inference.quasi_f import MIN_UNITS, MeanEstimate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,7 +158,7 @@ class _Answers:
             stderrs = np.sqrt(np.sum(variances, axis=0))
             centres = np.arctanh(value), np.arctanh(ceiling), value - ceiling
             intervals = [
-                SampledMean(float(centre), float(stderr), min(dfs)).interval()
+                MeanEstimate(float(centre), float(stderr), min(dfs)).interval()
                 for centre, stderr in zip(centres, stderrs, strict=True)
             ]
             ends = [*np.tanh(intervals[:2]).ravel().tolist(), *intervals[2]]

@@ -13,7 +13,11 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.studies import SimulatedData, StudySimulator, require_size
 from contstim.errors import InputError, require_whole
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
-from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, CellDesign, mean_differences
+from contstim.evaluation.inference.quasi_f import (
+    MIN_PARTICIPANTS,
+    CrossedDesign,
+    estimate_differences,
+)
 from contstim.progress import track
 
 _MAX_PARTICIPANTS = 500  # of all groups, before the last step of a search
@@ -237,7 +241,7 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                     continue
                 item = data.item[studies[0]]
                 designs = [
-                    CellDesign(np.unique(data.person[row], return_inverse=True)[1], item[row])
+                    CrossedDesign(np.unique(data.person[row], return_inverse=True)[1], item[row])
                     for row in rows
                 ]
                 if (rows[0] == rows[1]).all():
@@ -246,7 +250,7 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                     (np.flatnonzero(row), design, cells[model, studies][:, row])
                     for model, row, design in zip((i, j), rows, designs, strict=True)
                 )
-                means = mean_differences(first, second, data.person, item)
+                means = estimate_differences(first, second, data.person, item)
                 p[studies] = [mean.p() for mean in means]
                 difference[studies] = [mean.value for mean in means]
             p_values.append(p)

@@ -12,7 +12,7 @@ from pydantic import Field
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import align_choices, check_choices, missing_text, name_rows
-from contstim.evaluation.items import canonical_trials, item_codes
+from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.scores import (
     ScoreSource,
     as_source,
@@ -163,7 +163,7 @@ def simulate_choices(
     if participants_per_group < 1:
         raise InputError(f"a group needs at least one participant, not {participants_per_group}")
     require_pairs(design)
-    rows = canonical_trials(design.reset_index(drop=True))
+    rows = normalise_trials(design.reset_index(drop=True))
     if "participant" not in rows:
         rows["group"] = rows["group"].astype("str") if "group" in rows else "1"
         numbers = [f"-{k}" for k in range(1, participants_per_group + 1)]
@@ -198,7 +198,7 @@ def simulate_choices(
         latent,
         rows["participant"].factorize()[0],
         pair,
-        item_codes(first)[pair],
+        encode_items(first)[pair],
         simulation,
         np.random.default_rng(seed),
         side=np.where(swapped, -1.0, 1.0),

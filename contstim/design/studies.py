@@ -20,7 +20,7 @@ from contstim.design.simulate import (
 from contstim.display import displayed
 from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
-from contstim.evaluation.items import canonical_trials, item_codes
+from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.scores import (
@@ -175,7 +175,7 @@ class StudySimulator:
         """
         require_pairs(design)
         scores = as_source(scores)
-        design = canonical_trials(design)
+        design = normalise_trials(design)
         design = design[~unscored_catch(design, scores)].reset_index(drop=True)
         for name, value in (("condition", "all"), ("model_1", None), ("model_2", None)):
             if name not in design:
@@ -203,7 +203,7 @@ class StudySimulator:
                 np.unique(index.get_indexer(pd.MultiIndex.from_frame(rows)))
                 for _, rows in counted[keys].groupby(groups.to_numpy(), sort=False)
             ],
-            item=item_codes(pairs),
+            item=encode_items(pairs),
             latent=latent_preferences(ratios, names, simulation),
             ratios=ratios[:, [names.index(name) for name in models]],
             simulation=simulation,

@@ -25,7 +25,7 @@ DECIMALS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Ceilings:
+class NoiseCeilings:
     """Both noise ceilings of a subset.
 
     Attributes
@@ -45,7 +45,7 @@ class Ceilings:
     upper: FloatArray
 
     @classmethod
-    def of(cls, subset: Subset, measure: Measure, min_others: int = 1) -> Ceilings:
+    def of(cls, subset: Subset, measure: Measure, min_others: int = 1) -> NoiseCeilings:
         """Return the noise ceilings on the trials that at least `min_others` others saw."""
         enough = subset.seen > min_others
         matched = subset

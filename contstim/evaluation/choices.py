@@ -18,7 +18,7 @@ from scipy.stats import binom
 from contstim.arrays import BoolArray
 from contstim.display import displayed
 from contstim.errors import InputError, NoDataError, ValidationError, require_known
-from contstim.evaluation.items import with_items
+from contstim.evaluation.items import assign_items
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, MISSING, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentences
@@ -330,7 +330,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
             "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
             given,
         )
-    out = with_items(with_kinds(out))
+    out = assign_items(with_kinds(out))
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]

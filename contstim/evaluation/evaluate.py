@@ -25,8 +25,8 @@ from contstim.evaluation.choices import (
 )
 from contstim.evaluation.exclusion import catch_accuracy, check_rules, exclude, leave_out_unknown
 from contstim.evaluation.importers import read_choices
-from contstim.evaluation.inference.contrasts import Inference
-from contstim.evaluation.inference.crossed import CrossedTests
+from contstim.evaluation.inference.base import Inference
+from contstim.evaluation.inference.crossed import QuasiFInference
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import (
     EvaluationOptions,
@@ -56,7 +56,7 @@ from contstim.evaluation.trials import (
     default_analyses,
     name_targets,
 )
-from contstim.evaluation.values import analyse
+from contstim.evaluation.values import compute_values
 from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
 from contstim.models.registry import Models
@@ -122,7 +122,7 @@ def evaluate(
     human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
     departed = None if plan is None else departures(options, planned)
     if departed is not None and planned.sample is not None:
-        departed = (*departed, *planned.sample.departures(human.choices))
+        departed = (*departed, *planned.sample.describe_deviations(human.choices))
     check_rules(human.choices, options.exclusions)
     given = None if scores is None else as_source(scores)
     if isinstance(given, Mapping):
@@ -151,10 +151,10 @@ def evaluate(
     inference, options, levels = _inference(data, options)
     analyses, compared_by_level = _by_level(data, options, notes)
     shown = track(analyses, len(analyses), "evaluating")
-    outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
+    outcomes = (outcome for a in shown for outcome in compute_values(data, a, options))
     compared, comparisons, values = result_tables(outcomes, inference, options)
     between = {}
-    if isinstance(inference, CrossedTests) and options.condition:
+    if isinstance(inference, QuasiFInference) and options.condition:
         between["conditions"] = condition_table(data, compared_by_level, inference, options)
     return Evaluation(
         models=compared,
@@ -194,14 +194,14 @@ def _inference(
             "signed-rank; leave out one of the two"
         )
     if options.inference == "crossed":
-        tests = CrossedTests(options.items, options.equivalence)
+        tests = QuasiFInference(options.items, options.equivalence)
         return tests, replace(options, n_bootstrap=0), ()
     # The published inference, which few ask for.
     from contstim.evaluation.inference.bootstrap import default_levels
-    from contstim.evaluation.inference.signed_rank import RankTests
+    from contstim.evaluation.inference.signed_rank import SignedRankInference
 
     levels = options.levels or default_levels(data)
-    return RankTests.of(data, options, levels), options, levels
+    return SignedRankInference.of(data, options, levels), options, levels
 
 
 @dataclass(frozen=True, eq=False)

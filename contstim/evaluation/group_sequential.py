@@ -42,7 +42,7 @@ SPENDING: dict[str, Callable[[float, FloatArray], FloatArray]] = {
 }
 
 
-def information(looks: Sequence[int], items: float = 0.0) -> FloatArray:
+def information_fractions(looks: Sequence[int], items: float = 0.0) -> FloatArray:
     """Return the information at each look over that at the last, shape (K,).
 
     Parameters
@@ -115,7 +115,7 @@ def _limit(continuing: _Continuing, growth: float, root: float, left: float) -> 
     return float(brentq(short, 0.0, _FARTHEST, xtol=1e-10)) if short(0.0) > 0 else 0.0
 
 
-def next_limit(amounts: FloatArray, earlier: Sequence[float], spent: float) -> float:
+def next_boundary(amounts: FloatArray, earlier: Sequence[float], spent: float) -> float:
     """Return how far from 0 the estimate at the last of K looks must be to stop.
 
     Parameters
@@ -141,13 +141,13 @@ def next_limit(amounts: FloatArray, earlier: Sequence[float], spent: float) -> f
     return _limit(continuing, float(growths[-1]), float(roots[-1]), spent - used)
 
 
-def spent_by(looks: Sequence[int], alpha: float, spending: str) -> FloatArray:
+def alpha_spent(looks: Sequence[int], alpha: float, spending: str) -> FloatArray:
     """Return how much of the error, both sides together, is spent by each look, shape (K,)."""
     people = np.asarray(looks, dtype=np.float64)
     return 2 * SPENDING[spending](alpha / 2, people / people[-1])
 
 
-def limits(amounts: FloatArray, spent: FloatArray) -> FloatArray:
+def stopping_boundaries(amounts: FloatArray, spent: FloatArray) -> FloatArray:
     """Return how far from 0 estimates must be to stop, in standard errors, shape (K,).
 
     Parameters
@@ -155,22 +155,23 @@ def limits(amounts: FloatArray, spent: FloatArray) -> FloatArray:
     amounts
         Information at the looks, shape (K,).
     spent
-        Of the error, both sides together, by each look, shape (K,): `spent_by`.
+        Of the error, both sides together, by each look, shape (K,): `alpha_spent`.
 
     Examples
     --------
     >>> looks = [1, 2, 3, 4, 5]
-    >>> limits(information(looks), spent_by(looks, 0.05, "obrien-fleming")).round(3)
+    >>> spent = alpha_spent(looks, 0.05, "obrien-fleming")
+    >>> stopping_boundaries(information_fractions(looks), spent).round(3)
     array([4.877, 3.357, 2.68 , 2.29 , 2.031])
     """
     found: list[float] = []
     for k, so_far in enumerate(spent):
-        found.append(next_limit(amounts[: k + 1], found, float(so_far)))
+        found.append(next_boundary(amounts[: k + 1], found, float(so_far)))
     return np.array(found)
 
 
 @lru_cache(maxsize=4096)
-def limits_at(
+def interim_boundaries(
     looks: tuple[int, ...], spent: tuple[float, ...], items: tuple[float, ...]
 ) -> tuple[float, ...]:
     """Return the limits at the looks so far, each by what was known at it.
@@ -180,18 +181,20 @@ def limits_at(
     looks
         All that were announced, shape (K,).
     spent
-        As for `limits`.
+        As for `stopping_boundaries`.
     items
-        Of `information`, as it was estimated at each look so far, shape (k,).
+        Of `information_fractions`, as it was estimated at each look so far, shape (k,).
     """
     if not items:
         return ()
-    earlier = limits_at(looks, spent, items[:-1])
-    amounts = information(looks[: len(items)], items[-1])
-    return (*earlier, next_limit(amounts, earlier, spent[len(items) - 1]))
+    earlier = interim_boundaries(looks, spent, items[:-1])
+    amounts = information_fractions(looks[: len(items)], items[-1])
+    return (*earlier, next_boundary(amounts, earlier, spent[len(items) - 1]))
 
 
-def repeated_p(p: float, looks: tuple[int, ...], spending: str, items: tuple[float, ...]) -> float:
+def repeated_p_value(
+    p: float, looks: tuple[int, ...], spending: str, items: tuple[float, ...]
+) -> float:
     """Return the p-value at the last of some looks that allows for those before.
 
     The least error, both sides together, that could have been spent on all looks and the
@@ -203,13 +206,13 @@ def repeated_p(p: float, looks: tuple[int, ...], spending: str, items: tuple[flo
     p
         At this look by itself.
     looks, spending, items
-        As for `limits_at` and `spent_by`.
+        As for `interim_boundaries` and `alpha_spent`.
     """
     far, least = -float(ndtri(max(p, 1e-15) / 2)), float(np.log(max(p, 1e-15)))
 
     def short(log_alpha: float) -> float:
-        spent = tuple(spent_by(looks, float(np.exp(log_alpha)), spending).tolist())
-        return min(limits_at(looks, spent, items)[-1], _FARTHEST) - far
+        spent = tuple(alpha_spent(looks, float(np.exp(log_alpha)), spending).tolist())
+        return min(interim_boundaries(looks, spent, items)[-1], _FARTHEST) - far
 
     if short(0.0) >= 0:
         return 1.0

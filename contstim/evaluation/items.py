@@ -15,7 +15,7 @@ from contstim.trial_kinds import EXPERIMENTAL, with_kinds
 _KEYS = ["sentence_1", "sentence_2"]
 
 
-def with_items(table: pd.DataFrame) -> pd.DataFrame:
+def assign_items(table: pd.DataFrame) -> pd.DataFrame:
     """Return trials or choices with the column `item`; a pair without an item gets its own.
 
     Raises
@@ -46,19 +46,19 @@ def with_items(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(item=items)
 
 
-def canonical_trials(table: pd.DataFrame) -> pd.DataFrame:
+def normalise_trials(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of trials with canonical sentences and conditions, `kind` and `item`.
 
     Raises
     ------
     InputError
-        As `with_kinds` and `with_items`.
+        As `with_kinds` and `assign_items`.
     """
     texts = {name: normalise_sentences(table[name]) for name in _KEYS}
-    return with_items(with_kinds(table.assign(**texts)))
+    return assign_items(with_kinds(table.assign(**texts)))
 
 
-def item_codes(pairs: pd.DataFrame) -> IntArray:
+def encode_items(pairs: pd.DataFrame) -> IntArray:
     """Return the code of each pair's item, shape (P,), numbered by first appearance."""
     return np.asarray(pd.factorize(pairs["item"])[0], dtype=np.int64)
 

@@ -75,7 +75,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
 def describe_measures(options: EvaluationOptions) -> str:
     """Return the definitions of the measures and of their noise ceilings."""
     used = [MEASURES[name] for name in options.measures]
-    measures = " ".join(m.words + m.upper_words for m in used)
+    measures = " ".join(m.description + m.upper_ceiling_description for m in used)
     return (
         f"{measures} Noise ceilings are computed for each analysis on the analysed trials that at "
         f"least {counted(options.min_others, 'other participant')} saw. Values are means over "
@@ -129,7 +129,7 @@ def describe_tests(options: EvaluationOptions) -> str:
         f"{tests}."
     )
     if options.inference == "crossed":
-        if not all(MEASURES[name].mean_of_trials for name in options.measures):
+        if not all(MEASURES[name].is_trial_mean for name in options.measures):
             text += " Signed-rank cosines enter by the infinitesimal jackknife."
         text += (
             " Intervals are 95 % intervals of the same distribution, on Fisher's z scale for values"

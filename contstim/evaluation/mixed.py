@@ -77,7 +77,7 @@ if __name__ == "__main__":  # the chains may be processes of their own
 """
 
 
-def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
+def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
     """Return the choices as mixed models take them.
 
     Parameters
@@ -125,7 +125,7 @@ def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Path) -> list[Path]:
-    """Write `mixed_table` and scripts for lme4, brms and bambi into a folder; return their paths.
+    """Write the table and scripts for lme4, brms and bambi, and return their paths.
 
     The random effects are those of participants and of items, and of pairs where items have
     several.
@@ -133,11 +133,11 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
     Raises
     ------
     InputError
-        As `mixed_table`.
+        As `mixed_model_table`.
     OutputError
         If a file cannot be written.
     """
-    table = mixed_table(human, scores)
+    table = mixed_model_table(human, scores)
     columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
     pairs = zip(columns, map(str, scores.columns), strict=True)
     nested = table["pair"].nunique() > table["item"].nunique()

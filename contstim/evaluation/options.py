@@ -45,7 +45,7 @@ class EvaluationOptions:
         `MEASURES`.
     inference
         ``crossed``: Student's tests and intervals of means over participants and sentences (see
-        `CellDesign`). ``signed-rank``: Wilcoxon's tests across groups or participants, as
+        `CrossedDesign`). ``signed-rank``: Wilcoxon's tests across groups or participants, as
         published, with bootstrap intervals.
     items
         ``random``: results generalise to new participants and new items. ``fixed``: to new
@@ -73,7 +73,7 @@ class EvaluationOptions:
     n_bootstrap
         Resamples for the intervals of signed-rank inference; 0 for none.
     levels
-        What is resampled, see `draw`; empty for what `default_levels` finds.
+        What is resampled, see `draw_resamples`; empty for what `default_levels` finds.
     condition
         Columns of the choices with conditions of participants or factors of items. Analyses of all
         trials, or those that `analyses` names, are also made for each level and combination of

@@ -13,16 +13,16 @@ from contstim.errors import InputError
 _DECIMALS = 12
 
 
-def square_sum(n: ArrayLike) -> FloatArray:
+def sum_of_squares(n: ArrayLike) -> FloatArray:
     """Return 1 + 4 + ... + n squared, the squared norm of n untied ranks."""
     count = np.asarray(n, dtype=np.float64)
     return np.asarray(count * (count + 1) * (2 * count + 1) / 6, dtype=np.float64)
 
 
-def square_sum_slope(n: ArrayLike) -> FloatArray:
-    """Return the derivative of log `square_sum` by n; NaN or infinite at 0."""
+def log_sum_of_squares_slope(n: ArrayLike) -> FloatArray:
+    """Return the derivative of log `sum_of_squares` by n; NaN or infinite at 0."""
     count = np.asarray(n, dtype=np.float64)
-    return np.asarray((count * count + count + 1 / 6) / square_sum(count))
+    return np.asarray((count * count + count + 1 / 6) / sum_of_squares(count))
 
 
 class SegmentRanks:
@@ -145,7 +145,7 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     n_first, n_second = np.count_nonzero(first), np.count_nonzero(second)
     if not n_first or not n_second:
         raise InputError("a vector that is zero on every trial has no signed-rank cosine")
-    return float(first @ second / np.sqrt(square_sum(n_first) * square_sum(n_second)))
+    return float(first @ second / np.sqrt(sum_of_squares(n_first) * sum_of_squares(n_second)))
 
 
 def rank_biserial(differences: ArrayLike) -> float:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
-#: own of the others, see `Contrast`.
+#: own of the others, see `InferenceResult`.
 MODEL_COLUMNS = (
     *("analysis", "measure", "model", "value", "ci_low", "ci_high"),
     *("ceiling_lower", "ceiling_upper", "n_participants", "n_trials", "p_ceiling", "q_ceiling"),
@@ -175,7 +175,7 @@ class Evaluation:
     comparisons
         One row per analysis, measure and pair of models: `difference` (model 1 minus model 2,
         mean over the participants who have both) with its interval, p-value, adjusted p and
-        rank-biserial effect size; see `Contrast`.
+        rank-biserial effect size; see `InferenceResult`.
     details
         Further tables.
     summary

@@ -26,7 +26,7 @@ class Sample:
     groups: Count | None = None
     trials_each: Count | None = None
 
-    def departures(self, choices: pd.DataFrame) -> list[str]:
+    def describe_deviations(self, choices: pd.DataFrame) -> list[str]:
         """Return where choices depart from the plan, a sentence each."""
         sentences = []
         judged = choices[choices["kind"] == EXPERIMENTAL].groupby("participant").size()

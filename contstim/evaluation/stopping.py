@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.evaluation.group_sequential import SPENDING, limits_at, spent_by
-from contstim.evaluation.inference.quasi_f import SampledMean
+from contstim.evaluation.group_sequential import SPENDING, alpha_spent, interim_boundaries
+from contstim.evaluation.inference.quasi_f import MeanEstimate
 from contstim.settings import Count, Several, one_of, settings
 
 #: Minimum number of participants for the confidence sequence, which is asymptotic.
@@ -79,10 +79,10 @@ def stopping_boundary(
 
     `item_variance_shares` holds the share of the variance due to items at each of them.
     """
-    spent = spent_by(stopping.analyses, pairwise_level(stopping, n_models), stopping.spending)
-    return limits_at(stopping.analyses, tuple(spent.tolist()), item_variance_shares)[-1]
+    spent = alpha_spent(stopping.analyses, pairwise_level(stopping, n_models), stopping.spending)
+    return interim_boundaries(stopping.analyses, tuple(spent.tolist()), item_variance_shares)[-1]
 
 
-def item_variance_share(mean: SampledMean) -> float:
+def item_variance_share(mean: MeanEstimate) -> float:
     """Return the share of the variance that more participants do not reduce, rounded to 0.01."""
     return float(np.clip(np.nan_to_num(mean.shares[1]), 0.0, 0.99).round(2))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.inference.quasi_f import CellDesign
+from contstim.evaluation.inference.quasi_f import CrossedDesign
 from contstim.evaluation.ranks import SegmentRanks
 from contstim.evaluation.trials import TrialData
 
@@ -61,7 +61,7 @@ class Subset:
         self.n_people = len(self.labels)
         self.n_rows = len(self.rows)
         self.n_pairs = len(np.unique(self.pair))
-        self._designs: dict[bytes, CellDesign] = {}
+        self._designs: dict[bytes, CrossedDesign] = {}
         self._starts = np.searchsorted(self.person, np.arange(self.n_people + 1))
 
     @cached_property
@@ -85,11 +85,11 @@ class Subset:
             n=len(blocks),
         )
 
-    def design(self, rows: BoolArray) -> CellDesign:
+    def design(self, rows: BoolArray) -> CrossedDesign:
         """Return who judged which items, of those rows (R,) that are chosen."""
         key = rows.tobytes()
         if key not in self._designs:
-            self._designs[key] = CellDesign(self.person[rows], self.data.item[self.pair[rows]])
+            self._designs[key] = CrossedDesign(self.person[rows], self.data.item[self.pair[rows]])
         return self._designs[key]
 
     def set_blocks(self, answer: FloatArray) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:

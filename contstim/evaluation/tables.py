@@ -10,8 +10,8 @@ import pandas as pd
 
 from contstim.arrays import BoolArray
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
-from contstim.evaluation.inference.contrasts import Contrast, Inference
-from contstim.evaluation.inference.crossed import TOO_FEW, CrossedTests
+from contstim.evaluation.inference.base import Inference, InferenceResult
+from contstim.evaluation.inference.crossed import TOO_FEW, QuasiFInference
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.result import (
@@ -20,7 +20,7 @@ from contstim.evaluation.result import (
     MODEL_COLUMNS,
 )
 from contstim.evaluation.trials import Analysis, TrialData
-from contstim.evaluation.values import AnalysisValues, mean_there, unit_means
+from contstim.evaluation.values import AnalysisValues, mean_defined, unit_means
 from contstim.trial_kinds import EXPERIMENTAL
 
 _CEILING_COLUMNS = (
@@ -46,7 +46,7 @@ def result_tables(
             part = outcome.parts[0]
             lower, upper = part.ceilings.lower, part.ceilings.upper
             there = ~np.isnan(lower)
-            values = mean_there(lower), mean_there(upper[there]), int(there.sum())
+            values = mean_defined(lower), mean_defined(upper[there]), int(there.sum())
             note = "" if there.any() else "no trial was seen by enough other participants"
             sizes = part.subset.n_pairs, part.subset.n_rows
             ceilings.append((*_named(outcome).values(), *values, *sizes, note))
@@ -74,7 +74,7 @@ def result_tables(
 def condition_table(
     data: TrialData,
     analyses: Sequence[Analysis],
-    inference: CrossedTests,
+    inference: QuasiFInference,
     options: EvaluationOptions,
 ) -> pd.DataFrame:
     """Return how models, and their differences, differ between levels of factors.
@@ -132,7 +132,7 @@ def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[in
     """Return which models are compared; all pairs where no trial pits any."""
     n = len(outcome.data.models)
     every = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    return (outcome.pitted() or every) if options.contrasts == "targeted" else every
+    return (outcome.targeted_pairs() or every) if options.contrasts == "targeted" else every
 
 
 def _named(outcome: AnalysisValues) -> dict[str, object]:
@@ -140,15 +140,15 @@ def _named(outcome: AnalysisValues) -> dict[str, object]:
 
 
 def _model_rows(
-    outcome: AnalysisValues, contrasts: list[Contrast], columns: tuple[str, ...], family: str
+    outcome: AnalysisValues, contrasts: list[InferenceResult], columns: tuple[str, ...], family: str
 ) -> pd.DataFrame:
     rows = [
         {
             **_named(outcome),
             "model": model,
-            "value": mean_there(outcome.value[:, m]),
-            "ceiling_lower": mean_there(outcome.lower[:, m]),
-            "ceiling_upper": mean_there(outcome.upper[:, m]),
+            "value": mean_defined(outcome.value[:, m]),
+            "ceiling_lower": mean_defined(outcome.lower[:, m]),
+            "ceiling_upper": mean_defined(outcome.upper[:, m]),
             "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
             "p_ceiling": contrast.p,
             "effect_ceiling": contrast.effect,
@@ -171,7 +171,7 @@ def _counts(outcome: AnalysisValues, m: int) -> dict[str, int]:
     return dict(zip(_COUNTS, counts, strict=True))
 
 
-def _model_note(outcome: AnalysisValues, m: int, contrast: Contrast) -> str:
+def _model_note(outcome: AnalysisValues, m: int, contrast: InferenceResult) -> str:
     part = outcome.part_of(m)
     if part is None:
         return "no trial of this analysis targets the model"
@@ -196,7 +196,7 @@ def _took_part(outcome: AnalysisValues, m: int) -> BoolArray:
 def _comparison_rows(
     outcome: AnalysisValues,
     pairs: list[tuple[int, int]],
-    contrasts: list[Contrast],
+    contrasts: list[InferenceResult],
     columns: tuple[str, ...],
     options: EvaluationOptions,
 ) -> pd.DataFrame:
@@ -208,7 +208,7 @@ def _comparison_rows(
             **_named(outcome),
             "model_1": models[i],
             "model_2": models[j],
-            "difference": mean_there(outcome.value[:, i] - outcome.value[:, j]),
+            "difference": mean_defined(outcome.value[:, i] - outcome.value[:, j]),
             "p": contrast.p,
             "effect": contrast.effect,
             **{name: getattr(contrast, name) for name in (*_TESTED, *columns)},

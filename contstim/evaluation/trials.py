@@ -19,7 +19,7 @@ from contstim.evaluation.choices import (
     refuse_rows,
     require_aligned,
 )
-from contstim.evaluation.items import item_codes
+from contstim.evaluation.items import encode_items
 from contstim.evaluation.scores import log_ratios
 from contstim.models.scored import name_in_table
 from contstim.settings import Several, one_of, settings
@@ -211,7 +211,7 @@ class TrialData:
     @cached_property
     def item(self) -> IntArray:
         """The code of each pair's item, shape (P,): its own where `pairs` names none."""
-        return item_codes(self.pairs)
+        return encode_items(self.pairs)
 
     @property
     def n_items(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.ceilings import Ceilings
+from contstim.evaluation.ceilings import NoiseCeilings
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData, select
@@ -37,14 +37,14 @@ class SubsetValues:
 
     subset: Subset
     value: FloatArray
-    ceilings: Ceilings
+    ceilings: NoiseCeilings
     matched: FloatArray
 
     @classmethod
     def of(cls, subset: Subset, measure: Measure, options: EvaluationOptions) -> SubsetValues:
         """Compute the values of one measure."""
         value = measure.values(subset)
-        ceilings = Ceilings.of(subset, measure, options.min_others)
+        ceilings = NoiseCeilings.of(subset, measure, options.min_others)
         whole = ceilings.matched is subset
         return cls(subset, value, ceilings, value if whole else measure.values(ceilings.matched))
 
@@ -98,7 +98,7 @@ class AnalysisValues:
         """Return the part that this model is in, if it has any trial."""
         return next((part for part in self.parts if model in part.subset.models), None)
 
-    def pitted(self) -> list[tuple[int, int]]:
+    def targeted_pairs(self) -> list[tuple[int, int]]:
         """Return the pairs of models (i < j) that some trial of the analysis pits."""
         index = {name: i for i, name in enumerate(self.data.models)}
         seen = np.unique(np.concatenate([[], *(part.subset.pair for part in self.parts)]))
@@ -109,17 +109,17 @@ class AnalysisValues:
         return sorted({(min(pair), max(pair)) for pair in both})
 
 
-def analyse(
+def compute_values(
     data: TrialData, analysis: Analysis, options: EvaluationOptions
 ) -> Iterator[AnalysisValues]:
     """Yield the values of `analysis` by each measure."""
-    subsets = [subset for subset in subsets_of(data, analysis) if subset.n_rows]
+    subsets = [subset for subset in group_by_trials(data, analysis) if subset.n_rows]
     for measure in (MEASURES[name] for name in options.measures):
         parts = tuple(SubsetValues.of(subset, measure, options) for subset in subsets)
         yield AnalysisValues.of(data, analysis, measure, parts)
 
 
-def subsets_of(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
+def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
     """Yield the models that share their trials; without targets that is all of them, or none."""
     everyone, there = np.arange(len(data.models)), data.takes_part(analysis)
     if analysis.target == "all":
@@ -133,7 +133,7 @@ def subsets_of(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
         yield Subset(data, np.flatnonzero(pairs[data.pair] & there), np.array(same))
 
 
-def mean_there(values: FloatArray) -> float:
+def mean_defined(values: FloatArray) -> float:
     """Return the mean of the values that are not missing; NaN without any."""
     there = values[~np.isnan(values)]
     return float(there.mean()) if len(there) else float("nan")

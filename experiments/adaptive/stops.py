@@ -28,12 +28,12 @@ from scipy.stats import binomtest, nct, t
 from contstim.adaptive.sequences import asymptotic_sequence
 from contstim.evaluation.group_sequential import (
     SPENDING,
-    information,
-    limits,
-    limits_at,
-    spent_by,
+    alpha_spent,
+    information_fractions,
+    interim_boundaries,
+    stopping_boundaries,
 )
-from contstim.evaluation.inference.quasi_f import CellDesign
+from contstim.evaluation.inference.quasi_f import CrossedDesign
 
 Floats = NDArray[np.float64]
 ALPHA, POWER, TRIALS, PERSON_SD = 0.05, 0.8, 20, 0.16
@@ -69,7 +69,7 @@ def crossed_errors(
     # Of the mean's variance after the last look: items' share, the rest people's and cells'.
     item_sd = np.sqrt(share * n_items)
     person_sd, cell_sd = np.sqrt((1 - share) * n / 2), np.sqrt((1 - share) * n * n_items / 2)
-    spent, wrong = tuple(spent_by(looks, ALPHA, spending).tolist()), 0
+    spent, wrong = tuple(alpha_spent(looks, ALPHA, spending).tolist()), 0
     for _ in range(studies):
         cells = (
             person_sd * rng.normal(size=(n, 1))
@@ -78,12 +78,12 @@ def crossed_errors(
         )
         items: tuple[float, ...] = ()
         for look in looks:
-            design = CellDesign(
+            design = CrossedDesign(
                 np.repeat(np.arange(look), n_items), np.tile(np.arange(n_items), look)
             )
-            mean = design.mean(cells[:look].ravel())
+            mean = design.estimate(cells[:look].ravel())
             items = (*items, float(np.clip(np.nan_to_num(mean.shares[1]), 0, 0.99).round(2)))
-            if mean.p() < 2 * ndtr(-limits_at(looks, spent, items)[-1]):
+            if mean.p() < 2 * ndtr(-interim_boundaries(looks, spent, items)[-1]):
                 wrong += 1
                 break
     return wrong
@@ -102,7 +102,9 @@ def looks_table(studies: int) -> pd.DataFrame:
         for k in (3, 5):
             looks = tuple(n_people * (i + 1) // k for i in range(k))
             for spending in SPENDING:
-                upper = limits(information(looks), spent_by(looks, ALPHA, spending))
+                upper = stopping_boundaries(
+                    information_fractions(looks), alpha_spent(looks, ALPHA, spending)
+                )
                 z = student(people(rng, 0.0, (studies, n_people)), looks)
                 wrong = (np.abs(z) > upper)[:, [n > 3 for n in looks]].any(axis=1).sum()
                 row = {"people": n_people, "looks": k, "spending": spending}
@@ -133,7 +135,9 @@ def models_table(studies: int) -> pd.DataFrame:
                     z[..., i, j] = student(right[..., i] - right[..., j], looks)
                     z[..., j, i] = -z[..., i, j]
                 for spending in SPENDING:
-                    upper = limits(information(looks), spent_by(looks, 2 * ALPHA / m, spending))
+                    upper = stopping_boundaries(
+                        information_fractions(looks), alpha_spent(looks, 2 * ALPHA / m, spending)
+                    )
                     above = z > upper[:, None, None]
                     best = (above.sum(axis=3) == m - 1).any(axis=(1, 2)).sum()
                     alike = above[..., chance == chance[0], :][..., chance == chance[0]]
@@ -209,7 +213,9 @@ def people_table(studies: int) -> pd.DataFrame:
         for k in (3, 5):
             for spending in SPENDING:
                 steps = range(1, k + 1)
-                upper = limits(information(steps), spent_by(steps, ALPHA, spending))
+                upper = stopping_boundaries(
+                    information_fractions(steps), alpha_spent(steps, ALPHA, spending)
+                )
                 more = inflation(upper, k)
                 rule = rows.setdefault(
                     f"{k} analyses, {spending}", {"most": f"{100 * more - 100:.1f} %"}
@@ -217,7 +223,9 @@ def people_table(studies: int) -> pd.DataFrame:
                 most = int(np.ceil(more * n))
                 looks = tuple(max(4, round(most * (i + 1) / k)) for i in range(k))
                 looks = tuple(dict.fromkeys(looks))
-                upper = limits(information(looks), spent_by(looks, ALPHA, spending))
+                upper = stopping_boundaries(
+                    information_fractions(looks), alpha_spent(looks, ALPHA, spending)
+                )
                 z = np.abs(student(values, looks))
                 outside = z > upper
                 first = np.where(outside.any(axis=1), outside.argmax(axis=1), len(looks) - 1)

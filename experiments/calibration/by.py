@@ -24,7 +24,7 @@ from scipy.stats import norm
 from study import GAIN, ITEMS, LEANING, LIMITS, TASTE
 
 from contstim.evaluation.inference import ALPHA
-from contstim.evaluation.inference.quasi_f import CellDesign, SampledMean, contrast
+from contstim.evaluation.inference.quasi_f import CrossedDesign, MeanEstimate, estimate_contrast
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -73,16 +73,16 @@ class Conditions:
         """Whether the conditions are those of pairs."""
         return self.people[1] == 0
 
-    def designs(self) -> tuple[CellDesign, CellDesign]:
+    def designs(self) -> tuple[CrossedDesign, CrossedDesign]:
         """Return who judges which items in either condition."""
         if self.of_pairs:
             person, item = np.indices((self.people[0], 2 * self.pairs)).reshape(2, -1)
             second = (person + item) % 2 if self.shared else item >= self.pairs
-            return tuple(CellDesign(person[second == k], item[second == k]) for k in (0, 1))
+            return tuple(CrossedDesign(person[second == k], item[second == k]) for k in (0, 1))
         first, second = (np.indices((n, self.pairs)).reshape(2, -1) for n in self.people)
         second[0] += self.people[0]
         second[1] += 0 if self.shared else self.pairs
-        return CellDesign(*first), CellDesign(*second)
+        return CrossedDesign(*first), CrossedDesign(*second)
 
 
 def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
@@ -91,9 +91,9 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     versions = cell.of_pairs and cell.shared
     n_people, n_pairs = sum(cell.people), cell.pairs * (1 if cell.shared else 2)
     n_pairs *= 4 if versions else 1
-    study = np.repeat(np.arange(n), len(one.person) + len(two.person))
-    second = np.tile(np.repeat([0, 1], [len(one.person), len(two.person)]), n)
-    person = np.tile(np.append(one.person, two.person), n) + study * n_people
+    study = np.repeat(np.arange(n), len(one.participant) + len(two.participant))
+    second = np.tile(np.repeat([0, 1], [len(one.participant), len(two.participant)]), n)
+    person = np.tile(np.append(one.participant, two.participant), n) + study * n_people
     of_items = np.append(one.item, two.item)
     pair = np.tile(of_items, n) + study * n_pairs
     if versions:  # each item has two pairs, of which the first have what is common to both
@@ -125,15 +125,15 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
 
 def said(
     cell: Conditions, measure: str, n: int, rng: np.random.Generator, models: Sequence[int] = (2,)
-) -> list[list[SampledMean]]:
+) -> list[list[MeanEstimate]]:
     """Return, of each of `n` studies, the interaction, or the difference of the first model alone.
 
     One or the other, or both, by the numbers of `models`.
     """
     designs = one, two = cell.designs()
-    person, item = (np.append(getattr(one, k), getattr(two, k)) for k in ("person", "item"))
-    places = np.arange(len(one.person)), np.arange(len(one.person), len(person))
-    contrasts: list[list[SampledMean]] = [[] for _ in models]
+    person, item = (np.append(getattr(one, k), getattr(two, k)) for k in ("participant", "item"))
+    places = np.arange(len(one.participant)), np.arange(len(one.participant), len(person))
+    contrasts: list[list[MeanEstimate]] = [[] for _ in models]
     while n > 0:
         size = min(n, max(1, _CHOICES // len(person)))
         n -= size
@@ -152,7 +152,9 @@ def said(
                 for where, design, of_models in zip(places, designs, of_levels, strict=True)
             ]
             for found, n_models in zip(contrasts, models, strict=True):
-                found.append(contrast(*(level[:n_models] for level in levels), person, item))
+                found.append(
+                    estimate_contrast(*(level[:n_models] for level in levels), person, item)
+                )
     return contrasts
 
 

@@ -59,7 +59,7 @@ def one_study(cell: Cell, rng: np.random.Generator) -> dict[str, bool]:
 def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
     """Return the choices of people who follow three models alike, on average."""
     design = cell.design(rng)
-    person, pair = design.person, design.item
+    person, pair = design.participant, design.item
     models = rng.normal(size=(cell.n_pairs, 3))
     taste = rng.normal(size=(cell.people, 3)) * TASTE
     gain = np.exp(GAIN * rng.normal(size=cell.people)) / np.sqrt(3)

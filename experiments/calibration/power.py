@@ -21,11 +21,11 @@ from contstim.design.simulate import Simulation, simulate_choices
 from contstim.design.studies import FITTED, StudySimulator
 from contstim.evaluation import evaluate
 from contstim.evaluation.inference import ALPHA
-from contstim.evaluation.inference.crossed import CrossedTests
+from contstim.evaluation.inference.crossed import QuasiFInference
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import TrialData, default_analyses
-from contstim.evaluation.values import analyse
+from contstim.evaluation.values import compute_values
 
 # Studies of each design that go through `evaluate` as well; and pilots.
 _THROUGH_EVALUATE, _PILOTS = 5, 20
@@ -117,9 +117,9 @@ def comparisons(choices: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     outcomes = (
         outcome
         for analysis in default_analyses(data.pairs)
-        for outcome in analyse(data, analysis, options)
+        for outcome in compute_values(data, analysis, options)
     )
-    return result_tables(outcomes, CrossedTests(options.items, options.equivalence), options)[1]
+    return result_tables(outcomes, QuasiFInference(options.items, options.equivalence), options)[1]
 
 
 def designs(seed: int) -> list[Design]:

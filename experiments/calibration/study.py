@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.ceilings import Ceilings
-from contstim.evaluation.inference.quasi_f import CellDesign, SampledMean, mean_differences
+from contstim.evaluation.ceilings import NoiseCeilings
+from contstim.evaluation.inference.quasi_f import CrossedDesign, MeanEstimate, estimate_differences
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -80,7 +80,7 @@ class Cell:
             return self.items * (rng.exponential(size=n) - 1)
         return self.items * rng.normal(size=n)
 
-    def design(self, rng: np.random.Generator) -> CellDesign:
+    def design(self, rng: np.random.Generator) -> CrossedDesign:
         """Draw who judges what, sorted by participant."""
         groups = np.arange(self.people) % _GROUPS
         seen = np.ones((self.people, self.n_pairs), dtype=bool)
@@ -93,11 +93,11 @@ class Cell:
             share = rng.uniform(0.3, 1.0, size=(self.people, 1))
             seen = rng.random((self.people, self.n_pairs)) < share
             seen[:2] = True  # so that every pair has a noise ceiling
-        return CellDesign(*np.nonzero(seen))
+        return CrossedDesign(*np.nonzero(seen))
 
 
 def simulate(
-    cell: Cell, design: CellDesign, n: int, rng: np.random.Generator, blurs: Sequence[float] = ()
+    cell: Cell, design: CrossedDesign, n: int, rng: np.random.Generator, blurs: Sequence[float] = ()
 ) -> TrialData:
     """Return the choices of `n` studies, whose people and pairs are numbered on.
 
@@ -105,8 +105,8 @@ def simulate(
     one of each of `blurs`.
     """
     n_people, n_pairs = n * cell.people, n * cell.n_pairs
-    study = np.repeat(np.arange(n), len(design.person))
-    person = np.tile(design.person, n) + study * cell.people
+    study = np.repeat(np.arange(n), len(design.participant))
+    person = np.tile(design.participant, n) + study * cell.people
     pair = np.tile(design.item, n) + study * cell.n_pairs
     models = rng.normal(size=(n_pairs, 2))
     item = cell.effects(n_pairs, rng)
@@ -151,7 +151,7 @@ def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) 
     for design, size in _batches(cell, n, rng):
         data = simulate(cell, design, size, rng, blurs)
         subset = Subset(data, np.arange(len(data.pair)), np.arange(2, 2 + len(blurs)))
-        lower = Ceilings.of(subset, MEASURES[measure]).lower
+        lower = NoiseCeilings.of(subset, MEASURES[measure]).lower
         above += size * np.nanmean(MEASURES[measure].values(subset) - lower[:, None], axis=0)
     if above[0] <= 0:
         return float("nan")
@@ -161,7 +161,7 @@ def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) 
 
 def gaps(
     cell: Cell, measure: str, n: int, rng: np.random.Generator, blur: float
-) -> Iterator[SampledMean]:
+) -> Iterator[MeanEstimate]:
     """Yield how far a model of this blur is from the lower noise ceiling in each of `n` studies.
 
     Nothing where pairs were seen by two people.
@@ -170,12 +170,14 @@ def gaps(
         yield from gaps_of(simulate(cell, design, size, rng, (blur,)), design, measure, size)
 
 
-def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[SampledMean]:
+def gaps_of(
+    data: TrialData, design: CrossedDesign, measure: str, size: int
+) -> Iterator[MeanEstimate]:
     """Yield how far the third model is from the lower ceiling in the `size` studies in `data`."""
     design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(3))
     kind = MEASURES[measure]
-    ceilings = Ceilings.of(subset, kind)
+    ceilings = NoiseCeilings.of(subset, kind)
     if not ceilings.has_test:  # as in `evaluate`
         return
     both = (
@@ -198,7 +200,7 @@ class Result:
         Intervals of the value and of both ceilings.
     """
 
-    means: dict[str, SampledMean]
+    means: dict[str, MeanEstimate]
     intervals: dict[str, tuple[float, float]]
 
 
@@ -208,24 +210,24 @@ def studies(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> Itera
         yield from results_of(simulate(cell, design, size, rng), design, measure, size)
 
 
-def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[CellDesign, int]]:
+def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[CrossedDesign, int]]:
     """Yield designs, and how many of the `n` studies have each."""
     while n > 0:
         design = cell.design(rng)
-        size = min(n, max(1, _CHOICES // len(design.person)))
+        size = min(n, max(1, _CHOICES // len(design.participant)))
         n -= size
         yield design, size
 
 
-def results_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Result]:
+def results_of(data: TrialData, design: CrossedDesign, measure: str, size: int) -> Iterator[Result]:
     """Yield the inference of each of the `size` studies in `data`."""
     design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
     kind = MEASURES[measure]
-    ceilings = Ceilings.of(subset, kind)
+    ceilings = NoiseCeilings.of(subset, kind)
     cells = [kind.trial_influence(subset, data.log_ratio[data.pair, m]) for m in (0, 1)]
     cells += kind.ceiling_influence(subset)
-    cells += kind.largest_influence(subset)
+    cells += kind.maximum_influence(subset)
     value, other, lower, upper, most, most_upper = (x.reshape(size, -1) for x in cells)
     differences = _differences(design, value, other)
     for k, difference in enumerate(differences):
@@ -234,39 +236,41 @@ def results_of(data: TrialData, design: CellDesign, measure: str, size: int) -> 
         sides = (("value", value, most), ("lower", lower, most), ("upper", upper, most_upper))
         for name, x, largest in sides:
             rows, of_defined, defined = _side(design, x[k])
-            means[name], end = of_defined.mean_of_largest(defined, largest[k][rows], kind.chance)
+            means[name], end = of_defined.estimate_ratio(defined, largest[k][rows], kind.chance)
             if name != "value" and not ceilings.has_test:  # as in `evaluate`
-                means[name] = SampledMean(means[name].value, np.nan, np.nan)
+                means[name] = MeanEstimate(means[name].value, np.nan, np.nan)
             intervals[name] = means[name].bounded_interval(kind.chance, maximum=end)
         yield Result(means, intervals)
 
 
-def _differences(design: CellDesign, first: np.ndarray, second: np.ndarray) -> list[SampledMean]:
+def _differences(
+    design: CrossedDesign, first: np.ndarray, second: np.ndarray
+) -> list[MeanEstimate]:
     """Return the difference of two means in each study, from cells of shape (studies, C)."""
-    codes = design.person, design.item
+    codes = design.participant, design.item
     if not np.isnan(first + second).any():
-        rows = np.arange(len(design.person))
-        return mean_differences((rows, design, first), (rows, design, second), *codes)
+        rows = np.arange(len(design.participant))
+        return estimate_differences((rows, design, first), (rows, design, second), *codes)
     found = []
     for pair in zip(first, second, strict=True):
         sides = [_side(design, cells) for cells in pair]
         sides = [(rows, of_defined, cells[None]) for rows, of_defined, cells in sides]
-        found += mean_differences(*sides, *codes)
+        found += estimate_differences(*sides, *codes)
     return found
 
 
-def _of_items(data: TrialData, design: CellDesign) -> CellDesign:
+def _of_items(data: TrialData, design: CrossedDesign) -> CrossedDesign:
     """Return a design of pairs as one of their items."""
-    return CellDesign(design.person, data.item[data.pair[: len(design.person)]])
+    return CrossedDesign(design.participant, data.item[data.pair[: len(design.participant)]])
 
 
-def _side(design: CellDesign, cells: np.ndarray) -> tuple[np.ndarray, CellDesign, np.ndarray]:
+def _side(design: CrossedDesign, cells: np.ndarray) -> tuple[np.ndarray, CrossedDesign, np.ndarray]:
     """Return where a mean is defined, and its design and cells there."""
     defined = ~np.isnan(cells)
     if defined.all():
         return np.arange(len(cells)), design, cells
-    person = np.unique(design.person[defined], return_inverse=True)[1]
-    return np.flatnonzero(defined), CellDesign(person, design.item[defined]), cells[defined]
+    person = np.unique(design.participant[defined], return_inverse=True)[1]
+    return np.flatnonzero(defined), CrossedDesign(person, design.item[defined]), cells[defined]
 
 
 def choices_and_scores(data: TrialData) -> tuple[pd.DataFrame, pd.DataFrame]:

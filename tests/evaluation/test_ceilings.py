@@ -14,8 +14,8 @@ from scipy.stats import rankdata
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
-from contstim.evaluation.ceilings import Ceilings
-from contstim.evaluation.inference.bootstrap import Draws, resample
+from contstim.evaluation.ceilings import NoiseCeilings
+from contstim.evaluation.inference.bootstrap import Resamples, resample_values
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -32,7 +32,7 @@ def everything(data):
 
 
 def ceilings_of(subset, measure, min_others=1):
-    return Ceilings.of(subset, MEASURES[measure], min_others)
+    return NoiseCeilings.of(subset, MEASURES[measure], min_others)
 
 
 def study_of(choices):
@@ -187,7 +187,7 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
     pairs = rng.integers(0, 4, size=(12, data.n_pairs)).astype(float)
     pairs[0, :] = 0
     for measure in ("accuracy", "signed_rank_cosine"):
-        found = resample(everything(data), MEASURES[measure], Draws(people, pairs, 9))
+        found = resample_values(everything(data), MEASURES[measure], Resamples(people, pairs, 9))
         for b, m in itertools.product(range(12), range(3)):
             values = []
             for i in range(9):
@@ -214,7 +214,7 @@ def test_the_influence_on_a_ceiling_has_the_ceiling_as_mean(make_study, measure)
     for cells, values in zip(
         found.measure.ceiling_influence(found.matched), (found.lower, found.upper), strict=True
     ):
-        assert design.mean(cells).value == pytest.approx(np.nanmean(values))
+        assert design.estimate(cells).value == pytest.approx(np.nanmean(values))
 
 
 def weighted_votes(ratings, items):
@@ -239,7 +239,7 @@ def test_influence_on_cosine_ceilings_is_their_derivative():
     ratings = np.digitize(felt, [-2, -1, -0.2, 0.2, 1, 2]) / 2 - 1.5
     found = ceilings_of(everything(study_of(ratings)), "signed_rank_cosine")
     lower, upper = (x.reshape(6, 9) for x in found.measure.ceiling_influence(found.matched))
-    largest, largest_upper = found.measure.largest_influence(found.matched)
+    largest, largest_upper = found.measure.maximum_influence(found.matched)
 
     def of_all(items):
         votes = weighted_votes(ratings, items)
@@ -279,7 +279,7 @@ def test_the_standard_error_of_a_ceiling_is_its_standard_deviation(measure):
             everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5)), measure
         )
         design = found.matched.design(np.ones(480, dtype=bool))
-        means = [design.mean(cells) for cells in found.measure.ceiling_influence(found.matched)]
+        means = [design.estimate(cells) for cells in found.measure.ceiling_influence(found.matched)]
         values.append([mean.value for mean in means])
         squares.append([mean.stderr**2 for mean in means])
     ratio = np.mean(squares, axis=0) / np.var(values, axis=0)

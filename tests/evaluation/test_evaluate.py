@@ -2,7 +2,7 @@
 
 Tests `contstim.evaluation`, `contstim.evaluation.evaluate`, `contstim.evaluation.tables`,
 `contstim.evaluation.result`, `contstim.evaluation.values`, `contstim.evaluation.exclusion`,
-`contstim.evaluation.inference.contrasts`, `contstim.evaluation.inference` and
+`contstim.evaluation.inference.base`, `contstim.evaluation.inference` and
 `contstim.evaluation.inference.signed_rank`.
 """
 
@@ -29,7 +29,7 @@ from contstim.evaluation import (
     wilcoxon_signed_rank,
 )
 from contstim.evaluation.exclusion import leave_out_unknown
-from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
+from contstim.evaluation.inference.base import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.evaluation.summary import summarize
 from contstim.models.registry import load_model

@@ -5,12 +5,12 @@ import pytest
 from scipy.stats import norm
 
 from contstim.evaluation.group_sequential import (
-    information,
-    limits,
-    limits_at,
-    next_limit,
-    repeated_p,
-    spent_by,
+    alpha_spent,
+    information_fractions,
+    interim_boundaries,
+    next_boundary,
+    repeated_p_value,
+    stopping_boundaries,
 )
 
 FIVE = (10, 20, 30, 40, 50)
@@ -24,7 +24,7 @@ FIVE = (10, 20, 30, 40, 50)
     ],
 )
 def test_limits_are_the_published_ones(spending, published):
-    ours = limits(information(FIVE), spent_by(FIVE, 0.05, spending))
+    ours = stopping_boundaries(information_fractions(FIVE), alpha_spent(FIVE, 0.05, spending))
     np.testing.assert_allclose(ours, published, atol=1.5e-4)
 
 
@@ -34,36 +34,45 @@ def test_the_error_is_spent_also_where_items_are_the_same_at_all_looks(items):
     people = np.cumsum(rng.normal(size=(100_000, 5)), axis=1) * np.sqrt(10) / np.array(FIVE)
     shared = rng.normal(size=(100_000, 1)) * np.sqrt(items / (1 - items) / 50)
     z = (people + shared) / np.sqrt(1 / np.array(FIVE) + items / (1 - items) / 50)
-    upper = limits(information(FIVE, items), spent_by(FIVE, 0.05, "pocock"))
+    upper = stopping_boundaries(
+        information_fractions(FIVE, items), alpha_spent(FIVE, 0.05, "pocock")
+    )
     assert (np.abs(z) > upper).any(axis=1).mean() == pytest.approx(0.05, abs=0.0025)
 
 
 def test_where_all_is_spent_nothing_is_left():
-    assert next_limit(np.array([0.5, 1.0]), [1.0], 0.05) == np.inf
+    assert next_boundary(np.array([0.5, 1.0]), [1.0], 0.05) == np.inf
 
 
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
 def test_p_values_that_allow_for_looks_are_those_that_spend_so_much(spending):
     items = (0.3, 0.5, 0.4)
     for alpha in (0.001, 0.05, 0.4):
-        spent = tuple(spent_by(FIVE, alpha, spending).tolist())
-        upper = limits_at(FIVE, spent, items)
+        spent = tuple(alpha_spent(FIVE, alpha, spending).tolist())
+        upper = interim_boundaries(FIVE, spent, items)
         for k in range(3):
             p = 2 * norm.sf(upper[k])
-            assert repeated_p(p, FIVE, spending, items[: k + 1]) == pytest.approx(alpha, rel=1e-3)
+            assert repeated_p_value(p, FIVE, spending, items[: k + 1]) == pytest.approx(
+                alpha, rel=1e-3
+            )
     # A single look allows for none.
-    assert repeated_p(0.03, (20,), spending, (0.5,)) == pytest.approx(0.03, rel=1e-3)
-    assert repeated_p(1.0, FIVE, spending, items) == 1.0
-    assert repeated_p(0.0, FIVE, spending, items) < 1e-8
+    assert repeated_p_value(0.03, (20,), spending, (0.5,)) == pytest.approx(0.03, rel=1e-3)
+    assert repeated_p_value(1.0, FIVE, spending, items) == 1.0
+    assert repeated_p_value(0.0, FIVE, spending, items) < 1e-8
 
 
 def test_p_values_that_allow_for_looks_are_below_a_level_where_its_limits_are_passed():
     rng, looks = np.random.default_rng(5), (10, 20, 30)
     z = np.cumsum(rng.normal(0.7, 1, size=(30, 3)), axis=1) / np.sqrt([1, 2, 3])
     p = [
-        [repeated_p(2 * norm.sf(abs(of[k])), looks, "pocock", (0.0,) * (k + 1)) for k in range(3)]
+        [
+            repeated_p_value(2 * norm.sf(abs(of[k])), looks, "pocock", (0.0,) * (k + 1))
+            for k in range(3)
+        ]
         for of in z
     ]
     for level in (0.01, 0.05, 0.2, 0.6):
-        upper = limits(information(looks), spent_by(looks, level, "pocock"))
+        upper = stopping_boundaries(
+            information_fractions(looks), alpha_spent(looks, level, "pocock")
+        )
         assert ((np.array(p) < level) == (np.abs(z) > upper)).all()

@@ -9,7 +9,12 @@ from scipy.stats import binomtest
 
 from contstim.errors import InputError
 from contstim.evaluation import EvaluationOptions, evaluate
-from contstim.evaluation.items import canonical_trials, item_codes, warn_related_pairs, with_items
+from contstim.evaluation.items import (
+    assign_items,
+    encode_items,
+    normalise_trials,
+    warn_related_pairs,
+)
 from contstim.evaluation.methods import methods_paragraphs
 from contstim.evaluation.result import Evaluation
 
@@ -79,16 +84,16 @@ def test_items_enter_values_differences_and_ceilings(measure: str) -> None:
 
 
 def test_five_percent_of_null_studies_are_found_with_items() -> None:
-    with_items, without = [], []
+    named, unnamed = [], []
     for seed in range(100):
         choices, scores = study(seed)
         given = {"measures": ("accuracy",), "seed": 0}
-        without.append(evaluate(choices, scores, **given).comparisons["p"].iloc[0] < 0.05)
+        unnamed.append(evaluate(choices, scores, **given).comparisons["p"].iloc[0] < 0.05)
         tested = evaluate(of_items(choices), scores, **given)
-        with_items.append(tested.comparisons["p"].iloc[0] < 0.05)
-    low, high = binomtest(sum(with_items), len(with_items)).proportion_ci()
+        named.append(tested.comparisons["p"].iloc[0] < 0.05)
+    low, high = binomtest(sum(named), len(named)).proportion_ci()
     assert low < 0.05 < high
-    assert np.mean(without) > 0.2
+    assert np.mean(unnamed) > 0.2
 
 
 def text_of(result: Evaluation) -> str:
@@ -128,10 +133,10 @@ def test_related_pairs_without_items_are_warned_of() -> None:
 def test_pairs_without_an_item_get_their_own() -> None:
     texts = {"sentence_1": list("abcdeba"), "sentence_2": list("vwxyzwv")}
     pairs = pd.DataFrame({**texts, "item": ["i", None, "j", "i", None, "", "i "]})
-    assert item_codes(with_items(pairs)).tolist() == [0, 1, 2, 0, 3, 1, 0]
+    assert encode_items(assign_items(pairs)).tolist() == [0, 1, 2, 0, 3, 1, 0]
     swapped = pairs.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
-    assert with_items(swapped)["item"].tolist() == with_items(pairs)["item"].tolist()
-    assert item_codes(with_items(pairs[["sentence_1", "sentence_2"]])).max() == 4
+    assert assign_items(swapped)["item"].tolist() == assign_items(pairs)["item"].tolist()
+    assert encode_items(assign_items(pairs[["sentence_1", "sentence_2"]])).max() == 4
 
 
 def test_related_pairs_are_recognised_by_their_words() -> None:
@@ -141,11 +146,11 @@ def test_related_pairs_are_recognised_by_their_words() -> None:
             "sentence_2": ["The boy see a dog", "The man see a dog", "He leave early today"],
         }
     )
-    (warning,) = warn_related_pairs(canonical_trials(pd.concat([table, table])))
+    (warning,) = warn_related_pairs(normalise_trials(pd.concat([table, table])))
     assert warning.startswith("2 of 3 sentence pairs share")
-    assert warn_related_pairs(canonical_trials(table.assign(item=1))) == []
+    assert warn_related_pairs(normalise_trials(table.assign(item=1))) == []
     table["condition"] = ["Catch ", "b", "b"]
-    assert warn_related_pairs(canonical_trials(table)) == []
+    assert warn_related_pairs(normalise_trials(table)) == []
 
 
 def test_the_rank_tests_resample_items() -> None:

@@ -1,7 +1,7 @@
 """Items in the table for mixed models, `contstim.evaluation.mixed`."""
 
 from contstim.evaluation.importers import read_choices
-from contstim.evaluation.mixed import mixed_table, write_mixed_models
+from contstim.evaluation.mixed import mixed_model_table, write_mixed_models
 from contstim.evaluation.trials import TrialData
 
 
@@ -16,7 +16,7 @@ def test_items_are_those_of_the_analysis(make_study, tmp_path):
     for name, (item, n_items) in numbers.items():
         human = read_choices(study.assign(item=item))
         assert TrialData.of(human.choices).n_items == n_items
-        table = mixed_table(human, wide)
+        table = mixed_model_table(human, wide)
         assert table["item"].notna().all()
         assert table["item"].nunique() == n_items
         assert table.groupby("pair")["item"].nunique().eq(1).all()

@@ -6,7 +6,7 @@ from scipy.stats import rankdata
 
 from contstim.errors import InputError
 from contstim.evaluation import signed_rank_cosine, signed_ranks
-from contstim.evaluation.ranks import SegmentRanks, square_sum
+from contstim.evaluation.ranks import SegmentRanks, sum_of_squares
 
 ratings = st.lists(st.sampled_from([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]), min_size=2, max_size=12)
 
@@ -43,7 +43,7 @@ def test_known_values():
     assert signed_rank_cosine([1, 2], [2, 1]) == pytest.approx(4 / 5)
     # Four ties and itself: 4 * 2.5^2 / (1 + 4 + 9 + 16).
     assert signed_rank_cosine([1, 1, -1, 1], [1, 1, -1, 1]) == pytest.approx(25 / 30)
-    assert float(square_sum(4)) == 30
+    assert float(sum_of_squares(4)) == 30
 
 
 @given(ratings, st.integers(0, 2**31 - 1))

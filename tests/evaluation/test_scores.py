@@ -13,7 +13,7 @@ import pytest
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
-from contstim.evaluation.items import canonical_trials
+from contstim.evaluation.items import normalise_trials
 from contstim.evaluation.scores import unscored_catch
 
 N = 8
@@ -90,7 +90,7 @@ def test_other_trials_need_scores(folder: Path) -> None:
     with pytest.raises(InputError, match="has no score for 2 of 4 sentences"):
         evaluate(choices, SCORES)
     choices["condition"] = ["catch", "natural"]
-    trials = canonical_trials(choices)
+    trials = normalise_trials(choices)
     assert unscored_catch(trials, SCORES).tolist() == [True, False]
     assert unscored_catch(trials, {"a": len}).tolist() == [False, False]
     # With nothing but catch trials there is no model to evaluate: what lacks is said.

@@ -14,12 +14,12 @@ class LogScore(TrialMean):
     label = "log score of graded choices, nats"
     chance = float(np.log(0.5))
     maximum = 0.0
-    words = (
+    description = (
         "The log score is the mean log-probability of a participant's graded choices. Its lower "
         "noise ceiling predicts each choice by the mean degree of belief of the others"
     )
 
-    def agreement(self, rating, prediction):
+    def trial_value(self, rating, prediction):
         belief = 0.5 + rating / 5
         return -(
             belief * np.logaddexp(0, -prediction / 10)

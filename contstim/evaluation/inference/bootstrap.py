@@ -22,7 +22,7 @@ _MOST_CELLS = 300_000
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class Resamples:
     """B resamples as counts.
 
     Attributes
@@ -32,7 +32,7 @@ class Draws:
     pairs
         How often each pair counts, shape (B, P), or None if pairs are not resampled.
     n_units
-        Number of units at the level with fewest, which widens the interval (see `intervals`).
+        Number of units at the level with fewest, see `percentile_intervals`.
     """
 
     people: FloatArray
@@ -52,7 +52,7 @@ def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, 
     return ("participant", "pair")
 
 
-def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Draws:
+def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Resamples:
     """Draw B = `n_draws` resamples with replacement.
 
     With ``group`` whole groups are drawn, with ``participant`` participants within their group
@@ -92,10 +92,10 @@ def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Dra
         counts = rng.multinomial(n_items, np.full(n_items, 1 / n_items), size=n_draws)
         pairs = counts.astype(np.float64)[:, data.item]
         sizes.append(n_items)
-    return Draws(people, pairs, min(sizes, default=n_people))
+    return Resamples(people, pairs, min(sizes, default=n_people))
 
 
-def resample(subset: Subset, measure: Measure, draws: Draws) -> FloatArray:
+def resample_values(subset: Subset, measure: Measure, draws: Resamples) -> FloatArray:
     """Return each model's mean over participants in each resample, shape (B, M here).
 
     The values of `Measure.values` with each pair as often as drawn, averaged; here as products of
@@ -110,7 +110,7 @@ def resample(subset: Subset, measure: Measure, draws: Draws) -> FloatArray:
         there = ~np.isnan(value)
         total, weight = people @ np.where(there, value, 0.0), people @ there.astype(np.float64)
     else:
-        for members, pair, rating in subset.set_blocks(measure.answer(subset)):
+        for members, pair, rating in subset.set_blocks(measure.responses(subset)):
             values = measure.resampled(rating, subset.data.log_ratio[pair][:, subset.models])
             step = max(1, _MOST_CELLS // max(rating.size, len(members)))
             for start in range(0, len(people), step):
@@ -124,7 +124,7 @@ def resample(subset: Subset, measure: Measure, draws: Draws) -> FloatArray:
         return np.asarray(total / weight)
 
 
-def intervals(
+def percentile_intervals(
     samples: FloatArray, n_units: int, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of the percentile interval of each column, NaN without a usable sample.

@@ -9,19 +9,19 @@ from itertools import combinations
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.inference.contrasts import CEILING_INTERVALS, Contrast, Inferred
+from contstim.evaluation.inference.base import CEILING_INTERVALS, InferenceResult, InferenceResults
 from contstim.evaluation.inference.quasi_f import (
     ITEM_EFFECTS,
     CellMean,
-    SampledMean,
-    contrast,
-    mean_differences,
+    MeanEstimate,
+    estimate_contrast,
+    estimate_differences,
 )
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import rank_biserial
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData
-from contstim.evaluation.values import AnalysisValues, mean_there, subsets_of
+from contstim.evaluation.values import AnalysisValues, group_by_trials, mean_defined
 
 #: Why a mean has no standard error.
 TOO_FEW = "too few participants or sentences to say anything of others like them"
@@ -32,8 +32,8 @@ _TOO_FEW_JUDGES = (
 
 
 @dataclass(frozen=True, eq=False)
-class CrossedTests:
-    """t tests and intervals of means over participants and items, see `CellDesign`.
+class QuasiFInference:
+    """t tests and intervals of means over participants and items, see `CrossedDesign`.
 
     Attributes
     ----------
@@ -56,7 +56,9 @@ class CrossedTests:
         """What is tested across."""
         return "participant" if self.population == ITEM_EFFECTS[1] else "participant and sentence"
 
-    def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
+    def __call__(
+        self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]
+    ) -> InferenceResults:
         """Test the models of an analysis, and compare the `pairs` of them."""
         means = _cells_of((part.subset for part in outcome.parts), outcome.measure)
         return (
@@ -71,7 +73,7 @@ class CrossedTests:
         measure: Measure,
         column: str,
         levels: tuple[str, str],
-    ) -> Iterator[tuple[tuple[int, ...], tuple[int, int], SampledMean]]:
+    ) -> Iterator[tuple[tuple[int, ...], tuple[int, int], MeanEstimate]]:
         """Yield by how much models are better at one level of a factor than at another.
 
         For each model its value, and for each two models their difference: the models, the numbers
@@ -80,7 +82,7 @@ class CrossedTests:
         """
         first, second = (
             _cells_of(
-                subsets_of(data, replace(analysis, where=(*analysis.where, (column, level)))),
+                group_by_trials(data, replace(analysis, where=(*analysis.where, (column, level)))),
                 measure,
             )
             for level in levels
@@ -97,17 +99,17 @@ class CrossedTests:
                 continue
             sizes = [len(np.unique(data.participant[side[0][0]])) for side in (here, there)]
             items = data.item[data.pair]
-            interaction = contrast(here, there, data.participant, items, self.population)
+            interaction = estimate_contrast(here, there, data.participant, items, self.population)
             yield models, (sizes[0], sizes[1]), interaction
 
-    def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> Contrast:
+    def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> InferenceResult:
         part = outcome.part_of(m)
         if cells is None or part is None:
-            return Contrast()
+            return InferenceResult()
         measure = outcome.measure
         value, most = cells.mean(measure, self.population)
         low, high = value.bounded_interval(measure.chance, maximum=most)
-        tested = Contrast(
+        tested = InferenceResult(
             ci_low=low,
             ci_high=high,
             p_chance=value.p_chance(measure.chance, most),
@@ -138,21 +140,21 @@ class CrossedTests:
 
     def _comparison(
         self, outcome: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
-    ) -> Contrast:
+    ) -> InferenceResult:
         differences = outcome.value[:, i] - outcome.value[:, j]
         n_people = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_people:
-            return Contrast()
+            return InferenceResult()
         difference = first.minus(second, self.population)
         low, high = difference.interval()
-        lower = mean_there(np.minimum(outcome.lower[:, i], outcome.lower[:, j]))
+        lower = mean_defined(np.minimum(outcome.lower[:, i], outcome.lower[:, j]))
         margin = self.margin * (lower - outcome.measure.chance)
         people, sentences = difference.sizes_needed()
         n_pairs = min(cells.subset.n_pairs for cells in (first, second))
         alike = difference.value == difference.stderr == 0.0  # whatever the margin
         note = "" if margin > 0 or alike else "no margin of equivalence: no ceiling above chance"
         small = difference.p_equivalence(margin) if margin > 0 else np.nan
-        return Contrast(
+        return InferenceResult(
             p=difference.p(),
             effect=_rank_biserial(differences),
             side=float(np.sign(difference.value)),
@@ -180,25 +182,27 @@ class _Cells:
         counts = np.bincount(subset.person[self.defined], minlength=subset.n_people)
         self.people = subset.labels[counts > 0]
 
-    def mean(self, measure: Measure, population: str, number: int = 0) -> tuple[SampledMean, float]:
-        """Return the mean, and the largest possible one: that `number` of `largest_influence`."""
+    def mean(
+        self, measure: Measure, population: str, number: int = 0
+    ) -> tuple[MeanEstimate, float]:
+        """Return the mean, and the largest possible one: that `number` of `maximum_influence`."""
         if not self.defined.any():
-            return SampledMean(np.nan, np.nan, np.nan), measure.maximum
-        largest = measure.largest_influence(self.subset)[number][self.defined]
+            return MeanEstimate(np.nan, np.nan, np.nan), measure.maximum
+        largest = measure.maximum_influence(self.subset)[number][self.defined]
         design = self.subset.design(self.defined)
-        return design.mean_of_largest(self.cells[self.defined], largest, measure.chance, population)
+        return design.estimate_ratio(self.cells[self.defined], largest, measure.chance, population)
 
-    def minus(self, other: _Cells, population: str) -> SampledMean:
+    def minus(self, other: _Cells, population: str) -> MeanEstimate:
         """Return the mean difference over the participants who are in both."""
         first, second = (
             (rows, design, values[None])
             for rows, design, values in _common_participants([self, other])
         )
         if not len(first[0]) or not len(second[0]):
-            return SampledMean(np.nan, np.nan, np.nan)
+            return MeanEstimate(np.nan, np.nan, np.nan)
         data = self.subset.data
         everybody = data.participant, data.item[data.pair]
-        return mean_differences(first, second, *everybody, population)[0]
+        return estimate_differences(first, second, *everybody, population)[0]
 
     def rows_of(self, people: IntArray) -> BoolArray:
         """Return which rows are of some people, shape (R,)."""

@@ -41,7 +41,7 @@ _MAX_IMBALANCE = 0.02
 
 
 @dataclass(frozen=True)
-class SampledMean:
+class MeanEstimate:
     """An estimate with its standard error.
 
     Attributes
@@ -89,7 +89,7 @@ class SampledMean:
         """Return the t statistic for the hypothesis that the mean equals `null`."""
         return (self.value - null) / self.stderr
 
-    def fisher_z(self, chance: float, maximum: float = 1.0) -> SampledMean:
+    def fisher_z(self, chance: float, maximum: float = 1.0) -> MeanEstimate:
         """Return the estimate on Fisher's z scale, artanh((value - chance) / (maximum - chance)).
 
         The standard error follows by the delta method. For an accuracy, z is half the logit.
@@ -141,16 +141,16 @@ class SampledMean:
         return people, items
 
 
-_UNKNOWN = SampledMean(np.nan, np.nan, np.nan)
+_UNKNOWN = MeanEstimate(np.nan, np.nan, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
-class CellDesign:
+class CrossedDesign:
     """The participant and the item of each of C cells.
 
     Attributes
     ----------
-    person, item
+    participant, item
         Codes of the participant and of the item, shape (C,).
 
     Notes
@@ -168,23 +168,23 @@ class CellDesign:
     not taken to be less than V_E. N and K are effective numbers, 1 / the sum of squared weights.
     """
 
-    person: IntArray
+    participant: IntArray
     item: IntArray
 
     @cached_property
     def weight(self) -> FloatArray:
         """Weight of each cell in the mean, shape (C,)."""
-        sizes = np.bincount(self.person)
-        return np.asarray(1.0 / (np.count_nonzero(sizes) * sizes[self.person]))
+        sizes = np.bincount(self.participant)
+        return np.asarray(1.0 / (np.count_nonzero(sizes) * sizes[self.participant]))
 
     @cached_property
     def block(self) -> IntArray:
         """Code of the block of each cell, shape (C,)."""
-        return block_codes(self.person, self.item)
+        return block_codes(self.participant, self.item)
 
     @cached_property
     def _weights(self) -> FloatArray:
-        return block_weights(self.weight, self.person, self.item, self.block)
+        return block_weights(self.weight, self.participant, self.item, self.block)
 
     @cached_property
     def squares(self) -> FloatArray:
@@ -213,14 +213,14 @@ class CellDesign:
         """Return the weighted deviations w (x - mean) of `cells`, shape (..., C)."""
         return np.asarray(self.weight * (cells - self.average(cells)[..., None]))
 
-    def mean(self, cells: FloatArray, population: str = ITEM_EFFECTS[0]) -> SampledMean:
+    def estimate(self, cells: FloatArray, population: str = ITEM_EFFECTS[0]) -> MeanEstimate:
         """Return the mean of `cells` (C,) over participants with its standard error."""
-        q = sums_of_squares(self.deviations(cells), self.person, self.item, self.block)
+        q = sums_of_squares(self.deviations(cells), self.participant, self.item, self.block)
         return sampled_mean(float(self.average(cells)), q, (self,), population)
 
-    def mean_of_largest(
+    def estimate_ratio(
         self, cells: FloatArray, largest: FloatArray, chance: float, population: str = "random"
-    ) -> tuple[SampledMean, float]:
+    ) -> tuple[MeanEstimate, float]:
         """Return the mean of `cells` (C,), and of the `largest` that are possible, (C,).
 
         The standard error is that of the ratio s = (mean - chance) / (largest mean - chance) times
@@ -233,7 +233,7 @@ class CellDesign:
         """
         most = float(self.average(largest))
         share = (float(self.average(cells)) - chance) / (most - chance)
-        return self.mean(cells - share * (largest - most), population), most
+        return self.estimate(cells - share * (largest - most), population), most
 
 
 def block_codes(*codes: IntArray) -> IntArray:
@@ -245,11 +245,11 @@ def block_codes(*codes: IntArray) -> IntArray:
 
 
 def block_weights(
-    weight: FloatArray, person: IntArray, item: IntArray, block: IntArray
+    weight: FloatArray, participant: IntArray, item: IntArray, block: IntArray
 ) -> FloatArray:
     """Return the weights of each block's participant, of its item, and its own, shape (3, B)."""
     first = np.unique(block, return_index=True)[1]
-    sums = (np.bincount(codes, weight)[codes[first]] for codes in (person, item, block))
+    sums = (np.bincount(codes, weight)[codes[first]] for codes in (participant, item, block))
     return np.stack(list(sums)).astype(np.float64)
 
 
@@ -268,12 +268,12 @@ def expected_squares(weights: FloatArray) -> FloatArray:
 
 
 def sums_of_squares(
-    deviations: FloatArray, person: IntArray, item: IntArray, block: IntArray
+    deviations: FloatArray, participant: IntArray, item: IntArray, block: IntArray
 ) -> FloatArray:
     """Return Q_P, Q_I and Q_E of weighted deviations (..., C), shape (..., 3)."""
     rows = deviations.reshape(-1, deviations.shape[-1])
     q = np.empty((len(rows), 3))
-    for kind, codes in enumerate((person, item, block)):
+    for kind, codes in enumerate((participant, item, block)):
         n = int(codes.max(initial=-1)) + 1
         bins = (codes + n * np.arange(len(rows))[:, None]).ravel()
         sums = np.bincount(bins, rows.ravel(), n * len(rows)).reshape(len(rows), n)
@@ -315,10 +315,10 @@ def satterthwaite(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def sampled_mean(
     value: float,
     q: FloatArray,
-    designs: Sequence[CellDesign],
+    designs: Sequence[CrossedDesign],
     population: str = ITEM_EFFECTS[0],
-) -> SampledMean:
-    """Return a mean, or a difference of means, with its standard error (see `CellDesign`).
+) -> MeanEstimate:
+    """Return a mean, or a difference of means, with its standard error (see `CrossedDesign`).
 
     Parameters
     ----------
@@ -334,12 +334,12 @@ def sampled_mean(
     """
     people, items = (min(design.sizes[kind] for design in designs) for kind in (0, 1))
     if _too_few(people, items, population):
-        return SampledMean(value, np.nan, np.nan)
+        return MeanEstimate(value, np.nan, np.nan)
     if population == ITEM_EFFECTS[1]:
         variance = float(q[0]) * people / (people - 1)
-        return SampledMean(value, np.sqrt(variance), people - 1, (1.0, 0.0), (people, np.inf))
+        return MeanEstimate(value, np.sqrt(variance), people - 1, (1.0, 0.0), (people, np.inf))
     if q[2] == 0.0:
-        return SampledMean(value, 0.0, people + items - 2)
+        return MeanEstimate(value, 0.0, people + items - 2)
     every = [variance_components(q, d.moments, d.squares) for d in designs]
     v = max(every, key=lambda v: float(v.sum()))
     parts = _mean_squares(v, people - 1, items - 1)
@@ -347,7 +347,7 @@ def sampled_mean(
     shares = np.clip(v[:2] / variance, 0.0, 1.0)
     shares /= max(float(shares.sum()), 1.0)
     stderr = float(np.sqrt(variance))
-    return SampledMean(value, stderr, df, (float(shares[0]), float(shares[1])), (people, items))
+    return MeanEstimate(value, stderr, df, (float(shares[0]), float(shares[1])), (people, items))
 
 
 def _too_few(people: float, items: float, population: str) -> bool:
@@ -380,16 +380,16 @@ def _at_least_residual(parts: Sequence[tuple[float, float]], blocks: float) -> t
 
 
 #: The cells of one mean: their rows among all cells, their design, and their values (..., c).
-CellMean = tuple[IntArray, CellDesign, FloatArray]
+CellMean = tuple[IntArray, CrossedDesign, FloatArray]
 
 
-def mean_differences(
+def estimate_differences(
     first: CellMean,
     second: CellMean,
-    person: IntArray,
+    participant: IntArray,
     item: IntArray,
     population: str = ITEM_EFFECTS[0],
-) -> list[SampledMean]:
+) -> list[MeanEstimate]:
     """Return the difference of two means in each of S studies of one design.
 
     With both means over the same cells, this is the mean of the differences of cells. Otherwise
@@ -399,7 +399,7 @@ def mean_differences(
     ----------
     first, second
         The two means, with values of shape (S, c).
-    person, item
+    participant, item
         Codes of all cells, shape (C,).
     population
         One of `ITEM_EFFECTS`.
@@ -408,13 +408,13 @@ def mean_differences(
     values = design_1.average(cells_1) - design_2.average(cells_2)
     if design_1 is design_2:
         deviations = design_1.deviations(cells_1 - cells_2)
-        q = sums_of_squares(deviations, design_1.person, design_1.item, design_1.block)
+        q = sums_of_squares(deviations, design_1.participant, design_1.item, design_1.block)
         designs = [design_1]
     else:
         deviations = np.zeros((len(cells_1), len(item)))
         deviations[:, rows_1] += design_1.deviations(cells_1)
         deviations[:, rows_2] -= design_2.deviations(cells_2)
-        q = sums_of_squares(deviations, person, item, block_codes(person, item))
+        q = sums_of_squares(deviations, participant, item, block_codes(participant, item))
         designs = [design_1, design_2]
     return [
         sampled_mean(float(value), row, designs, population)
@@ -434,27 +434,27 @@ class _Condition:
 
     @classmethod
     def of(
-        cls, means: Sequence[CellMean], person: IntArray, item: IntArray, block: IntArray
+        cls, means: Sequence[CellMean], participant: IntArray, item: IntArray, block: IntArray
     ) -> _Condition:
         value, deviations, weight = 0.0, np.zeros(len(item)), np.zeros(len(item))
         for sign, (rows, design, cells) in zip((1, -1), means, strict=False):
             value += sign * float(design.average(cells))
             deviations[rows] += sign * design.deviations(cells)
             weight[rows] += design.weight / len(means)
-        q = sums_of_squares(deviations, person, item, block)
+        q = sums_of_squares(deviations, participant, item, block)
         every = [variance_components(q, d.moments, d.squares) for _, d, _ in means]
         v = max(every, key=lambda v: float(v.sum()))
         people, items = (min(d.sizes[kind] for _, d, _ in means) for kind in (0, 1))
         return cls(value, deviations, weight, v, (people, items))
 
 
-def contrast(
+def estimate_contrast(
     first: Sequence[CellMean],
     second: Sequence[CellMean],
-    person: IntArray,
+    participant: IntArray,
     item: IntArray,
     population: str = ITEM_EFFECTS[0],
-) -> SampledMean:
+) -> MeanEstimate:
     """Return the difference of a mean, or of a difference of means, between two conditions.
 
     Parameters
@@ -462,7 +462,7 @@ def contrast(
     first, second
         The mean, or the two means of a difference, in each condition. Either the same participants
         are in both conditions, or different ones; likewise for items.
-    person, item
+    participant, item
         Codes of all cells, shape (C,).
     population
         One of `ITEM_EFFECTS`.
@@ -470,7 +470,7 @@ def contrast(
     Notes
     -----
     - *Same participants and items, every block in both conditions*: the test of the mean of the
-      differences within blocks (`CellDesign`).
+      differences within blocks (`CrossedDesign`).
     - *Same participants and items, every block in one condition, each participant and each item
       with equal weights in both* (a Latin square): the quasi-F of signed residuals, see
       `_latin_square`.
@@ -485,32 +485,32 @@ def contrast(
     With `"fixed"` it is Student's t test of differences within participants, or Welch's
     test between them.
     """
-    block = block_codes(person, item)
-    a, b = (_Condition.of(means, person, item, block) for means in (first, second))
+    block = block_codes(participant, item)
+    a, b = (_Condition.of(means, participant, item, block) for means in (first, second))
     value = a.value - b.value
     if any(_too_few(*condition.sizes, population) for condition in (a, b)):
-        return SampledMean(value, np.nan, np.nan)
-    is_shared = [_has_both(codes, a, b) for codes in (person, item, block)]
-    q = sums_of_squares(a.deviations - b.deviations, person, item, block)
+        return MeanEstimate(value, np.nan, np.nan)
+    is_shared = [_has_both(codes, a, b) for codes in (participant, item, block)]
+    q = sums_of_squares(a.deviations - b.deviations, participant, item, block)
     people, items = (np.array([c.sizes[kind] for c in (a, b)]) for kind in (0, 1))
     if population == ITEM_EFFECTS[1]:
         if is_shared[0].any():
             variance, df = float(q[0] * people.min() / (people.min() - 1)), people.min() - 1
         else:
-            sums = [sums_of_squares(c.deviations, person, item, block)[0] for c in (a, b)]
+            sums = [sums_of_squares(c.deviations, participant, item, block)[0] for c in (a, b)]
             variance, df = satterthwaite(
                 [(float(s * n / (n - 1)), n - 1) for s, n in zip(sums, people, strict=True)]
             )
-        return SampledMean(value, float(np.sqrt(variance)), df)
+        return MeanEstimate(value, float(np.sqrt(variance)), df)
     if q[2] == 0.0:
-        return SampledMean(value, 0.0, np.inf)
+        return MeanEstimate(value, 0.0, np.inf)
     if is_shared[2].any() and np.array_equal(is_shared[2], _has_either(block, a, b)):
         designs = [design for means in (first, second) for _, design, _ in means]
         return sampled_mean(value, q, designs, population)
-    if _is_latin_square(a, b, person, item):
-        return _latin_square(value, a, b, person, item)
+    if _is_latin_square(a, b, participant, item):
+        return _latin_square(value, a, b, participant, item)
     parts: list[tuple[float, float]] = []
-    for kind, (codes, sizes) in enumerate(((person, people), (item, items))):
+    for kind, (codes, sizes) in enumerate(((participant, people), (item, items))):
         each = [(float(c.v[kind] + c.v[2]), n - 1) for c, n in zip((a, b), sizes, strict=True)]
         if is_shared[kind].any():
             n = float(sizes.min())
@@ -521,7 +521,7 @@ def contrast(
     for c in (a, b):
         parts.append((-float(c.v[2]), (c.sizes[0] - 1) * (c.sizes[1] - 1)))
     variance, df = _at_least_residual(parts, float(q[2]))
-    return SampledMean(value, float(np.sqrt(variance)), df)
+    return MeanEstimate(value, float(np.sqrt(variance)), df)
 
 
 def _has_both(codes: IntArray, a: _Condition, b: _Condition) -> BoolArray:
@@ -533,22 +533,22 @@ def _has_either(codes: IntArray, a: _Condition, b: _Condition) -> BoolArray:
     return np.asarray(np.bincount(codes, a.weight + b.weight) > 0)
 
 
-def _is_latin_square(a: _Condition, b: _Condition, person: IntArray, item: IntArray) -> bool:
+def _is_latin_square(a: _Condition, b: _Condition, participant: IntArray, item: IntArray) -> bool:
     """Return whether participants saw nearly all items, nearly half of them in each condition."""
-    sizes = [np.count_nonzero(_has_either(codes, a, b)) for codes in (person, item)]
-    blocks = np.count_nonzero(_has_either(block_codes(person, item), a, b))
+    sizes = [np.count_nonzero(_has_either(codes, a, b)) for codes in (participant, item)]
+    blocks = np.count_nonzero(_has_either(block_codes(participant, item), a, b))
     imbalances = [
         (np.bincount(codes, a.weight - b.weight) ** 2).sum()
         / (np.bincount(codes, a.weight + b.weight) ** 2).sum()
-        for codes in (person, item)
+        for codes in (participant, item)
     ]
     is_complete = blocks >= _MIN_COMPLETE * sizes[0] * sizes[1]
     return bool(is_complete and max(imbalances) < _MAX_IMBALANCE)
 
 
 def _latin_square(
-    value: float, a: _Condition, b: _Condition, person: IntArray, item: IntArray
-) -> SampledMean:
+    value: float, a: _Condition, b: _Condition, participant: IntArray, item: IntArray
+) -> MeanEstimate:
     """Return a contrast of two conditions in which each participant sees each item once.
 
     Effects of participants, items and conditions are removed by least squares. The residuals, with
@@ -563,7 +563,7 @@ def _latin_square(
     rows = weight > 0
     signed = np.concatenate([a.weight, -b.weight])[rows]
     deviations = np.concatenate([a.deviations, -b.deviations])[rows]
-    kinds = [np.tile(codes, 2)[rows] for codes in (person, item)]
+    kinds = [np.tile(codes, 2)[rows] for codes in (participant, item)]
     kinds = [np.unique(codes, return_inverse=True)[1] for codes in kinds]
     condition = (signed < 0).astype(np.int64)
     block = block_codes(*kinds, condition)
@@ -583,7 +583,7 @@ def _latin_square(
     df = np.array([n - lists, k - lists])
     df_rows = n_rows - n_people - n_items
     if min(*df, df_rows) < 1 - 1e-9:
-        return SampledMean(value, np.nan, np.nan)
+        return MeanEstimate(value, np.nan, np.nan)
     left, left_rows = df / (np.array([n, k]) - 1), df_rows / (n_rows - 1)
     moments = expected_squares(weights) * [
         [left[0], 1.0, left[0]],
@@ -598,7 +598,7 @@ def _latin_square(
         for code, effect in zip((people, items), effects, strict=False)
     ]
     variance, df_all = satterthwaite([(variance, df_all), *uneven])
-    return SampledMean(value, float(np.sqrt(variance)), df_all)
+    return MeanEstimate(value, float(np.sqrt(variance)), df_all)
 
 
 def _remove_effects(

@@ -28,7 +28,7 @@ class Measure(ABC):
     """How well a model's predictions agree with a participant's answers.
 
     Ratings are positive for sentence 2. Predictions are log-ratios of the two sentences, positive
-    for sentence 2. What is predicted is ratings, unless `answer` returns something else. Values
+    for sentence 2. What is predicted is ratings, unless `responses` returns something else. Values
     and noise ceilings follow from `participant_value` and `vote` alone, by loops over participants;
     a measure may compute them faster, and `check_measure` compares.
 
@@ -40,13 +40,13 @@ class Measure(ABC):
         Label in figures.
     chance, maximum
         The value of a model that guesses, and of a perfect one.
-    mean_of_trials
+    is_trial_mean
         Whether a value is the mean over a participant's trials of numbers that do not depend on
         the other trials.
-    words
+    description
         Sentence for the methods section, without its end: what is measured, and what the lower
         noise ceiling is.
-    upper_words
+    upper_ceiling_description
         The end of that sentence: what the upper noise ceiling is.
 
     Examples
@@ -63,11 +63,11 @@ class Measure(ABC):
     label: str
     chance: float
     maximum: float = 1.0
-    mean_of_trials: bool = False
-    words: str
-    upper_words: str = "; its upper one includes the participant."
+    is_trial_mean: bool = False
+    description: str
+    upper_ceiling_description: str = "; its upper one includes the participant."
 
-    def answer(self, subset: Subset) -> FloatArray:
+    def responses(self, subset: Subset) -> FloatArray:
         """Return what is predicted for each choice, shape (R,); NaN where it is missing."""
         return subset.rating
 
@@ -108,7 +108,7 @@ class Measure(ABC):
         prediction
             One number per choice, shape (R,).
         """
-        answer, influence = self.answer(subset), np.full(subset.n_rows, np.nan)
+        answer, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
         for person in range(subset.n_people):
             rows = np.flatnonzero((subset.person == person) & ~np.isnan(answer + prediction))
             n = len(rows)
@@ -127,7 +127,7 @@ class Measure(ABC):
 
         NaN where the measure is not defined.
         """
-        answer, ratio = self.answer(subset), subset.data.log_ratio[subset.pair][:, subset.models]
+        answer, ratio = self.responses(subset), subset.data.log_ratio[subset.pair][:, subset.models]
         values = np.full((subset.n_people, len(subset.models)), np.nan)
         for person in range(subset.n_people):
             rows = subset.person == person
@@ -140,7 +140,7 @@ class Measure(ABC):
 
         NaN if nobody else has a vote.
         """
-        answer, votes = self.answer(subset), np.empty(subset.n_rows)
+        answer, votes = self.responses(subset), np.empty(subset.n_rows)
         for person in range(subset.n_people):
             rows = subset.person == person
             votes[rows] = self.vote(answer[rows])
@@ -153,7 +153,7 @@ class Measure(ABC):
 
     def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the lower and the upper noise ceiling of each participant, (N,) each."""
-        answer, (others, everyone) = self.answer(subset), self.mean_votes(subset)
+        answer, (others, everyone) = self.responses(subset), self.mean_votes(subset)
         values = np.full((2, subset.n_people), np.nan)
         for person in range(subset.n_people):
             rows = subset.person == person
@@ -178,7 +178,7 @@ class Measure(ABC):
             influence.append(raw + (value - mean)[subset.person])
         return influence[0], influence[1]
 
-    def largest_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+    def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return what each choice contributes to the largest value that is possible, both (R,).
 
         The first for models and the lower ceiling, the second for the upper ceiling. Values below
@@ -194,27 +194,27 @@ class TrialMean(Measure):
     Examples
     --------
     >>> import numpy as np
-    >>> MEASURES["accuracy"].agreement(np.array([2.5, -0.5, 1.5]), np.array([3.0, 1.0, 2.0]))
+    >>> MEASURES["accuracy"].trial_value(np.array([2.5, -0.5, 1.5]), np.array([3.0, 1.0, 2.0]))
     array([1., 0., 1.])
     """
 
-    mean_of_trials = True
+    is_trial_mean = True
 
     @abstractmethod
-    def agreement(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
+    def trial_value(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
         """Return the number of each trial; shapes are broadcast."""
 
     def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
         """Return the mean over one participant's trials."""
-        return float(self.agreement(rating, prediction).mean())
+        return float(self.trial_value(rating, prediction).mean())
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
         """Return the number of each choice, shape (R,)."""
-        return self.agreement(subset.rating, prediction)
+        return self.trial_value(subset.rating, prediction)
 
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
         """Return how values follow from weights of pairs: weighted means."""
-        agreements = [self.agreement(rating, ratio) for ratio in ratios.T]
+        agreements = [self.trial_value(rating, ratio) for ratio in ratios.T]
 
         def values(weights: FloatArray) -> Iterator[FloatArray]:
             n = weights.sum(axis=1)[:, None]

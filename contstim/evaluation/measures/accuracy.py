@@ -15,15 +15,15 @@ class Accuracy(TrialMean):
     name = "accuracy"
     label = "accuracy of predicting choices"
     chance = 0.5
-    words = (
+    description = (
         "Accuracy is the share of a participant's choices that a model predicts: the sentence "
         "with the higher log-probability against the sentence chosen, whatever the confidence; a "
         "tie on either side counts one half. Its lower noise ceiling predicts each choice by "
         "the majority of the other participants who saw the same pair"
     )
-    upper_words = "; its upper one includes the participant in the majority."
+    upper_ceiling_description = "; its upper one includes the participant in the majority."
 
-    def agreement(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
+    def trial_value(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
         """Return 1 where prediction and rating agree in sign, 0 where not, 1/2 for a tie."""
         return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
 
@@ -42,7 +42,7 @@ class Accuracy(TrialMean):
         """Return the lower and the upper noise ceiling of each participant, (N,) each."""
         sign = np.sign(subset.rating)
         votes = subset.at_pair(sign)
-        lower, upper = self.agreement(sign, votes - sign), self.agreement(sign, votes)
+        lower, upper = self.trial_value(sign, votes - sign), self.trial_value(sign, votes)
         return subset.of_person(lower) / subset.trials, subset.of_person(upper) / subset.trials
 
 

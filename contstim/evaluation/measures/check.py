@@ -122,8 +122,8 @@ def _means_of_people(subset: Subset, cells: FloatArray) -> FloatArray:
 def _derivatives(measure: Measure, subset: Subset) -> None:
     """Compare cells with differences of values in which one choice weighs a little more."""
     rows = np.flatnonzero(subset.person == 0)
-    rows = rows[~np.isnan(measure.answer(subset)[rows])]
-    rating, ratios = measure.answer(subset)[rows], subset.data.log_ratio[subset.pair[rows]]
+    rows = rows[~np.isnan(measure.responses(subset)[rows])]
+    rating, ratios = measure.responses(subset)[rows], subset.data.log_ratio[subset.pair[rows]]
     if not rating.any():
         return
     values = measure.resampled(rating[None], ratios)

@@ -11,10 +11,10 @@ from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.measures import Measure, Resampled
 from contstim.evaluation.ranks import (
     SegmentRanks,
+    log_sum_of_squares_slope,
     signed_rank_cosine,
     signed_ranks,
-    square_sum,
-    square_sum_slope,
+    sum_of_squares,
 )
 from contstim.evaluation.subset import Subset
 
@@ -25,14 +25,14 @@ class SignedRankCosine(Measure):
     name = "signed_rank_cosine"
     label = "signed-rank cosine similarity"
     chance = 0.0
-    words = (
+    description = (
         "Signed-rank cosine similarity compares a model's log-probability ratios with a "
         "participant's zero-centred ratings: both are turned into signed ranks, and their "
         "cosine is averaged over all ways of breaking ties in closed form (Golan et al. 2023, "
         "Eq. 8 to 11). Its lower noise ceiling puts the other participants' mean normalised "
         "signed-rank vector, ranked again, in the place of the model"
     )
-    upper_words = (
+    upper_ceiling_description = (
         "; its upper one is the dot product with the normalised mean vector of all participants."
     )
 
@@ -46,7 +46,7 @@ class SignedRankCosine(Measure):
     def vote(self, rating: FloatArray) -> FloatArray:
         """Return the signed ranks over their norm; zeros for a vector of zeros."""
         ranks = signed_ranks(rating)
-        return ranks / np.sqrt(square_sum(max(int(np.count_nonzero(ranks)), 1)))
+        return ranks / np.sqrt(sum_of_squares(max(int(np.count_nonzero(ranks)), 1)))
 
     def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
         """Return the dot product with the normalised mean vector of all, which is not ranked."""
@@ -58,7 +58,7 @@ class SignedRankCosine(Measure):
         human = subset.human_ranks
         model, n_model = subset.model_ranks()
         dot = subset.row_matrix(human.ranks, subset.shared.place, len(model)) @ model
-        norm = np.sqrt(square_sum(human.counts)[:, None] * square_sum(n_model))
+        norm = np.sqrt(sum_of_squares(human.counts)[:, None] * sum_of_squares(n_model))
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / norm)
 
@@ -72,13 +72,13 @@ class SignedRankCosine(Measure):
 
         def values(weights: FloatArray) -> Iterator[FloatArray]:
             ranked = [person(weights) for person in people]
-            human_norm = np.sqrt(square_sum(np.stack([count for _, count in ranked], axis=1)))
+            human_norm = np.sqrt(sum_of_squares(np.stack([count for _, count in ranked], axis=1)))
             for rank_model in models:
                 model, n_model = rank_model(weights)
                 weighted = weights * model
                 dots = [np.einsum("bk,bk->b", weighted, ranks) for ranks, _ in ranked]
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    norm = human_norm * np.sqrt(square_sum(n_model))[:, None]
+                    norm = human_norm * np.sqrt(sum_of_squares(n_model))[:, None]
                     yield np.stack(dots, axis=1) / norm
 
         return values
@@ -102,7 +102,7 @@ class SignedRankCosine(Measure):
         predicted = subset.ranked(others)
         dot = subset.of_person(predicted.ranks * ranks)
         with np.errstate(invalid="ignore", divide="ignore"):
-            lower = dot / np.sqrt(square_sum(predicted.counts))
+            lower = dot / np.sqrt(sum_of_squares(predicted.counts))
             norm = np.sqrt(subset.of_person(everyone**2))[subset.person]
             upper = subset.of_person(everyone * ranks / norm)
         return lower * defined, upper * defined
@@ -134,7 +134,7 @@ class SignedRankCosine(Measure):
         effect -= effect[defined].mean() if len(defined) else 0.0
         return lower + effect[person], cosine_cells(subset.human_ranks, everyone)
 
-    def largest_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+    def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return what each choice contributes to the largest possible cosine, both (R,).
 
         With ties this is less than 1: the cosine of the ratings with themselves for a model and
@@ -154,7 +154,7 @@ def _normalised_ranks(subset: Subset) -> FloatArray:
     """Return each participant's signed ranks over their norm, (R,); zeros for a vector of zeros."""
     human = subset.human_ranks
     with np.errstate(invalid="ignore", divide="ignore"):
-        ranks = human.ranks / np.sqrt(square_sum(human.counts))[subset.person]
+        ranks = human.ranks / np.sqrt(sum_of_squares(human.counts))[subset.person]
     return np.where(np.isnan(ranks), 0.0, ranks)
 
 
@@ -187,15 +187,15 @@ def cosine_cells(human: SegmentRanks, model: SegmentRanks | FloatArray) -> Float
     product = human.ranks * prediction
     moved = product + human.raised(np.sign(human.ranks) * prediction)
     with np.errstate(invalid="ignore", divide="ignore"):
-        steeper = square_sum_slope(human.counts)[person] * (human.ranks != 0)
+        steeper = log_sum_of_squares_slope(human.counts)[person] * (human.ranks != 0)
         if isinstance(model, SegmentRanks):
             moved += model.raised(np.sign(prediction) * human.ranks)
-            squared = square_sum(model.counts)
-            steeper += square_sum_slope(model.counts)[person] * (prediction != 0)
+            squared = sum_of_squares(model.counts)
+            steeper += log_sum_of_squares_slope(model.counts)[person] * (prediction != 0)
         else:
             squared = np.bincount(person, prediction**2, n_people).astype(np.float64)
             steeper += prediction**2 / squared[person]
-        norm = np.sqrt(square_sum(human.counts) * squared)
+        norm = np.sqrt(sum_of_squares(human.counts) * squared)
         value = np.bincount(person, product, n_people) / norm
         slope = moved / norm[person] - value[person] * steeper / 2
     n = np.bincount(person, minlength=n_people)

@@ -26,7 +26,7 @@ class Speed(Measure):
     name = "speed"
     label = "rank correlation with speed"
     chance = 0.0
-    words = (
+    description = (
         "Speed is the rank correlation, over a participant's trials, of how fast a choice was "
         "(the negative logarithm of the response time) with how strongly a model prefers either "
         "sentence (the absolute log-ratio), whichever was chosen. Its lower noise ceiling predicts "
@@ -34,7 +34,7 @@ class Speed(Measure):
         "pair have among their own"
     )
 
-    def answer(self, subset: Subset) -> FloatArray:
+    def responses(self, subset: Subset) -> FloatArray:
         """Return how fast each choice was, minus the logarithm of milliseconds, shape (R,)."""
         if subset.data.rt_ms is None:
             raise InputError(

@@ -6,7 +6,12 @@ import pytest
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table
-from contstim.evaluation.inference.bootstrap import default_levels, draw, intervals, resample
+from contstim.evaluation.inference.bootstrap import (
+    default_levels,
+    draw_resamples,
+    percentile_intervals,
+    resample_values,
+)
 from contstim.evaluation.measures.accuracy import ACCURACY
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -33,8 +38,8 @@ def study(right, groups=None):
 
 def covers(data, truth, levels, seed, n_draws):
     subset = Subset(data, np.arange(len(data.rating)), np.array([0]))
-    draws = draw(data, levels, n_draws, seed)
-    low, high = intervals(resample(subset, ACCURACY, draws), draws.n_units)
+    draws = draw_resamples(data, levels, n_draws, seed)
+    low, high = percentile_intervals(resample_values(subset, ACCURACY, draws), draws.n_units)
     return low[0] <= truth <= high[0]
 
 
@@ -80,21 +85,21 @@ def test_default_levels_follow_the_design():
 
 def test_counts_of_resamples():
     data = study(np.ones((6, 5), dtype=bool), np.arange(6) % 3)
-    draws = draw(data, ("group", "participant", "pair"), 50, 0)
+    draws = draw_resamples(data, ("group", "participant", "pair"), 50, 0)
     assert draws.people.sum(axis=1).tolist() == [6] * 50
     assert draws.pairs.sum(axis=1).tolist() == [15] * 50
     assert draws.n_units == 3
-    within = draw(data, ("participant",), 50, 0).people
+    within = draw_resamples(data, ("participant",), 50, 0).people
     assert (within[:, :3] + within[:, 3:] == 2).all()  # two participants in each of three groups
     with pytest.raises(UnknownNameError, match="unknown resampling level 'pairs'"):
-        draw(data, ("pairs",), 5, 0)
+        draw_resamples(data, ("pairs",), 5, 0)
 
 
 def test_interval_of_a_mean_is_as_wide_as_students():
     rng = np.random.default_rng(5)
     x = rng.normal(size=8)
     samples = rng.choice(x, size=(200_000, 8)).mean(axis=1)[:, None]
-    low, high = intervals(samples, 8)
+    low, high = percentile_intervals(samples, 8)
     half = 2.3646 * x.std(ddof=1) / np.sqrt(8)  # t with 7 degrees of freedom
     assert (high - low)[0] == pytest.approx(2 * half, rel=0.1)
-    assert np.isnan(intervals(samples, 1)[0]).all()
+    assert np.isnan(percentile_intervals(samples, 1)[0]).all()

@@ -9,7 +9,7 @@ import statsmodels.formula.api as smf
 
 from contstim.errors import InputError
 from contstim.evaluation import Analysis, evaluate
-from contstim.evaluation.inference.quasi_f import CellDesign
+from contstim.evaluation.inference.quasi_f import CrossedDesign
 from contstim.evaluation.summary import summarize
 
 ALL = (Analysis("all"),)
@@ -84,17 +84,19 @@ def test_a_mixed_model_of_another_library_finds_the_same():
     """REML of statsmodels, crossed random intercepts; with full tables both are exact."""
     rng = np.random.default_rng(3)
     n, p = 12, 15
-    design = CellDesign(np.repeat(np.arange(n), p), np.tile(np.arange(p), n))
-    cells = 0.1 + 0.4 * rng.normal(size=n)[design.person] + 0.6 * rng.normal(size=p)[design.item]
+    design = CrossedDesign(np.repeat(np.arange(n), p), np.tile(np.arange(p), n))
+    cells = (
+        0.1 + 0.4 * rng.normal(size=n)[design.participant] + 0.6 * rng.normal(size=p)[design.item]
+    )
     cells = cells + rng.normal(size=n * p)
-    table = pd.DataFrame({"y": cells, "person": design.person, "pair": design.item, "all": 1})
+    table = pd.DataFrame({"y": cells, "person": design.participant, "pair": design.item, "all": 1})
     fit = smf.mixedlm(
         "y ~ 1",
         table,
         groups="all",
         vc_formula={"person": "0 + C(person)", "pair": "0 + C(pair)"},
     ).fit()
-    ours = design.mean(cells)
+    ours = design.estimate(cells)
     assert ours.value == pytest.approx(fit.params["Intercept"], abs=1e-6)
     assert ours.stderr == pytest.approx(fit.bse["Intercept"], rel=1e-3)
 

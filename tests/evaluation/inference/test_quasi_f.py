@@ -8,10 +8,10 @@ from scipy.stats import norm, t, ttest_1samp, ttest_ind
 
 from contstim.evaluation.inference.quasi_f import (
     ITEM_EFFECTS,
-    CellDesign,
-    SampledMean,
-    contrast,
-    mean_differences,
+    CrossedDesign,
+    MeanEstimate,
+    estimate_contrast,
+    estimate_differences,
     sampled_mean,
     satterthwaite,
     sums_of_squares,
@@ -23,14 +23,18 @@ from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
 SUCH, THESE = ITEM_EFFECTS
 
 
-def crossed(n: int, k: int) -> CellDesign:
-    return CellDesign(np.repeat(np.arange(n), k), np.tile(np.arange(k), n))
+def crossed(n: int, k: int) -> CrossedDesign:
+    return CrossedDesign(np.repeat(np.arange(n), k), np.tile(np.arange(k), n))
 
 
-def drawn(design: CellDesign, rng: np.random.Generator, person: float, pair: float) -> np.ndarray:
-    people = person * rng.normal(size=design.person.max() + 1)
+def drawn(
+    design: CrossedDesign, rng: np.random.Generator, person: float, pair: float
+) -> np.ndarray:
+    people = person * rng.normal(size=design.participant.max() + 1)
     pairs = pair * rng.normal(size=design.item.max() + 1)
-    return people[design.person] + pairs[design.item] + rng.normal(size=len(design.person))
+    return (
+        people[design.participant] + pairs[design.item] + rng.normal(size=len(design.participant))
+    )
 
 
 def quasi_f(table):
@@ -55,7 +59,7 @@ def test_a_full_table_gives_the_quasi_f_of_mean_squares(effects):
         x = drawn(design, rng, *effects)
         variance, df, squares = quasi_f(x.reshape(n, k))
         floored += squares[0] + squares[1] < 2 * squares[2]
-        result = design.mean(x)
+        result = design.estimate(x)
         assert result.value == pytest.approx(x.mean())
         assert result.stderr**2 == pytest.approx(variance)
         assert result.df == pytest.approx(df)
@@ -73,18 +77,18 @@ def test_cluster_robust_variances_of_statsmodels_give_the_same():
     n, k = 12, 20
     design = crossed(n, k)
     x = drawn(design, rng, 0.7, 0.9)
-    table = pd.DataFrame({"x": x, "person": design.person, "item": design.item})
+    table = pd.DataFrame({"x": x, "person": design.participant, "item": design.item})
     fits = [
         smf.ols("x ~ 1", table).fit(cov_type="cluster", cov_kwds={"groups": table[kind]})
         for kind in ("person", "item")
     ]
     rest = smf.ols("x ~ C(person) + C(item)", table).fit().mse_resid / (n * k)
     by_person, by_item = (float(fit.cov_params().iloc[0, 0]) for fit in fits)
-    result = design.mean(x)
+    result = design.estimate(x)
     assert result.stderr**2 == pytest.approx(by_person + by_item - rest, rel=1e-9)
     both = smf.ols("x ~ 1", table).fit(
         cov_type="cluster",
-        cov_kwds={"groups": np.column_stack([design.person, design.item])},
+        cov_kwds={"groups": np.column_stack([design.participant, design.item])},
     )
     plain = smf.ols("x ~ 1", table).fit(cov_type="HC1")
     less = float(both.cov_params().iloc[0, 0])
@@ -104,7 +108,7 @@ def test_satterthwaite_of_two_samples_is_welchs():
 @pytest.mark.parametrize("shares", [(0.5, 0.2), (0.0, 0.3), (1.0, 0.0)])
 def test_sizes_needed_give_the_power(shares):
     """By the normal distribution, with the shares of the variance at the larger size."""
-    mean = SampledMean(1.4, 1.0, 20.0, shares, (20.0, 40.0))
+    mean = MeanEstimate(1.4, 1.0, 20.0, shares, (20.0, 40.0))
     for kind, factor in enumerate(mean.sizes_needed()):
         fixed = shares[1 - kind]
         if not np.isfinite(factor):  # the variance that remains is already too large
@@ -116,17 +120,17 @@ def test_sizes_needed_give_the_power(shares):
 
 def test_many_studies_at_once_are_as_one_by_one():
     rng = np.random.default_rng(11)
-    design = CellDesign(np.repeat(np.arange(6), 8), np.tile(np.arange(8) // 2, 6))
-    half = CellDesign(design.person[::2], design.item[::2])
+    design = CrossedDesign(np.repeat(np.arange(6), 8), np.tile(np.arange(8) // 2, 6))
+    half = CrossedDesign(design.participant[::2], design.item[::2])
     cells = 0.3 + 0.2 * rng.normal(size=(2, 5, 48))
     both, some = np.arange(48), np.arange(0, 48, 2)
     first = both, design, cells[0]
     for rows, other in ((both, design), (some, half)):
         second = rows, other, cells[1][:, rows]
-        many = mean_differences(first, second, design.person, design.item)
+        many = estimate_differences(first, second, design.participant, design.item)
         for study, difference in enumerate(many):
             sides = [(at, of, x[study]) for at, of, x in (first, second)]
-            alone = difference_of(*sides, design.person, design.item)
+            alone = difference_of(*sides, design.participant, design.item)
             numbers = [(d.value, d.stderr, d.df, d.p(), *d.interval()) for d in (difference, alone)]
             np.testing.assert_allclose(numbers[0], numbers[1], rtol=1e-12, atol=1e-15)
 
@@ -136,7 +140,7 @@ def test_these_sentences_are_tested_by_student_across_people() -> None:
     design = crossed(9, 5)
     x = drawn(design, rng, 1.0, 1.0) + 0.5
     expected = ttest_1samp(x.reshape(9, 5).mean(axis=1), 0.0)
-    result = design.mean(x, THESE)
+    result = design.estimate(x, THESE)
     assert result.p() == pytest.approx(expected.pvalue)
     assert result.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
@@ -147,18 +151,18 @@ def test_the_variance_is_unbiased_whatever_cells_are_missing(shape: str) -> None
     design = crossed(8, 12)
     if shape == "holes":
         stays = rng.random(96) < np.repeat(np.linspace(0.3, 1, 8), 12)
-        design = CellDesign(design.person[stays], design.item[stays])
+        design = CrossedDesign(design.participant[stays], design.item[stays])
     if shape == "groups":  # pairs of their own for each of four groups of two
-        stays = design.person // 2 == design.item // 3
-        design = CellDesign(design.person[stays], design.item[stays])
+        stays = design.participant // 2 == design.item // 3
+        design = CrossedDesign(design.participant[stays], design.item[stays])
     if shape == "one each":
-        design = CellDesign(np.repeat(np.arange(8), 3), np.arange(24))
+        design = CrossedDesign(np.repeat(np.arange(8), 3), np.arange(24))
     variances, means = [], []
     for _ in range(4000):
         x = drawn(design, rng, 0.5, 0.7)
         deviations = design.deviations(x)
         q = [
-            (np.bincount(design.person, deviations) ** 2).sum(),
+            (np.bincount(design.participant, deviations) ** 2).sum(),
             (np.bincount(design.item, deviations) ** 2).sum(),
             deviations @ deviations,
         ]
@@ -167,13 +171,13 @@ def test_the_variance_is_unbiased_whatever_cells_are_missing(shape: str) -> None
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.08)
 
 
-def plainly(design: CellDesign, x: np.ndarray) -> tuple[float, list[float], np.ndarray]:
+def plainly(design: CrossedDesign, x: np.ndarray) -> tuple[float, list[float], np.ndarray]:
     """Mean, sums of squares and their expectations by component, each written as its sum."""
-    n_people = len(set(design.person))
-    weight = [1 / (n_people * sum(design.person == p)) for p in design.person]
+    n_people = len(set(design.participant))
+    weight = [1 / (n_people * sum(design.participant == p)) for p in design.participant]
     mean = sum(w * value for w, value in zip(weight, x, strict=True))
-    blocks = sorted(set(zip(design.person, design.item, strict=True)))
-    cells = list(zip(design.person, design.item, weight, x, strict=True))
+    blocks = sorted(set(zip(design.participant, design.item, strict=True)))
+    cells = list(zip(design.participant, design.item, weight, x, strict=True))
     of_block = [sum(w for p, i, w, _ in cells if (p, i) == block) for block in blocks]
     total = [sum(w * (v - mean) for p, i, w, v in cells if (p, i) == block) for block in blocks]
     # What a component of variance 1 adds to a sum over some blocks, less the mean's own: each
@@ -200,10 +204,10 @@ def test_items_are_what_is_sampled_and_their_pairs_are_added_up() -> None:
     rng = np.random.default_rng(11)
     stays = rng.random(6 * 15) < 0.7
     design = crossed(6, 15)
-    design = CellDesign(design.person[stays], design.item[stays] // 3)
+    design = CrossedDesign(design.participant[stays], design.item[stays] // 3)
     x = drawn(design, rng, 1.0, 1.0)
     mean, q, moments = plainly(design, x)
-    found = design.mean(x)
+    found = design.estimate(x)
     assert found.value == pytest.approx(mean, abs=1e-13)
     # The coefficients that make the sums add up to what each component adds to the variance.
     variances = np.linalg.solve(moments, q)
@@ -215,15 +219,17 @@ def test_pairs_of_items_of_one_size_are_averaged() -> None:
     rng = np.random.default_rng(12)
     design = crossed(9, 20)
     x = drawn(design, rng, 0.5, 0.5)
-    nested = CellDesign(design.person, design.item // 4)
-    averaged = crossed(9, 5).mean(x.reshape(9, 5, 4).mean(axis=2).ravel())
-    found = nested.mean(x)
+    nested = CrossedDesign(design.participant, design.item // 4)
+    averaged = crossed(9, 5).estimate(x.reshape(9, 5, 4).mean(axis=2).ravel())
+    found = nested.estimate(x)
     for name in ("value", "stderr", "df"):
         assert getattr(found, name) == pytest.approx(getattr(averaged, name), rel=1e-12)
     assert found.shares == pytest.approx(averaged.shares, rel=1e-12)
     # A pair more of each, the same as the first, says nothing new.
-    twice = CellDesign(np.repeat(design.person, 2), np.repeat(design.item, 2))
-    assert twice.mean(np.repeat(x, 2)).stderr == pytest.approx(design.mean(x).stderr, rel=1e-12)
+    twice = CrossedDesign(np.repeat(design.participant, 2), np.repeat(design.item, 2))
+    assert twice.estimate(np.repeat(x, 2)).stderr == pytest.approx(
+        design.estimate(x).stderr, rel=1e-12
+    )
 
 
 def test_a_difference_over_different_pairs_of_one_item_has_their_covariance() -> None:
@@ -231,11 +237,11 @@ def test_a_difference_over_different_pairs_of_one_item_has_their_covariance() ->
     whole = crossed(9, 20)
     item = whole.item % 10  # the first ten pairs are kin of the last
     first = whole.item < 10
-    one = CellDesign(whole.person[first], item[first])
-    two = CellDesign(whole.person[~first], item[~first])
+    one = CrossedDesign(whole.participant[first], item[first])
+    two = CrossedDesign(whole.participant[~first], item[~first])
     x = drawn(one, rng, 0.5, 0.5)
     sides = (np.flatnonzero(first), one, x), (np.flatnonzero(~first), two, x + 0.25)
-    found = difference_of(*sides, whole.person, item)
+    found = difference_of(*sides, whole.participant, item)
     assert found.value == pytest.approx(-0.25)
     assert found.stderr == pytest.approx(0.0, abs=1e-12)
 
@@ -246,8 +252,8 @@ def test_five_percent_of_null_studies_are_significant() -> None:
     p, p_fixed = [], []
     for _ in range(2000):
         x = drawn(design, rng, 0.4, 0.8)
-        p.append(design.mean(x).p())
-        p_fixed.append(design.mean(x, THESE).p())
+        p.append(design.estimate(x).p())
+        p_fixed.append(design.estimate(x, THESE).p())
     assert 0.038 < np.mean(np.array(p) < 0.05) < 0.062
     assert np.mean(np.array(p_fixed) < 0.05) > 0.12  # wrong of sentences like these
 
@@ -305,7 +311,7 @@ def test_a_person_without_direction_has_no_cells() -> None:
 def test_interval_and_p_value_cannot_contradict() -> None:
     rng = np.random.default_rng(6)
     for _ in range(300):
-        mean = SampledMean(rng.normal(), rng.uniform(0.1, 1), rng.uniform(1, 50))
+        mean = MeanEstimate(rng.normal(), rng.uniform(0.1, 1), rng.uniform(1, 50))
         low, high = mean.interval()
         assert (mean.p() < 0.05) == (low > 0 or high < 0)
         low, high = mean.interval(0.90)
@@ -318,39 +324,39 @@ def test_a_bounded_interval_and_its_p_value_cannot_contradict() -> None:
     for _ in range(300):
         chance = rng.choice([0.0, 0.5])
         value = chance + (1 - chance) * rng.uniform(-0.3, 0.999)
-        mean = SampledMean(value, rng.uniform(0.01, 0.4), rng.uniform(1, 50))
+        mean = MeanEstimate(value, rng.uniform(0.01, 0.4), rng.uniform(1, 50))
         low, high = mean.bounded_interval(chance)
         assert 2 * chance - 1 <= low < value < high <= 1
         assert (mean.p_chance(chance) < 0.05) == (low > chance or high < chance)
     # Half the log-odds: 0.9 of 1 with a standard error of 0.03 is 9 to 1, give or take a third.
-    odds = SampledMean(0.9, 0.03, 1e9).fisher_z(0.5)
+    odds = MeanEstimate(0.9, 0.03, 1e9).fisher_z(0.5)
     assert 2 * odds.value == pytest.approx(np.log(9))
     assert 2 * odds.stderr == pytest.approx(0.03 / 0.09)
 
 
 def test_perfect_and_sure_values_have_plain_intervals() -> None:
-    assert SampledMean(1.0, 0.0, 20.0).bounded_interval(0.5) == (1.0, 1.0)
-    assert SampledMean(0.5, 0.0, 20.0).p_chance(0.5) == 1.0
-    assert SampledMean(0.7, 0.0, 20.0).p_chance(0.5) == 0.0
+    assert MeanEstimate(1.0, 0.0, 20.0).bounded_interval(0.5) == (1.0, 1.0)
+    assert MeanEstimate(0.5, 0.0, 20.0).p_chance(0.5) == 1.0
+    assert MeanEstimate(0.7, 0.0, 20.0).p_chance(0.5) == 0.0
 
 
 def test_an_interval_stays_within_what_is_possible() -> None:
     # People who contradict each other wholly, whose ties leave a lowest ceiling of -0.8.
-    low, high = SampledMean(-0.8, 0.3, 3.0).bounded_interval(0.0, maximum=0.8)
+    low, high = MeanEstimate(-0.8, 0.3, 3.0).bounded_interval(0.0, maximum=0.8)
     assert (low, high) == (-0.8, pytest.approx(-0.8 + 0.3 * t.ppf(0.975, 3)))
-    low, high = SampledMean(0.8, 0.3, 3.0).bounded_interval(0.0, maximum=0.8)
+    low, high = MeanEstimate(0.8, 0.3, 3.0).bounded_interval(0.0, maximum=0.8)
     assert (low, high) == (pytest.approx(0.8 - 0.3 * t.ppf(0.975, 3)), 0.8)
-    assert np.isnan(SampledMean(0.8, np.nan, np.nan).bounded_interval(0.0, maximum=0.8)).all()
+    assert np.isnan(MeanEstimate(0.8, np.nan, np.nan).bounded_interval(0.0, maximum=0.8)).all()
 
 
 def test_too_few_people_or_sentences_give_no_standard_error() -> None:
     rng = np.random.default_rng(7)
     few_pairs, few_people = crossed(20, 2), crossed(2, 20)
     three = crossed(3, 20)
-    assert np.isnan(few_pairs.mean(rng.normal(size=40)).stderr)
-    assert np.isnan(three.mean(rng.normal(size=60)).stderr)
-    assert three.mean(rng.normal(size=60), THESE).stderr > 0
-    assert few_pairs.mean(rng.normal(size=40), THESE).stderr > 0
+    assert np.isnan(few_pairs.estimate(rng.normal(size=40)).stderr)
+    assert np.isnan(three.estimate(rng.normal(size=60)).stderr)
+    assert three.estimate(rng.normal(size=60), THESE).stderr > 0
+    assert few_pairs.estimate(rng.normal(size=40), THESE).stderr > 0
     for population in ITEM_EFFECTS:
         assert np.isnan(few_people.mean(rng.normal(size=40), population).p())
 
@@ -359,23 +365,23 @@ def test_enough_people_and_sentences_are_enough_whatever_rounding_makes_of_their
     """Sums of squared weights are a little off 1/3 and 1/4."""
     rng = np.random.default_rng(8)
     for n, k, population in [(4, k, SUCH) for k in range(3, 90)] + [(3, 40, THESE), (9, 3, SUCH)]:
-        assert crossed(n, k).mean(rng.normal(size=n * k), population).stderr > 0
-        assert crossed(k, n).mean(rng.normal(size=n * k), SUCH).stderr > 0 or min(k, n) < 4
+        assert crossed(n, k).estimate(rng.normal(size=n * k), population).stderr > 0
+        assert crossed(k, n).estimate(rng.normal(size=n * k), SUCH).stderr > 0 or min(k, n) < 4
 
 
 def test_rounding_makes_no_difference_of_cells_that_are_all_alike() -> None:
     for n in range(4, 30):  # of some of these the sum of weights is 1 less the last bit
         design = crossed(n, 7)
-        mean = design.mean(np.full(7 * n, 0.5))
+        mean = design.estimate(np.full(7 * n, 0.5))
         assert (mean.value, mean.stderr, mean.p_chance(0.5)) == (0.5, 0.0, 1.0)
         side = (np.arange(7 * n), design, np.full(7 * n, 0.7))
-        apart = difference_of(side, side, design.person, design.item)
+        apart = difference_of(side, side, design.participant, design.item)
         assert (apart.value, apart.p()) == (0.0, 1.0)
 
 
 def test_cells_that_are_all_alike_leave_no_doubt() -> None:
     design = crossed(5, 6)
-    same = design.mean(np.zeros(30))
+    same = design.estimate(np.zeros(30))
     assert (same.stderr, same.p(), same.p_equivalence(0.01)) == (0.0, 1.0, 0.0)
 
 
@@ -383,8 +389,8 @@ def test_a_difference_over_different_pairs_adds_both_variances() -> None:
     rng = np.random.default_rng(8)
     whole = crossed(12, 40)
     first = whole.item < 20
-    one = CellDesign(whole.person[first], whole.item[first])
-    two = CellDesign(whole.person[~first], whole.item[~first] - 20)
+    one = CrossedDesign(whole.participant[first], whole.item[first])
+    two = CrossedDesign(whole.participant[~first], whole.item[~first] - 20)
     p, differences, squares = [], [], []
     for _ in range(1500):
         x = drawn(whole, rng, 0.3, 0.6)
@@ -392,7 +398,7 @@ def test_a_difference_over_different_pairs_adds_both_variances() -> None:
         deviations[first] = one.deviations(x[first])
         deviations[~first] = -two.deviations(x[~first])
         value = float(one.weight @ x[first] - two.weight @ x[~first])
-        q = sums_of_squares(deviations, whole.person, whole.item, np.arange(480))
+        q = sums_of_squares(deviations, whole.participant, whole.item, np.arange(480))
         mean = sampled_mean(value, q, (one, two))
         p.append(mean.p())
         differences.append(value)
@@ -407,24 +413,24 @@ def test_components_are_those_that_the_cells_were_drawn_with() -> None:
     estimated = []
     for _ in range(60):
         deviations = design.deviations(drawn(design, rng, 0.5, 0.7))
-        q = sums_of_squares(deviations, design.person, design.item, design.block)
+        q = sums_of_squares(deviations, design.participant, design.item, design.block)
         estimated.append(variance_components(q, design.moments, design.squares) / design.squares)
     np.testing.assert_allclose(np.mean(estimated, axis=0), [0.25, 0.49, 1.0], rtol=0.06)
 
 
 def two_conditions(
     n: int, k: int, shared: bool, rng: np.random.Generator
-) -> tuple[list[CellDesign], list[np.ndarray], np.ndarray, np.ndarray, list[np.ndarray]]:
+) -> tuple[list[CrossedDesign], list[np.ndarray], np.ndarray, np.ndarray, list[np.ndarray]]:
     """Designs and cells of n people in each of two conditions, and the codes of all cells."""
     designs = [crossed(n, k), crossed(n, k)]
     if not shared:
-        designs[1] = CellDesign(designs[1].person, designs[1].item + k)
+        designs[1] = CrossedDesign(designs[1].participant, designs[1].item + k)
     both = rng.normal(size=2 * k)
     cells = [
         drawn(crossed(n, k), rng, 0.7, 0.6) + both[design.item] + own
         for own, design in enumerate(designs)
     ]
-    person = np.append(designs[0].person, designs[1].person + n)
+    person = np.append(designs[0].participant, designs[1].participant + n)
     item = np.append(designs[0].item, designs[1].item)
     return designs, cells, person, item, [np.arange(n * k), np.arange(n * k, 2 * n * k)]
 
@@ -433,7 +439,7 @@ def test_conditions_with_the_same_sentences_have_the_variance_of_a_quasi_f_ratio
     n, k = 9, 13
     designs, cells, person, item, places = two_conditions(n, k, True, np.random.default_rng(4))
     sides = [[side] for side in zip(places, designs, cells, strict=True)]
-    result = contrast(*sides, person, item)
+    result = estimate_contrast(*sides, person, item)
     table = np.stack([x.reshape(n, k) for x in cells])  # conditions, people, items
     people = table.mean(axis=2)
     ms_people = k * people.var(axis=1, ddof=1).mean()
@@ -446,7 +452,7 @@ def test_conditions_with_the_same_sentences_have_the_variance_of_a_quasi_f_ratio
     assert ms_people > ms_left < ms_items
     assert result.stderr**2 == pytest.approx(2 * (ms_people + ms_items - ms_left) / (n * k))
     assert min(2 * n - 2, k - 1) <= result.df <= 2 * n - 2 + k - 1
-    these = contrast(*sides, person, item, THESE)
+    these = estimate_contrast(*sides, person, item, THESE)
     expected = ttest_ind(people[0], people[1], equal_var=False)
     assert these.p() == pytest.approx(expected.pvalue)
     assert these.df == pytest.approx(expected.df)
@@ -455,11 +461,11 @@ def test_conditions_with_the_same_sentences_have_the_variance_of_a_quasi_f_ratio
 def test_conditions_with_sentences_of_their_own_add_both_variances() -> None:
     designs, cells, person, item, places = two_conditions(8, 12, False, np.random.default_rng(5))
     sides = [[side] for side in zip(places, designs, cells, strict=True)]
-    result = contrast(*sides, person, item)
-    one, two = (design.mean(x) for design, x in zip(designs, cells, strict=True))
+    result = estimate_contrast(*sides, person, item)
+    one, two = (design.estimate(x) for design, x in zip(designs, cells, strict=True))
     assert result.stderr**2 == pytest.approx(one.stderr**2 + two.stderr**2)
     few = [[(places[0][:36], crossed(3, 12), cells[0][:36])], sides[1]]
-    none = contrast(*few, person, item)
+    none = estimate_contrast(*few, person, item)
     assert np.isnan(none.stderr)
     assert none.value == pytest.approx(cells[0][:36].mean() - cells[1].mean())
 
@@ -475,15 +481,15 @@ def latin_square(n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, 
 def difference_of(first, second, person, item):
     """The difference of two means in one study."""
     first, second = ((rows, design, cells[None]) for rows, design, cells in (first, second))
-    return mean_differences(first, second, person, item)[0]
+    return estimate_differences(first, second, person, item)[0]
 
 
 def contrast_in(
     person: np.ndarray, item: np.ndarray, condition: np.ndarray, x: np.ndarray
-) -> SampledMean:
+) -> MeanEstimate:
     where = [np.flatnonzero(condition == level) for level in (0, 1)]
-    sides = [[(rows, CellDesign(person[rows], item[rows]), x[rows])] for rows in where]
-    return contrast(*sides, person, item)
+    sides = [[(rows, CrossedDesign(person[rows], item[rows]), x[rows])] for rows in where]
+    return estimate_contrast(*sides, person, item)
 
 
 def test_a_latin_square_has_the_variance_within_lists() -> None:
@@ -493,7 +499,7 @@ def test_a_latin_square_has_the_variance_within_lists() -> None:
     signed = (1 - 2 * condition.reshape(n, k)) * x.reshape(n, k)
     of_people, of_items = signed.mean(axis=1) * 2, signed.mean(axis=0) * 2
     within = [
-        sum(((half - half.mean()) ** 2).sum() for half in (d[::2], d[1::2])) / (len(d) - 2)
+        sum(((half - half.estimate()) ** 2).sum() for half in (d[::2], d[1::2])) / (len(d) - 2)
         for d in (of_people, of_items)
     ]
     cells = np.arange(n * k)
@@ -599,13 +605,13 @@ def test_models_with_cells_of_their_own_in_a_latin_square(common: int) -> None:
         x = rng.normal(size=(2, n * k))
         sides = [
             [
-                (rows, CellDesign(person[rows], item[rows]), x[m][rows])
+                (rows, CrossedDesign(person[rows], item[rows]), x[m][rows])
                 for m in (0, 1)
                 for rows in [np.flatnonzero(of_model[m] & (condition == level))]
             ]
             for level in (0, 1)
         ]
-        p.append(contrast(*sides, person, item).p())
+        p.append(estimate_contrast(*sides, person, item).p())
     assert np.mean(np.array(p) < 0.05) < 0.1
 
 
@@ -617,12 +623,12 @@ def test_an_interaction_is_the_contrast_the_differences() -> None:
         [(where, design, x), (where, design, y)]
         for where, design, x, y in zip(places, designs, cells, others, strict=True)
     ]
-    of_both = contrast(*pairs, person, item)
+    of_both = estimate_contrast(*pairs, person, item)
     alone = [
         [(where, design, x - y)]
         for where, design, x, y in zip(places, designs, cells, others, strict=True)
     ]
-    of_one = contrast(*alone, person, item)
+    of_one = estimate_contrast(*alone, person, item)
     assert of_both.value == pytest.approx(of_one.value)
     assert of_both.stderr == pytest.approx(of_one.stderr)
 
@@ -634,7 +640,7 @@ def test_the_variance_of_a_contrast_is_unbiased(shared: bool) -> None:
     for _ in range(1500):
         designs, cells, person, item, places = two_conditions(8, 9, shared, rng)
         sides = [[side] for side in zip(places, designs, cells, strict=True)]
-        results.append(contrast(*sides, person, item))
+        results.append(estimate_contrast(*sides, person, item))
     values = np.array([result.value for result in results])
     squares = np.array([result.stderr**2 for result in results])
     assert squares.mean() / values.var() == pytest.approx(1, abs=0.12)
@@ -643,7 +649,7 @@ def test_the_variance_of_a_contrast_is_unbiased(shared: bool) -> None:
 
 def two_levels(
     n: int, k: int, versions: bool, rng: np.random.Generator
-) -> tuple[list[list[tuple[np.ndarray, CellDesign, np.ndarray]]], np.ndarray, np.ndarray]:
+) -> tuple[list[list[tuple[np.ndarray, CrossedDesign, np.ndarray]]], np.ndarray, np.ndarray]:
     """Cells of n people at both levels of a factor of 2 k items, in versions or in levels."""
     person, item = np.indices((n, 2 * k)).reshape(2, -1)
     second = (person + item) % 2 if versions else (item >= k).astype(int)
@@ -653,14 +659,14 @@ def two_levels(
     x += 0.6 * rng.normal(size=2 * k)[item] + 0.5 * rng.normal(size=(2 * k, 2))[item, second]
     x += rng.normal(size=len(x))
     places = [np.flatnonzero(second == level) for level in (0, 1)]
-    sides = [[(where, CellDesign(person[where], item[where]), x[where])] for where in places]
+    sides = [[(where, CrossedDesign(person[where], item[where]), x[where])] for where in places]
     return sides, person, item
 
 
 def test_within_people_items_of_one_level_have_the_variance_of_a_quasi_f_ratio() -> None:
     n, k = 9, 13
     sides, person, item = two_levels(n, k, False, np.random.default_rng(8))
-    result = contrast(*sides, person, item)
+    result = estimate_contrast(*sides, person, item)
     table = np.stack([side[0][2].reshape(n, k) for side in sides])  # levels, people, items
     people = table.mean(axis=2)
     ms_people = k * (people[0] - people[1]).var(ddof=1) / 2
@@ -672,7 +678,7 @@ def test_within_people_items_of_one_level_have_the_variance_of_a_quasi_f_ratio()
     assert ms_people > ms_left < ms_items
     expected = 2 * (ms_people + ms_items - ms_left) / (n * k)
     assert result.stderr**2 == pytest.approx(expected, rel=0.03)
-    these = contrast(*sides, person, item, THESE)
+    these = estimate_contrast(*sides, person, item, THESE)
     assert these.p() == pytest.approx(ttest_1samp(people[0] - people[1], 0).pvalue)
 
 
@@ -681,9 +687,9 @@ def test_within_people_an_interaction_is_the_difference_of_the_differences(versi
     rng = np.random.default_rng(9)
     sides, person, item = two_levels(8, 6, versions, rng)
     others = [[(w, d, x + rng.normal(size=len(x)))] for ((w, d, x),) in sides]
-    both = contrast(*(a + b for a, b in zip(sides, others, strict=True)), person, item)
+    both = estimate_contrast(*(a + b for a, b in zip(sides, others, strict=True)), person, item)
     less = [[(w, d, x - y)] for ((w, d, x),), ((_, _, y),) in zip(sides, others, strict=True)]
-    apart = contrast(*less, person, item)
+    apart = estimate_contrast(*less, person, item)
     assert (both.value, both.stderr, both.df) == pytest.approx(
         (apart.value, apart.stderr, apart.df)
     )
@@ -697,13 +703,13 @@ def test_the_variance_is_unbiased_where_conditions_share_some_people_or_items() 
         person, item = np.nonzero((rng.random((n, k)) < 0.7) & (second | (np.arange(k) < 13)))
         level = np.broadcast_to(second, (n, k))[person, item].astype(int)
         places = [np.flatnonzero(level == own) for own in (0, 1)]
-        designs = [CellDesign(person[where], item[where]) for where in places]
+        designs = [CrossedDesign(person[where], item[where]) for where in places]
         values, squares = [], []
         for _ in range(1200):
             x = rng.normal(size=(n, 2))[person, level] + rng.normal(size=(k, 2))[item, level]
             x += 0.5 * rng.normal(size=n)[person] + rng.normal(size=len(item))
             sides = [[(w, d, x[w])] for w, d in zip(places, designs, strict=True)]
-            result = contrast(*sides, person, item)
+            result = estimate_contrast(*sides, person, item)
             values.append(result.value)
             squares.append(result.stderr**2)
         assert np.mean(squares) / np.var(values) == pytest.approx(1, abs=0.12)
@@ -715,7 +721,7 @@ def test_the_variance_within_people_is_unbiased(versions: bool) -> None:
     results = []
     for _ in range(1500):
         sides, person, item = two_levels(8, 7, versions, rng)
-        results.append(contrast(*sides, person, item))
+        results.append(estimate_contrast(*sides, person, item))
     values = np.array([result.value for result in results])
     squares = np.array([result.stderr**2 for result in results])
     assert squares.mean() / values.var() == pytest.approx(1, abs=0.15)

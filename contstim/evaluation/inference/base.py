@@ -1,7 +1,6 @@
-"""What a test of a mean says, and what every inference has: from values to a `Contrast` for each.
+"""The interface of inferences, and the result of one test.
 
-`CrossedTests` is the inference used unless asked otherwise, `RankTests` the published one; another
-is a class of the same members.
+`QuasiFInference` is the default, `SignedRankInference` the published analysis.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CEILING_INTERVALS = (
 
 
 @dataclass(frozen=True)
-class Contrast:
+class InferenceResult:
     """A test of a mean against zero and an interval, with what a table says of them.
 
     Attributes
@@ -51,7 +50,7 @@ class Contrast:
         How large a difference is called equivalent, and the p-value of one as large as that.
     participants_needed, items_needed
         How many participants, or sentences, in all would decide with probability 0.8 if the
-        difference is as large as it seems; see `SampledMean.sizes_needed`.
+        difference is as large as it seems; see `MeanEstimate.sizes_needed`.
     ceiling_lower_ci_low, ceiling_lower_ci_high, ceiling_upper_ci_low, ceiling_upper_ci_high
         Intervals of the two noise ceilings.
     gap_ci_low, gap_ci_high
@@ -83,7 +82,7 @@ class Contrast:
 
 
 #: A contrast for each of M models, and for each pair of models asked for.
-Inferred = tuple[list[Contrast], list[Contrast]]
+InferenceResults = tuple[list[InferenceResult], list[InferenceResult]]
 
 
 class Inference(Protocol):
@@ -97,7 +96,9 @@ class Inference(Protocol):
     def columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What it says of each model, and of each comparison, beside what every inference does."""
 
-    def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
+    def __call__(
+        self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]
+    ) -> InferenceResults:
         """Test the models of an analysis, and compare the `pairs` of them.
 
         Of a model it is its value with its interval, and the test of it (on the trials that the
