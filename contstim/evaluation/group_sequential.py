@@ -1,15 +1,15 @@
-"""Group-sequential designs: stopping boundaries at prespecified interim analyses.
+"""Group-sequential tests: stopping boundaries at prespecified interim analyses.
 
-A study that is analysed after n_1 < ... < n_K participants has a larger error rate than one that is
-analysed once, unless the error is spent across the analyses (Lan and DeMets 1983, doi
-10.1093/biomet/70.3.659). The estimates at the analyses are jointly normal, and the covariance of
-two of them is the variance of the later one.
+A study that is tested at several interim analyses has a higher type-I error rate than one that is
+tested once. An alpha-spending function distributes the error over the analyses (Lan and DeMets
+1983, doi 10.1093/biomet/70.3.659). The z statistics Z_k at the analyses are jointly normal, and
+the score Z_k sqrt(I_k) has independent increments, where I_k is the information (inverse variance)
+at analysis k.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -18,202 +18,204 @@ from scipy.special import ndtr, ndtri
 
 from contstim.arrays import FloatArray
 
-_FARTHEST = 12.0  # standard errors: what lies further off does not happen
-_NEAREST = (
-    1e-3  # the least growth of information from look to look, a share, that is told from none
-)
-_FINE = 6.0  # nodes a standard deviation of the increments
-_MOST_NODES = 1500
+#: Largest finite boundary, in standard errors.
+_MAX_BOUNDARY = 12.0
+#: Smallest increase in information between two analyses, relative to the information so far.
+_MIN_INCREMENT = 1e-3
+#: Number of quadrature nodes per standard deviation of the increment, and its limits.
+_NODES_PER_SD = 6.0
+_MIN_NODES, _MAX_NODES = 24, 1500
 
 
-def _obrien_fleming(alpha: float, share: FloatArray) -> FloatArray:
-    return np.asarray(2 * ndtr(ndtri(alpha / 2) / np.sqrt(share)))
+def _obrien_fleming(alpha: float, fraction: FloatArray) -> FloatArray:
+    return np.asarray(2 * ndtr(ndtri(alpha / 2) / np.sqrt(fraction)))
 
 
-def _pocock(alpha: float, share: FloatArray) -> FloatArray:
-    return np.asarray(alpha * np.log1p((np.e - 1) * share))
+def _pocock(alpha: float, fraction: FloatArray) -> FloatArray:
+    return np.asarray(alpha * np.log1p((np.e - 1) * fraction))
 
 
-#: How much of a side's error is spent when so large a share of the participants is there: late, or
-#: about alike at each look.
+#: One-sided alpha-spending functions of the fraction of participants by name (Lan and DeMets 1983):
+#: O'Brien-Fleming spends most of the error at the last analyses, Pocock nearly equal parts.
 SPENDING: dict[str, Callable[[float, FloatArray], FloatArray]] = {
     "obrien-fleming": _obrien_fleming,
     "pocock": _pocock,
 }
 
 
-def information_fractions(looks: Sequence[int], items: float = 0.0) -> FloatArray:
-    """Return the information at each look over that at the last, shape (K,).
+def alpha_spent(analyses: Sequence[int], alpha: float, spending: str) -> FloatArray:
+    """Return the cumulative two-sided error that is spent by each analysis.
 
     Parameters
     ----------
-    looks
-        Numbers of participants, ascending.
-    items
-        The share of the variance after the last look that is due to the items, which are the same
-        at all looks: it does not fall with participants, so that information grows more slowly
-        than they do, and two looks are the more alike.
-    """
-    people = np.asarray(looks, dtype=np.float64)
-    return np.asarray(1.0 / (items + (1.0 - items) * people[-1] / people))
-
-
-@lru_cache(maxsize=_MOST_NODES)
-def _gauss(n: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of Gauss and Legendre's rule."""
-    nodes, weights = np.polynomial.legendre.leggauss(n)
-    return np.asarray(nodes), np.asarray(weights)
-
-
-@dataclass(frozen=True, eq=False)
-class _Continuing:
-    """The distribution of Z sqrt(I) of the studies that have not stopped: weighed points."""
-
-    points: FloatArray
-    weights: FloatArray
-
-    def beyond(self, growth: float, drift: float, limit: float) -> tuple[float, float]:
-        """Return how probable it is to be below -limit, and above it, when information grew so."""
-        ahead, spread = self.points + drift * growth, np.sqrt(growth)
-        below, above = ndtr((-limit - ahead) / spread), ndtr((ahead - limit) / spread)
-        return float(self.weights @ below), float(self.weights @ above)
-
-    def grown(self, growth: float, drift: float, regions: list[tuple[float, float]]) -> _Continuing:
-        """Return the distribution after a look at which only studies in the regions continue.
-
-        The recursion of Armitage, McPherson and Rowe (1969), doi 10.2307/2343787.
-        """
-        spread = np.sqrt(growth)
-        parts = []
-        for low, high in regions:
-            wanted = _FINE * (high - low) / spread
-            nodes, weights = _gauss(int(np.clip(wanted, 24, _MOST_NODES)))
-            parts.append((low + (high - low) * (nodes + 1) / 2, weights * (high - low) / 2))
-        points = np.concatenate([part[0] for part in parts])
-        weights = np.concatenate([part[1] for part in parts])
-        gaps = (points[:, None] - self.points - drift * growth) / spread
-        density = np.exp(-(gaps**2) / 2) @ self.weights / (spread * np.sqrt(2 * np.pi))
-        return _Continuing(points, weights * density)
-
-
-_START = _Continuing(np.zeros(1), np.ones(1))
-
-
-def _growths(amounts: FloatArray) -> FloatArray:
-    """Return by how much information grew up to each look, never quite nothing."""
-    return np.asarray(np.maximum(np.diff(amounts, prepend=0.0), _NEAREST * amounts))
-
-
-def _limit(continuing: _Continuing, growth: float, root: float, left: float) -> float:
-    """Return the Z beyond which, on both sides together, so probable a share `left` lies."""
-
-    def short(z: float) -> float:
-        return sum(continuing.beyond(growth, 0.0, z * root)) - left
-
-    if short(_FARTHEST) >= 0 or left <= 0:
-        return float(np.inf)
-    return float(brentq(short, 0.0, _FARTHEST, xtol=1e-10)) if short(0.0) > 0 else 0.0
-
-
-def next_boundary(amounts: FloatArray, earlier: Sequence[float], spent: float) -> float:
-    """Return how far from 0 the estimate at the last of K looks must be to stop.
-
-    Parameters
-    ----------
-    amounts
-        Information at the looks, in any unit, ascending, shape (K,).
-    earlier
-        The limits at the K - 1 looks before.
-    spent
-        How probable it is to be by now, where there is no difference, to have been beyond one.
+    analyses
+        Numbers of participants at the K analyses, ascending.
+    alpha
+        Two-sided type-I error rate of all analyses together.
+    spending
+        Name of a function in `SPENDING`.
 
     Returns
     -------
-    float
-        In standard errors; infinite where all of that is used up.
-    """
-    continuing, used = _START, 0.0
-    growths, roots = _growths(amounts), np.sqrt(amounts)
-    for growth, root, z in zip(growths[:-1], roots[:-1], earlier, strict=True):
-        limit = min(z, _FARTHEST) * float(root)
-        used += sum(continuing.beyond(growth, 0.0, limit))
-        continuing = continuing.grown(growth, 0.0, [(-limit, limit)])
-    return _limit(continuing, float(growths[-1]), float(roots[-1]), spent - used)
-
-
-def alpha_spent(looks: Sequence[int], alpha: float, spending: str) -> FloatArray:
-    """Return how much of the error, both sides together, is spent by each look, shape (K,)."""
-    people = np.asarray(looks, dtype=np.float64)
-    return 2 * SPENDING[spending](alpha / 2, people / people[-1])
-
-
-def stopping_boundaries(amounts: FloatArray, spent: FloatArray) -> FloatArray:
-    """Return how far from 0 estimates must be to stop, in standard errors, shape (K,).
-
-    Parameters
-    ----------
-    amounts
-        Information at the looks, shape (K,).
-    spent
-        Of the error, both sides together, by each look, shape (K,): `alpha_spent`.
+    array
+        Cumulative type-I error, shape (K,). The last value is `alpha`.
 
     Examples
     --------
-    >>> looks = [1, 2, 3, 4, 5]
-    >>> spent = alpha_spent(looks, 0.05, "obrien-fleming")
-    >>> stopping_boundaries(information_fractions(looks), spent).round(3)
-    array([4.877, 3.357, 2.68 , 2.29 , 2.031])
+    >>> alpha_spent([10, 20, 30], 0.05, "pocock").round(4)
+    array([0.0226, 0.0382, 0.05  ])
     """
-    found: list[float] = []
-    for k, so_far in enumerate(spent):
-        found.append(next_boundary(amounts[: k + 1], found, float(so_far)))
-    return np.array(found)
+    n_participants = np.asarray(analyses, dtype=np.float64)
+    return 2 * SPENDING[spending](alpha / 2, n_participants / n_participants[-1])
 
 
 @lru_cache(maxsize=4096)
 def interim_boundaries(
-    looks: tuple[int, ...], spent: tuple[float, ...], items: tuple[float, ...]
+    analyses: tuple[int, ...], spent: tuple[float, ...], item_shares: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """Return the limits at the looks so far, each by what was known at it.
+    """Return the two-sided stopping boundaries of the analyses so far.
+
+    A study stops at analysis k if Z_k lies outside ± boundary k. Items are the same at all
+    analyses, so only the other part of the variance decreases with the number of participants n.
+    Relative to analysis k with item share s, the information at analysis j is
+
+        I_j = 1 / (s + (1 - s) n_k / n_j).
 
     Parameters
     ----------
-    looks
-        All that were announced, shape (K,).
+    analyses
+        Numbers of participants at all K planned analyses, ascending.
     spent
-        As for `stopping_boundaries`.
-    items
-        Of `information_fractions`, as it was estimated at each look so far, shape (k,).
+        Cumulative two-sided error at each of them, see `alpha_spent`.
+    item_shares
+        Share of the variance that is due to items, as estimated at each of the k analyses so far.
+
+    Returns
+    -------
+    tuple of float
+        Boundaries of the k analyses in standard errors.
+
+    Examples
+    --------
+    >>> spent = alpha_spent([10, 20, 30], 0.05, "obrien-fleming")
+    >>> boundaries = interim_boundaries((10, 20, 30), tuple(spent), (0.0, 0.0, 0.0))
+    >>> [round(boundary, 3) for boundary in boundaries]
+    [3.71, 2.511, 1.993]
     """
-    if not items:
+    if not item_shares:
         return ()
-    earlier = interim_boundaries(looks, spent, items[:-1])
-    amounts = information_fractions(looks[: len(items)], items[-1])
-    return (*earlier, next_boundary(amounts, earlier, spent[len(items) - 1]))
+    boundaries = interim_boundaries(analyses, spent, item_shares[:-1])
+    n_participants = np.asarray(analyses[: len(item_shares)], dtype=np.float64)
+    share = item_shares[-1]
+    information = 1.0 / (share + (1.0 - share) * n_participants[-1] / n_participants)
+    return (*boundaries, next_boundary(information, boundaries, spent[len(item_shares) - 1]))
+
+
+def next_boundary(
+    information: FloatArray, boundaries: Sequence[float], cumulative_alpha: float
+) -> float:
+    """Return the two-sided stopping boundary of the last analysis.
+
+    The boundary b solves P(stopped earlier or Z_K outside ±b) = cumulative alpha under the null
+    hypothesis. The density of the score of continuing studies is computed recursively by
+    Gauss-Legendre quadrature (Armitage, McPherson and Rowe 1969, doi 10.2307/2343787).
+
+    Parameters
+    ----------
+    information
+        Information at the K analyses in any unit, ascending, shape (K,).
+    boundaries
+        Boundaries of the first K - 1 analyses, in standard errors.
+    cumulative_alpha
+        Two-sided error to be spent by analysis K.
+
+    Returns
+    -------
+    float
+        Boundary in standard errors; infinite if the error was spent earlier.
+    """
+    increments = np.maximum(np.diff(information, prepend=0.0), _MIN_INCREMENT * information)
+    roots = np.sqrt(information)
+    scores, weights = np.zeros(1), np.ones(1)
+    remaining_alpha = cumulative_alpha
+    for increment, root, boundary in zip(increments[:-1], roots[:-1], boundaries, strict=True):
+        limit = min(boundary, _MAX_BOUNDARY) * float(root)
+        remaining_alpha -= _crossing_probability(scores, weights, increment, limit)
+        scores, weights = _continuing_density(scores, weights, increment, limit)
+
+    def excess(boundary: float) -> float:
+        limit = boundary * float(roots[-1])
+        crossing = _crossing_probability(scores, weights, increments[-1], limit)
+        return crossing - remaining_alpha
+
+    if remaining_alpha <= 0 or excess(_MAX_BOUNDARY) >= 0:
+        return float(np.inf)
+    if excess(0.0) <= 0:
+        return 0.0
+    return float(brentq(excess, 0.0, _MAX_BOUNDARY, xtol=1e-10))
+
+
+def _crossing_probability(
+    scores: FloatArray, weights: FloatArray, increment: float, limit: float
+) -> float:
+    """Return the probability that the next score lies outside ±limit."""
+    sd = np.sqrt(increment)
+    below, above = ndtr((-limit - scores) / sd), ndtr((scores - limit) / sd)
+    return float(weights @ below) + float(weights @ above)
+
+
+def _continuing_density(
+    scores: FloatArray, weights: FloatArray, increment: float, limit: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return quadrature nodes and weights of the next score, restricted to ±limit."""
+    sd = np.sqrt(increment)
+    n_nodes = int(np.clip(_NODES_PER_SD * 2 * limit / sd, _MIN_NODES, _MAX_NODES))
+    nodes, node_weights = _gauss_legendre(n_nodes)
+    points = limit * nodes
+    steps = (points[:, None] - scores) / sd
+    density = np.exp(-(steps**2) / 2) @ weights / (sd * np.sqrt(2 * np.pi))
+    return points, limit * node_weights * density
+
+
+@lru_cache(maxsize=_MAX_NODES)
+def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return np.asarray(nodes), np.asarray(weights)
 
 
 def repeated_p_value(
-    p: float, looks: tuple[int, ...], spending: str, items: tuple[float, ...]
+    p: float, analyses: tuple[int, ...], spending: str, item_shares: tuple[float, ...]
 ) -> float:
-    """Return the p-value at the last of some looks that allows for those before.
+    """Return the repeated p-value of the last analysis so far.
 
-    The least error, both sides together, that could have been spent on all looks and the
-    difference yet be found at this one (Jennison and Turnbull 2000, chapter 9): it holds whatever
-    the reason for which a study stops, as the repeated confidence interval does.
+    The repeated p-value is the smallest two-sided alpha for which the z statistic reaches the
+    boundary of this analysis. It is valid whatever the reason for stopping (Jennison and Turnbull
+    2000, Group sequential methods, ch. 9).
 
     Parameters
     ----------
     p
-        At this look by itself.
-    looks, spending, items
-        As for `interim_boundaries` and `alpha_spent`.
+        Unadjusted two-sided p-value of the analysis.
+    analyses, item_shares
+        As in `interim_boundaries`.
+    spending
+        Name of a function in `SPENDING`.
+
+    Returns
+    -------
+    float
+        Adjusted p-value, at least `p`.
     """
-    far, least = -float(ndtri(max(p, 1e-15) / 2)), float(np.log(max(p, 1e-15)))
+    p_bounded = max(p, 1e-15)
+    z_observed, log_p = -float(ndtri(p_bounded / 2)), float(np.log(p_bounded))
 
-    def short(log_alpha: float) -> float:
-        spent = tuple(alpha_spent(looks, float(np.exp(log_alpha)), spending).tolist())
-        return min(interim_boundaries(looks, spent, items)[-1], _FARTHEST) - far
+    def excess(log_alpha: float) -> float:
+        spent = tuple(alpha_spent(analyses, float(np.exp(log_alpha)), spending).tolist())
+        boundary = interim_boundaries(analyses, spent, item_shares)[-1]
+        return min(boundary, _MAX_BOUNDARY) - z_observed
 
-    if short(0.0) >= 0:
+    if excess(0.0) >= 0:
         return 1.0
-    return float(np.exp(brentq(short, least, 0.0, xtol=1e-4))) if short(least) > 0 else p
+    if excess(log_p) <= 0:
+        return p
+    return float(np.exp(brentq(excess, log_p, 0.0, xtol=1e-4)))

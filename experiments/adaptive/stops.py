@@ -29,9 +29,7 @@ from contstim.adaptive.sequences import asymptotic_sequence
 from contstim.evaluation.group_sequential import (
     SPENDING,
     alpha_spent,
-    information_fractions,
     interim_boundaries,
-    stopping_boundaries,
 )
 from contstim.evaluation.inference.quasi_f import CrossedDesign
 
@@ -89,6 +87,12 @@ def crossed_errors(
     return wrong
 
 
+def boundaries(looks: tuple[int, ...], alpha: float, spending: str) -> np.ndarray:
+    """Return the stopping boundaries of all analyses if items contribute no variance."""
+    spent = tuple(alpha_spent(looks, alpha, spending).tolist())
+    return np.array(interim_boundaries(looks, spent, (0.0,) * len(looks)))
+
+
 def said(wrong: float, studies: int) -> str:
     """Return a share in per cent with its exact 95 % interval."""
     low, high = binomtest(int(wrong), studies).proportion_ci()
@@ -102,9 +106,7 @@ def looks_table(studies: int) -> pd.DataFrame:
         for k in (3, 5):
             looks = tuple(n_people * (i + 1) // k for i in range(k))
             for spending in SPENDING:
-                upper = stopping_boundaries(
-                    information_fractions(looks), alpha_spent(looks, ALPHA, spending)
-                )
+                upper = boundaries(looks, ALPHA, spending)
                 z = student(people(rng, 0.0, (studies, n_people)), looks)
                 wrong = (np.abs(z) > upper)[:, [n > 3 for n in looks]].any(axis=1).sum()
                 row = {"people": n_people, "looks": k, "spending": spending}
@@ -135,9 +137,7 @@ def models_table(studies: int) -> pd.DataFrame:
                     z[..., i, j] = student(right[..., i] - right[..., j], looks)
                     z[..., j, i] = -z[..., i, j]
                 for spending in SPENDING:
-                    upper = stopping_boundaries(
-                        information_fractions(looks), alpha_spent(looks, 2 * ALPHA / m, spending)
-                    )
+                    upper = boundaries(looks, 2 * ALPHA / m, spending)
                     above = z > upper[:, None, None]
                     best = (above.sum(axis=3) == m - 1).any(axis=(1, 2)).sum()
                     alike = above[..., chance == chance[0], :][..., chance == chance[0]]
@@ -212,10 +212,8 @@ def people_table(studies: int) -> pd.DataFrame:
         rows.setdefault("fixed", {})[difference] = f"{n}"
         for k in (3, 5):
             for spending in SPENDING:
-                steps = range(1, k + 1)
-                upper = stopping_boundaries(
-                    information_fractions(steps), alpha_spent(steps, ALPHA, spending)
-                )
+                steps = tuple(range(1, k + 1))
+                upper = boundaries(steps, ALPHA, spending)
                 more = inflation(upper, k)
                 rule = rows.setdefault(
                     f"{k} analyses, {spending}", {"most": f"{100 * more - 100:.1f} %"}
@@ -223,9 +221,7 @@ def people_table(studies: int) -> pd.DataFrame:
                 most = int(np.ceil(more * n))
                 looks = tuple(max(4, round(most * (i + 1) / k)) for i in range(k))
                 looks = tuple(dict.fromkeys(looks))
-                upper = stopping_boundaries(
-                    information_fractions(looks), alpha_spent(looks, ALPHA, spending)
-                )
+                upper = boundaries(looks, ALPHA, spending)
                 z = np.abs(student(values, looks))
                 outside = z > upper
                 first = np.where(outside.any(axis=1), outside.argmax(axis=1), len(looks) - 1)

@@ -358,7 +358,7 @@ def test_too_few_people_or_sentences_give_no_standard_error() -> None:
     assert three.estimate(rng.normal(size=60), THESE).stderr > 0
     assert few_pairs.estimate(rng.normal(size=40), THESE).stderr > 0
     for population in ITEM_EFFECTS:
-        assert np.isnan(few_people.mean(rng.normal(size=40), population).p())
+        assert np.isnan(few_people.estimate(rng.normal(size=40), population).p())
 
 
 def test_enough_people_and_sentences_are_enough_whatever_rounding_makes_of_their_number() -> None:
@@ -499,7 +499,7 @@ def test_a_latin_square_has_the_variance_within_lists() -> None:
     signed = (1 - 2 * condition.reshape(n, k)) * x.reshape(n, k)
     of_people, of_items = signed.mean(axis=1) * 2, signed.mean(axis=0) * 2
     within = [
-        sum(((half - half.estimate()) ** 2).sum() for half in (d[::2], d[1::2])) / (len(d) - 2)
+        sum(((half - half.mean()) ** 2).sum() for half in (d[::2], d[1::2])) / (len(d) - 2)
         for d in (of_people, of_items)
     ]
     cells = np.arange(n * k)
