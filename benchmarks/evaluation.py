@@ -37,7 +37,7 @@ def large_study(n_people, n_trials, n_models, n_groups, seed=0):
     texts = [*design["sentence_1"], *design["sentence_2"]]
     scores = pd.DataFrame(rng.normal(-50, 8, size=(len(texts), n_models)), columns=models)
     scores.insert(0, "sentence", texts)
-    simulation = Simulation.of({models[0]: 0.7, models[1]: 0.3})
+    simulation = Simulation.from_weights({models[0]: 0.7, models[1]: 0.3})
     choices = simulate_choices(design, scores, simulation, n_people // n_groups, seed)
     return choices, scores
 
@@ -51,7 +51,7 @@ def scattered_study(n_people, n_trials, n_models, seed=0):
         [rng.choice(len(pool), size=n_trials, replace=False) for _ in range(n_people)]
     )
     design = pool.iloc[rows].assign(participant=np.repeat(np.arange(n_people), n_trials))
-    simulation = Simulation.of({"model-0": 0.7, "model-1": 0.3})
+    simulation = Simulation.from_weights({"model-0": 0.7, "model-1": 0.3})
     return simulate_choices(design, scores, simulation, seed=seed), scores
 
 

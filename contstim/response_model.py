@@ -30,9 +30,9 @@ class ResponseModel:
         lapse / 2 + (1 - lapse) sigma(beta_p g_x + b_p + u_x),
 
     where g_x is the model's log p(sentence 2) - log p(sentence 1) in standard deviations of its
-    log-probability over natural sentences, cut off at ± `most`, so that no outlier decides; sigma
-    is the logistic function, log beta_p ~ N(log slope, slope_sd²), b_p ~ N(0, side_sd²) and
-    u_x ~ N(0, item_sd²).
+    log-probability over natural sentences, cut off at ± `max_preference`, so that no
+    outlier decides; sigma is the logistic function, log beta_p ~ N(log slope, slope_sd²),
+    b_p ~ N(0, side_sd²) and u_x ~ N(0, item_sd²).
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ResponseModel:
         Of the pairs' effects, logits: what all people see in a pair and the model does not.
     lapse
         Share of answers that are the toss of a coin.
-    most
+    max_preference
         Where g is cut off.
 
     Notes
@@ -79,11 +79,11 @@ class ResponseModel:
     lapse: Annotated[float, Field(ge=0, le=1)] = option(
         0.011, "share of answers at random", "NUMBER"
     )
-    most: Annotated[float, Field(gt=0, le=100)] = 3.0
+    max_preference: Annotated[float, Field(gt=0, le=100)] = 3.0
 
     def preferences(self, scaled: FloatArray) -> FloatArray:
         """Return g: differences of log-probabilities in standard deviations, cut off."""
-        return np.clip(scaled, -self.most, self.most)
+        return np.clip(scaled, -self.max_preference, self.max_preference)
 
     def probabilities(self, scaled: FloatArray) -> FloatArray:
         """Return how often sentence 2 is chosen, over all persons and pairs like these.
@@ -106,7 +106,7 @@ class ResponseModel:
         """
         curve = _curve(self)
         # Linear interpolation between equally spaced points.
-        place = np.minimum(np.abs(scaled) * ((_GRID - 1) / self.most), _GRID - 1.0)
+        place = np.minimum(np.abs(scaled) * ((_GRID - 1) / self.max_preference), _GRID - 1.0)
         before = np.minimum(np.nan_to_num(place).astype(np.int64), _GRID - 2)
         chosen = curve[before] + (place - before) * np.diff(curve)[before]
         return np.where(np.asarray(scaled) < 0, 1 - chosen, chosen)
@@ -114,11 +114,11 @@ class ResponseModel:
 
 @lru_cache(maxsize=8)
 def _curve(people: ResponseModel) -> FloatArray:
-    """Return the probabilities at equally spaced values of g from 0 up to `most`.
+    """Return the probabilities at equally spaced values of g from 0 up to `max_preference`.
 
     A table, as selections ask for millions of values.
     """
-    grid = np.linspace(0.0, people.most, _GRID)
+    grid = np.linspace(0.0, people.max_preference, _GRID)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     weights = weights / weights.sum()
     slopes = people.slope * np.exp(people.slope_sd * nodes)
@@ -164,7 +164,7 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
     )
 
 
-def log_bayes_factor_halves(people: ResponseModel, apart: FloatArray) -> FloatArray:
+def sentence_evidence_bounds(people: ResponseModel, apart: FloatArray) -> FloatArray:
     """Return k, where no log Bayes factor of models i and j exceeds k(x) + k(y).
 
     That holds wherever |g_i - g_j| <= x + y, so that what a pair of sentences can tell is bounded
@@ -189,8 +189,8 @@ def log_bayes_factor_halves(people: ResponseModel, apart: FloatArray) -> FloatAr
 
 @lru_cache(maxsize=8)
 def _halves(people: ResponseModel) -> tuple[FloatArray, FloatArray, float]:
-    """Return values x, those of C(2 x) / 2 and c, as `log_bayes_factor_halves` defines them."""
-    g = np.linspace(-people.most, people.most, _GRID)
+    """Return values x, those of C(2 x) / 2 and c, as `sentence_evidence_bounds` defines them."""
+    g = np.linspace(-people.max_preference, people.max_preference, _GRID)
     probabilities = people.probabilities(g)
     logits = np.log(probabilities) - np.log1p(-probabilities)
     factors = (
@@ -210,7 +210,7 @@ def _halves(people: ResponseModel) -> tuple[FloatArray, FloatArray, float]:
     return np.arange(len(convex)) * width / 2, convex / 2, float(most[-1])
 
 
-def log_ratio_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
+def log_prob_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
     """Return each model's standard deviation over sentences, shape (M,), from shape (S, M).
 
     Raises
@@ -228,6 +228,6 @@ def log_ratio_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
     return np.asarray(scale)
 
 
-def unit_of_tests(groups: int, min_groups: int = MIN_GROUPS) -> str:
+def inference_unit(groups: int, min_groups: int = MIN_GROUPS) -> str:
     """Return what tests run across in a design of so many groups: ``group`` or ``participant``."""
     return "group" if groups >= min_groups else "participant"

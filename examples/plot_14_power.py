@@ -20,8 +20,8 @@ scores = pd.DataFrame(
     {name: contstim.load_model(f"contstim:{name}").score(sentences) for name in names},
     index=sentences,
 )
-pairs = contstim.select_set(scores, 40, margin=0.05, time_limit=1)
-simulation = Simulation.of("trigram", noise=2.0, slope_sd=0.47, item_sd=1.5)
+pairs = contstim.select_set(scores, 40, rank_margin=0.05, time_limit=1)
+simulation = Simulation.from_weights("trigram", noise=2.0, slope_sd=0.47, item_sd=1.5)
 simulator = StudySimulator.from_trials(pairs, scores, names, simulation, measures=("accuracy",))
 curve = power_curve(simulator, n_participants=[5, 10, 20, 40], n_simulations=200)
 print(curve[["n_participants", "model_1", "model_2", "power", "stderr", "recovery"]])

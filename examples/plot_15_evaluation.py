@@ -22,7 +22,7 @@ scores = pd.DataFrame(
 pairs = contstim.select_set(scores, 40, time_limit=1)
 layout = Layout(groups=1, participants=20)
 trials = contstim.design_trials(natural=pairs, pool=sentences, layout=layout)
-choices = simulate_choices(trials, scores, Simulation.of("contstim:trigram"), seed=1)
+choices = simulate_choices(trials, scores, Simulation.from_weights("contstim:trigram"), seed=1)
 
 evaluation = contstim.evaluate(choices, scores)
 print("\n".join(contstim.summarize(evaluation)))

@@ -21,7 +21,7 @@ trials = contstim.design_trials(pool=sentences, layout=layout, seed=1)
 
 rows = []
 for noise in (0.25, 0.5, 1, 2, 4):
-    simulation = Simulation.of(name, noise=noise)
+    simulation = Simulation.from_weights(name, noise=noise)
     evaluation = contstim.evaluate(simulate_choices(trials, scores, simulation), scores)
     found = evaluation.models.query("analysis == 'all' and measure == 'accuracy'").iloc[0]
     rows.append({"noise": noise, **found[["value", "ceiling_lower", "ceiling_upper"]]})

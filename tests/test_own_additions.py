@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import contstim
-from contstim.selection.triplets import OBJECTIVES, triplet_objective
+from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES, triplet_objective
 
 OWN = Path(__file__).parent / "own"
 
@@ -17,7 +17,7 @@ OWN = Path(__file__).parent / "own"
 def test_from_outside_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(OWN)
     best_of_some = import_module("best_of_some").BestOfSome
-    monkeypatch.setitem(OBJECTIVES, "first", None)  # forgotten again afterwards
+    monkeypatch.setitem(TRIPLET_OBJECTIVES, "first", None)  # forgotten again afterwards
     triplet_objective("first", larger_is_better=False)(lambda rows: rows["natural_lp_1"])
     values = {"model_1": "a", "model_2": "b", "natural": ["n", "m"]}
     values |= {f"synthetic_{side}": ["s", "t"] for side in (1, 2)}

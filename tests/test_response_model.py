@@ -13,9 +13,9 @@ from scipy.stats import norm
 from contstim.errors import InputError
 from contstim.response_model import (
     ResponseModel,
-    log_bayes_factor_halves,
     log_bayes_factors,
-    log_ratio_scale,
+    log_prob_scale,
+    sentence_evidence_bounds,
 )
 
 
@@ -24,7 +24,7 @@ from contstim.response_model import (
 )
 @pytest.mark.parametrize("g", [-5.0, 0.4])
 def test_probabilities_are_means_over_persons_and_pairs(people, g):
-    cut = np.clip(g, -people.most, people.most)
+    cut = np.clip(g, -people.max_preference, people.max_preference)
     spread = np.hypot(people.side_sd, people.item_sd)
 
     def given_slope(z):
@@ -72,18 +72,18 @@ def test_log_bayes_factors_equal_enumeration_of_both_answers(given_chances):
 @given(st.floats(0.1, 5), st.floats(0, 1), st.floats(0, 5), st.floats(0, 0.2), st.randoms())
 def test_no_log_bayes_factor_exceeds_its_halves(slope, slope_sd, item_sd, lapse, random):
     people = ResponseModel(slope, slope_sd, 0.0, item_sd, lapse)
-    g = np.array([random.uniform(-people.most, people.most) for _ in range(60)])
+    g = np.array([random.uniform(-people.max_preference, people.max_preference) for _ in range(60)])
     worth = log_bayes_factors(people.probabilities(g))
     apart = np.array([abs(a - b) for a, b in combinations(g, 2)])
     for share in (0.0, 0.2, 0.5, 0.9):
-        halves = [log_bayes_factor_halves(people, part * apart) for part in (share, 1 - share)]
+        halves = [sentence_evidence_bounds(people, part * apart) for part in (share, 1 - share)]
         assert (worth <= sum(halves) * (1 + 1e-9) + 1e-15).all()
 
 
 def test_halves_are_near_for_models_as_far_apart_as_can_be():
     people = ResponseModel()
-    ends = people.probabilities(np.array([-people.most, people.most]))
-    half = log_bayes_factor_halves(people, np.array(people.most))
+    ends = people.probabilities(np.array([-people.max_preference, people.max_preference]))
+    half = sentence_evidence_bounds(people, np.array(people.max_preference))
     assert 2 * half == pytest.approx(log_bayes_factors(ends)[0], rel=0.02)
 
 
@@ -96,9 +96,9 @@ def test_no_difference_no_choice():
 
 def test_scale_is_the_deviation_of_finite_scores():
     values = np.array([[1.0, 5.0], [3.0, -np.inf], [5.0, 9.0]])
-    assert log_ratio_scale(values, "ab") == pytest.approx([np.sqrt(8 / 3), 2.0])
+    assert log_prob_scale(values, "ab") == pytest.approx([np.sqrt(8 / 3), 2.0])
     with pytest.raises(InputError) as caught:
-        log_ratio_scale(np.array([[1.0, 2.0], [2.0, 2.0]]), "ab")
+        log_prob_scale(np.array([[1.0, 2.0], [2.0, 2.0]]), "ab")
     assert str(caught.value) == (
         "model 'b' gives all sentences the same score, so it prefers none; leave it out"
     )

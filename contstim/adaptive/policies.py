@@ -17,7 +17,7 @@ from contstim.display import displayed
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.plugins import Registry
-from contstim.response_model import log_ratio_scale
+from contstim.response_model import log_prob_scale
 from contstim.settings import Count, one_of, settings
 
 _MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the likeliest
@@ -115,7 +115,7 @@ class Pool:
             pairs.reset_index(drop=True),
             models,
             ratios,
-            people.preferences(ratios / log_ratio_scale(values, models)),
+            people.preferences(ratios / log_prob_scale(values, models)),
         )
 
     @property
@@ -169,7 +169,7 @@ class PolicyState:
 
 def places_of(preferences: FloatArray, nodes: Nodes) -> IntArray:
     """Return the positions of preferences on `Nodes.grid`, for `PolicyState`."""
-    most, points = nodes.link.people.most, len(nodes.grid)
+    most, points = nodes.link.people.max_preference, len(nodes.grid)
     places = np.rint((preferences + most) * ((points - 1) / (2 * most))).astype(np.int64)
     return np.asfortranarray(places)
 

@@ -279,7 +279,7 @@ class Nodes:
     @property
     def grid(self) -> FloatArray:
         """Preferences at which `curves` are given, shape (G,)."""
-        most = self.link.people.most
+        most = self.link.people.max_preference
         return np.linspace(-most, most, _GRID)
 
     def curves(self, state: FloatArray, slope_weights: FloatArray) -> Curves:

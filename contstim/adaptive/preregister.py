@@ -282,9 +282,10 @@ def _describe_link(link: Link) -> str:
     return (
         "If a model is right, a participant chooses sentence 2 with probability lapse / 2 + (1 "
         "- lapse) sigma(beta g + b + u), where g is the difference of the model's "
-        f"log-probabilities in standard deviations over sentences, cut off at ±{people.most:g}; "
-        f"log beta ~ N(log slope, {people.slope_sd:g}²) and b ~ N(0, {people.side_sd:g}²) over "
-        f"participants, u ~ N(0, {people.item_sd:g}²) over pairs, lapse {people.lapse:g}. "
+        f"log-probabilities in standard deviations over sentences, cut off at "
+        f"±{people.max_preference:g}; log beta ~ N(log slope, "
+        f"{people.slope_sd:g}²) and b ~ N(0, {people.side_sd:g}²) "
+        f"over participants, u ~ N(0, {people.item_sd:g}²) over pairs, lapse {people.lapse:g}. "
         f"The slope is each model's own: {slopes}. {answers} Models have {prior}."
     )
 

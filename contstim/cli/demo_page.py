@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from contstim.drawing import sheet, svg_text
 from contstim.page import TEMPLATES, inline_svg
 from contstim.selection.figure import TRIPLET_COLOURS, triplet_figure
-from contstim.selection.triplets import controversiality
+from contstim.selection.triplet_objectives import controversiality
 from contstim.text import marked_html
 
 _ROLES = {

@@ -191,7 +191,7 @@ def power(
 
     from contstim.design.figures import power_figure
     from contstim.design.power import power_curve, required_sample_size
-    from contstim.design.studies import FITTED, StudySimulator
+    from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
     from contstim.drawing import save_figure, sheet
     from contstim.evaluation.summary import describe_disagreement
 
@@ -215,7 +215,9 @@ def power(
     effects: dict[str, Any] = {"noise": noise, "item_sd": item_sd}
     effects = {name: value for name, value in effects.items() if value is not None}
     if difference is not None:
-        simulator = StudySimulator.from_difference(difference, replace(FITTED, **effects))
+        simulator = StudySimulator.from_difference(
+            difference, replace(GOLAN2023_PARTICIPANTS, **effects)
+        )
     elif pilot_choices is not None:
         simulator = _simulate_pilot(pilot_format, pilot_choices, trials, compare, scores)
     else:

@@ -100,7 +100,7 @@ class Sentences:
 
     def read(self, scores: str) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
         """Return scores of sentences, which of them may be selected, and the constraints."""
-        from contstim.selection.constraints import check_constraints, parse_constraints
+        from contstim.selection.constraint_text import check_constraints, parse_constraints
         from contstim.selection.scores import read_features, read_scores, read_token_counts
         from contstim.text.features import repeats_no_word
 
@@ -213,8 +213,8 @@ def triplets(
         objective,
         strata=strata,
         reference=read_scores(reference) if reference else None,
-        most_use=max_word_share,
-        apart=distinct_items,
+        max_word_share=max_word_share,
+        distinct_items=distinct_items,
     )
     _write(selected, out, [triplets, reference], tokens)
 
@@ -285,7 +285,7 @@ def set_of_pairs(
         table,
         n,
         criterion=criterion,
-        margin=rank_margin,
+        rank_margin=rank_margin,
         eligible=eligible,
         pairs=pairs,
         constraints=constraints,
@@ -309,9 +309,9 @@ def _write(
 
     attrs: dict[Any, Any] = selected.attrs
     if tokens:
-        from contstim.selection.tokens import with_token_counts  # which loads the models
+        from contstim.selection.tokens import add_token_counts  # which loads the models
 
-        selected = with_token_counts(selected)
+        selected = add_token_counts(selected)
     write_rows(selected, out, reading)
     if "synthetic_1" in selected:
         written = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]

@@ -55,7 +55,7 @@ class Simulation:
 
     Examples
     --------
-    >>> Simulation.of("contstim:gpt").weights
+    >>> Simulation.from_weights("contstim:gpt").weights
     (('contstim:gpt', 1.0),)
     """
 
@@ -153,7 +153,7 @@ def simulate_choices(
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
     >>> pairs = contstim.select_natural_pairs(scores, per_pair=6)
     >>> trials = contstim.design_trials(pairs, layout=contstim.Layout(groups=1, participants=3))
-    >>> choices = simulate_choices(trials, scores, Simulation.of("contstim:gpt"), seed=1)
+    >>> choices = simulate_choices(trials, scores, Simulation.from_weights("contstim:gpt"), seed=1)
     >>> choices[["participant", "trial", "rating"]].head(3)
       participant  trial  rating
     0           1      1     2.5

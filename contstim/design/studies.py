@@ -38,7 +38,7 @@ from contstim.trial_kinds import EXPERIMENTAL
 #: Participants like those of the second experiment of Golan et al. (2023), in units of the noise
 #: of an answer: `ResponseModel` in logits, divided by 1.81, the standard deviation of a standard
 #: logistic variable.
-FITTED = Simulation(slope_sd=0.47, item_sd=0.75, lapse=0.011)
+GOLAN2023_PARTICIPANTS = Simulation(slope_sd=0.47, item_sd=0.75, lapse=0.011)
 
 _MEASURES = EvaluationOptions().measures
 _MAX_ANSWERS = 10**7  # of one study
@@ -163,7 +163,7 @@ class StudySimulator:
         >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
         >>> trials = choices[["sentence_1", "sentence_2"]].drop_duplicates()
         >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
-        >>> simulation = Simulation.of("contstim:gpt")
+        >>> simulation = Simulation.from_weights("contstim:gpt")
         >>> simulator = StudySimulator.from_trials(
         ...     trials, scores, tuple(scores), simulation, ("accuracy",)
         ... )
@@ -216,7 +216,7 @@ class StudySimulator:
     def from_difference(
         cls,
         difference: float,
-        simulation: Simulation = FITTED,
+        simulation: Simulation = GOLAN2023_PARTICIPANTS,
         pairs_per_item: int = 1,
         n_groups: int = 1,
         measures: Sequence[str] = _MEASURES,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
+from contstim.design.allocation import TrialCells, allocate, separate_words
 from contstim.errors import (
     InfeasibleError,
     InputError,
@@ -16,7 +17,6 @@ from contstim.errors import (
     require_known,
     require_whole,
 )
-from contstim.selection.allocation import TrialCells, allocate, separate_words
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence

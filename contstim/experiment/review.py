@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.files import digest
-from contstim.selection.tokens import with_token_counts
+from contstim.selection.tokens import add_token_counts
 from contstim.tables import TABLES, read_table, require_columns
 from contstim.text import read_sentences
 from contstim.text.features import sentence_flags
@@ -472,6 +472,6 @@ def approved_rows(
     counts = [f"{name}_tokens_{k}" for name in columns for k in (1, 2)]
     counts = [name for name in counts if name in result]
     if counts:
-        recounted = with_token_counts(result.drop(columns=counts))
+        recounted = add_token_counts(result.drop(columns=counts))
         result[counts] = recounted[counts].to_numpy()
     return result

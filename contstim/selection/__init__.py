@@ -16,12 +16,12 @@ from contstim.selection.constraints import (
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.scores import fractional_ranks, read_scores, read_triplets
 from contstim.selection.sets import select_set, triplet_pairs
-from contstim.selection.triplets import (
+from contstim.selection.triplet_objectives import (
     controversiality,
-    select_triplets,
     triplet_objective,
     worst_ranks,
 )
+from contstim.selection.triplets import select_triplets
 from contstim.text.features import repeats_no_word, sentence_features
 
 __all__ = [

@@ -18,12 +18,11 @@ import pandas as pd
 from scipy.sparse import csr_array, hstack
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError, near_matches
+from contstim.errors import InputError, UnknownNameError
 from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
-from contstim.text.features import sentence_features
-from contstim.text.language import Language, split_word
-from contstim.text.languages import ENGLISH, language_of, written_language
+from contstim.text.language import split_word
+from contstim.text.languages import ENGLISH, written_language
 
 #: What follows the column in text: the field's name, and what reads it.
 _Options = dict[str, Callable[[str], Any]]
@@ -165,7 +164,7 @@ class SelectionConstraint(ABC):
 
     #: Whether it compares the two sentences of a pair. In a selection for a set it then holds
     #: between what a model prefers and what it does not, for every model.
-    between_sides: ClassVar[bool] = False
+    compares_sides: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -173,7 +172,7 @@ class SelectionConstraint(ABC):
             CONSTRAINTS[cls.kind] = cls
 
     @property
-    def tied(self) -> pd.Series | None:
+    def matched_feature(self) -> pd.Series | None:
         """By label, what the two sentences of each pair must have in common; None if nothing."""
         return None
 
@@ -224,7 +223,7 @@ class Balance(SelectionConstraint):
 
     kind = "balance"
     options: ClassVar[_Options] = {"tolerance": float}
-    between_sides = True
+    compares_sides = True
 
     feature: pd.Series
     tolerance: float
@@ -271,13 +270,13 @@ class Equal(SelectionConstraint):
     """
 
     kind = "equal"
-    between_sides = True
+    compares_sides = True
 
     feature: pd.Series
     name: str = "equal"
 
     @property
-    def tied(self) -> pd.Series:
+    def matched_feature(self) -> pd.Series:
         """The feature."""
         return self.feature
 
@@ -302,12 +301,16 @@ class Equal(SelectionConstraint):
             rows.add(weights, 0.0, 0.0, names)
 
 
-def tied_together(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
+def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
     """Return constraints; where several tie sentences, with one more that all are kept at once.
 
     As many of each value of either feature on both sides are not yet as many of both values.
     """
-    ties = [constraint.tied for constraint in constraints if constraint.tied is not None]
+    ties = [
+        constraint.matched_feature
+        for constraint in constraints
+        if constraint.matched_feature is not None
+    ]
     if len(ties) < 2:
         return list(constraints)
     columns = [tie.reindex(ties[0].index) for tie in ties]
@@ -315,17 +318,21 @@ def tied_together(constraints: Sequence[SelectionConstraint]) -> list[SelectionC
     return [*constraints, Equal(together, "equal together")]
 
 
-def ties_of(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
+def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
     """Return a number for each sentence, shape (S,): those of one number may be a pair.
 
     Parameters
     ----------
     constraints
-        As `tied_together` returns them.
+        As `merge_equal` returns them.
     labels
         The sentences' labels.
     """
-    ties = [constraint.tied for constraint in constraints if constraint.tied is not None]
+    ties = [
+        constraint.matched_feature
+        for constraint in constraints
+        if constraint.matched_feature is not None
+    ]
     if not ties:
         return np.zeros(len(labels), dtype=np.int64)
     numbers = pd.Series(pd.factorize(ties[-1])[0], index=ties[-1].index)
@@ -479,88 +486,3 @@ class Linear(SelectionConstraint):
         # A pair named the other way round has the roles the other way round.
         turned = self.pair == (role.model_2, role.model_1)
         return turned and (self.role is None or self.role != role.role)
-
-
-def check_constraints(texts: Iterable[str]) -> None:
-    """Refuse a text that is no constraint; see `parse_constraints`.
-
-    Raises
-    ------
-    InputError
-        Naming the text and what it should be.
-    """
-    for text in texts:
-        _parse(text)
-
-
-def parse_constraints(
-    texts: Iterable[str],
-    labels: pd.Index,
-    features: pd.DataFrame | None = None,
-    tokens: pd.DataFrame | None = None,
-    language: Language | None = None,
-) -> list[SelectionConstraint]:
-    """Make constraints from text, such as ``balance:words:0.5`` or ``at-most:source:2``.
-
-    Parameters
-    ----------
-    texts
-        ``KIND:COLUMN:VALUE...``; values that may be left out can be empty.
-    labels
-        Labels of the S sentences.
-    features
-        A row per sentence, by label (as text, each once): the columns that texts may name.
-        ``sentence`` (the label), ``words``, ``characters`` and ``zipf`` are worked out where they
-        are not among them, see :func:`~contstim.text.features.sentence_features`; ``tokens`` as
-        well, where they are given.
-    tokens
-        The number of tokens of each sentence under each model, by label, of which ``tokens`` is
-        made: the same for two sentences that every model cuts into as many.
-    language
-        What cuts the sentences into ``words``; by default that which they seem to be of.
-
-    Raises
-    ------
-    InputError
-        Naming the text and its fault.
-    """
-    parsed = [(text, *_parse(text)) for text in texts]
-    table = pd.DataFrame(index=labels)
-    if features is not None:
-        table = features.reindex([str(label) for label in labels]).set_index(labels)
-    if "sentence" not in table:
-        table = table.assign(sentence=[str(label) for label in labels])
-    computed = ("words", "characters", "zipf")
-    if any(column in computed and column not in table for _, _, column, _ in parsed):
-        shown = [str(label) for label in labels]
-        code = (language or language_of(shown)).code
-        computable = sentence_features(shown, code).set_index(labels)
-        table = computable.drop(columns=computable.columns.intersection(table.columns)).join(table)
-    if tokens is not None and "tokens" not in table:
-        counts = tokens.reindex(labels).dropna().astype("int64").astype("str")
-        table = table.assign(tokens=counts.agg("/".join, axis=1))
-    made = []
-    for text, kind, column, values in parsed:
-        if column not in table:
-            hint = near_matches(column, [*computed, *table.columns])
-            raise InputError(f"constraint {text!r} names no column of the features; {hint}")
-        made.append(kind(table[column], name=text, **values))
-    return made
-
-
-def _parse(text: str) -> tuple[Callable[..., SelectionConstraint], str, dict[str, Any]]:
-    """Return the class of a constraint, the column that it names and its values."""
-    kind, _, rest = text.partition(":")
-    made = CONSTRAINTS[kind]
-    column, *given = rest.split(":")
-    values = {}
-    complete = column and len(given) <= len(made.options) and any(given or [not made.options])
-    try:
-        for (name, read), value in zip(made.options.items(), given, strict=False):
-            if value:
-                values[name] = read(value)
-    except ValueError:
-        complete = False
-    if not complete:
-        raise InputError(f"constraint {text!r} is not of the form {made.usage()}")
-    return made, column, values

@@ -17,21 +17,21 @@ from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
+from contstim.selection.column_generation import assign_with_constraints
 from contstim.selection.constraints import (
     ConstraintRows,
     SelectionConstraint,
-    tied_together,
-    ties_of,
+    merge_equal,
+    pairing_codes,
 )
 from contstim.selection.highs import SOLVER
-from contstim.selection.programme import solve_programme
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 from contstim.settings import one_of, option, settings
 
 ASSIGNMENT = "scipy linear_sum_assignment"
 
 #: Pairs or triplets of two models, at most.
-MOST_PER_PAIR = 100_000
+MAX_PER_PAIR = 100_000
 
 # Parts of their range in which costs of sentences are counted.
 _PARTS = 1_000_000
@@ -80,7 +80,7 @@ NATURAL_CRITERIA = Registry[NaturalCriterion](
 class NaturalSelection:
     """What commands and study plans ask of `select_natural_pairs`."""
 
-    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = option(10, "", "N")
+    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = option(10, "", "N")
     criterion: Annotated[str, one_of(NATURAL_CRITERIA)] = option(
         "rank", "what is made small: the ranks of sentences under the models that reject them"
     )
@@ -192,7 +192,7 @@ def select_natural_pairs(
     low = ranked.fractions[split] < (np.inf if reject_below is None else reject_below)
     problem = AssignmentProblem(costs[split], high[sides_differ], low, roles)
     labels = ranked.labels[split]
-    constraints = tied_together(constraints)
+    constraints = merge_equal(constraints)
     # Also before a programme: it says what is impossible without the constraints, and their cost.
     with waiting("choosing pairs"):
         chosen = assign(problem)
@@ -201,10 +201,10 @@ def select_natural_pairs(
     if constraints:
         rows = ConstraintRows(roles, labels, constraints)
         with waiting("choosing pairs", time_limit):
-            chosen, relaxation, proven = solve_programme(problem, rows, time_limit)
+            chosen, relaxation, proven = assign_with_constraints(problem, rows, time_limit)
         used, cost = SOLVER, _check(problem, chosen, rows)
     bound = cost if proven else min(cost, relaxation)
-    ties = ties_of(constraints, labels)
+    ties = pairing_codes(constraints, labels)
     table = _rows(roles, chosen, labels, ranked.fractions[split], list(wanted), ties, match)
     table.attrs = {
         "objective": cost / unit,

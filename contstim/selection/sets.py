@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice, product
+from itertools import combinations
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from contstim.arrays import AnyArray, FloatArray, IntArray
+from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, require_whole
 from contstim.plugins import Registry
 from contstim.progress import waiting
-from contstim.response_model import ResponseModel, log_bayes_factors
-from contstim.selection.constraints import SelectionConstraint, tied_together, ties_of
-from contstim.selection.cover import (
-    NO_PAIR,
-    Cover,
-    LogBayesFactor,
-    Separation,
-    SetCriterion,
-    kept_pairs,
-)
+from contstim.response_model import ResponseModel
+from contstim.selection.constraints import SelectionConstraint, merge_equal, pairing_codes
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
+from contstim.selection.set_candidates import (
+    even_split_pairs,
+    extreme_pairs,
+    priced_pairs,
+    tries_all_splits,
+)
+from contstim.selection.set_criteria import LogBayesFactor, Separation, SetCriterion
+from contstim.selection.set_programme import NO_PAIR, SetProgramme, feasible_pairs
 from contstim.settings import Count, one_of, option, settings
 
 #: What a selection for a set makes as large as possible for the two models where it is least.
@@ -47,14 +47,14 @@ class SetSelection:
         "what is made large for the two models where it is least: how many pairs separate them, or "
         "the expected log Bayes factor of people's answers",
     )
-    margin: Annotated[float, Field(ge=0, lt=1)] = option(
+    rank_margin: Annotated[float, Field(ge=0, lt=1)] = option(
         0.0,
         "two models are separated only where fractional ranks differ by more than this under both",
         "RANK",
     )
     uses: Count = option(1, "in how many pairs a sentence may be", "N")
     time_limit: Annotated[float, Field(gt=0)] = option(60.0, "for the integer programme", "SECONDS")
-    people: ResponseModel | None = None
+    response_model: ResponseModel | None = None
 
 
 # Up to so many sentences all their pairs are candidates.
@@ -64,18 +64,6 @@ _ALL_PAIRS_UP_TO = 150
 # to be chosen; it is left out where pairs chosen one at a time reach this part of the bound.
 _EVEN, _NEAR = 5, 0.98
 
-# So many ways of splitting the models in two are tried: all of them up to 10 models.
-_MAX_SPLITS = 511
-
-# So many comparisons of two sentences are made for even splits at most, and so many pairs kept for
-# each that is to be chosen.
-_COMPARED, _KEPT = 10_000_000, 14
-
-# At most so many sentences from either end of a split's projection are paired, if they suffice.
-_EXTREMES = 600
-
-# Sentences from either end that are paired for expected log Bayes factors.
-_PRICED_EXTREMES = 400
 
 # Rounds in which candidates for expected log Bayes factors are added.
 _ROUNDS = 6
@@ -86,8 +74,8 @@ def select_set(
     n: int = 360,
     *,
     criterion: str = "separation",
-    margin: float = 0.0,
-    people: ResponseModel | None = None,
+    rank_margin: float = 0.0,
+    response_model: ResponseModel | None = None,
     eligible: pd.Series | None = None,
     pairs: pd.DataFrame | None = None,
     constraints: Sequence[SelectionConstraint] = (),
@@ -109,12 +97,12 @@ def select_set(
     criterion
         What is made large for the two models for which it is least: ``separation``, how many
         sentence pairs separate them; ``log-bf``, the sum over sentence pairs of the expected log
-        Bayes factor of one answer between them, see `people`; or another of `SET_CRITERIA`.
-    margin
+        Bayes factor of one answer between them, see `response_model`; or another of `SET_CRITERIA`.
+    rank_margin
         Two models are separated only if the fractional ranks of the two sentences differ by more
         than this under both.
-    people
-        For ``log-bf``: how people answer if a model is right; by default `ResponseModel()`.
+    response_model
+        For ``log-bf``: how participants answer if a model is right; by default `ResponseModel()`.
     eligible
         True for each sentence that may be put together with another, by label. Ranks are taken
         over all sentences.
@@ -177,7 +165,8 @@ def select_set(
     follow each other in the order of mean ranks, at up to ten million pairs of places; those pairs
     are candidates on which half of the models prefer either sentence, whatever half, and whose
     smallest rank difference is largest. Without constraints they are chosen one at a time
-    (`Cover.levelled`), and HiGHS is asked only where that stays more than 2 % below the bound.
+    (`SetProgramme.greedy_set`), and HiGHS is asked only where that
+    stays more than 2 % below the bound.
 
     Examples
     --------
@@ -187,7 +176,7 @@ def select_set(
     >>> pairs.loc[0, "sentence_1"]
     'I have had a headache ever since breakfast.'
     """
-    _refuse(n, seed, uses, criterion, margin, people, time_limit)
+    _refuse(n, seed, uses, criterion, rank_margin, response_model, time_limit)
     ranked = rank_scores(log_probs)
     keep, excluded = eligible_rows(ranked, eligible)
     given = _given(pairs, ranked)
@@ -202,13 +191,13 @@ def select_set(
     if len(rows) < 2:
         raise InfeasibleError(NO_PAIR)
     kind, of = SET_CRITERIA[criterion], keep if len(keep) > 1 else rows
-    measure = kind(log_probs, ranked, of, margin, people)
-    choice = _Selection(measure, keep, given, tied_together(constraints), n, uses, time_limit)
+    measure = kind(log_probs, ranked, of, rank_margin, response_model)
+    choice = _Selection(measure, keep, given, merge_equal(constraints), n, uses, time_limit)
     problem, chosen, bound, solver = choice.made(measure.bound(rows, n, uses), seed)
-    table, separations = _told(measure, problem, chosen)
+    table, separations = _result_table(measure, problem, chosen)
     objective = problem.least_sum(chosen)
     bound = objective if bound < objective <= bound * (1 + 1e-6) else bound  # but for rounding
-    if measure.counted:
+    if measure.is_count:
         objective, bound = int(objective), int(bound)
     table.attrs = {
         "objective": objective,
@@ -232,8 +221,8 @@ def _refuse(
     seed: int,
     uses: int,
     criterion: str,
-    margin: float,
-    people: ResponseModel | None,
+    rank_margin: float,
+    response_model: ResponseModel | None,
     time_limit: float,
 ) -> None:
     """Refuse arguments of `select_set` that cannot be used, or do not go together."""
@@ -242,14 +231,14 @@ def _refuse(
     if not time_limit > 0:
         raise InputError(f"time_limit is {time_limit}; give seconds above 0")
     kind = SET_CRITERIA[criterion]
-    if not 0 <= margin < 1:
-        raise InputError(f"margin is {margin}; rank differences lie from 0 to below 1")
-    if margin and not kind.has_margin:
+    if not 0 <= rank_margin < 1:
+        raise InputError(f"rank_margin is {rank_margin}; rank differences lie from 0 to below 1")
+    if rank_margin and not kind.uses_rank_margin:
         raise InputError(
-            f"margin is {margin}, but the criterion {criterion!r} has none; leave it out"
+            f"rank_margin is {rank_margin}, but the criterion {criterion!r} has none; leave it out"
         )
-    if people is not None and not kind.asks_people:
-        raise InputError(f"how people answer is of no use for {criterion!r}; choose 'log-bf'")
+    if response_model is not None and not kind.uses_response_model:
+        raise InputError(f"how participants answer is of no use for {criterion!r}; choose 'log-bf'")
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,66 +257,69 @@ class _Selection:
     uses: int
     time_limit: float
 
-    def made(self, bound: float, seed: int) -> tuple[Cover, IntArray, float, str]:
+    def made(self, bound: float, seed: int) -> tuple[SetProgramme, IntArray, float, str]:
         """Return the candidates, those chosen, a bound at most `bound`, and what chose."""
-        ranks, margin = self.measure.ranked.fractions, self.measure.margin
+        ranks, rank_margin = self.measure.ranked.fractions, self.measure.rank_margin
         candidates = [self.given]
-        levelled: tuple[Cover, IntArray] | None = None
+        greedy_set: tuple[SetProgramme, IntArray] | None = None
         complete = len(self.keep) <= _ALL_PAIRS_UP_TO
         if complete:
             candidates += [self.keep[np.column_stack(np.triu_indices(len(self.keep), 1))]]
-        elif self.measure.counted and not _all_splits_are_tried(ranks.shape[1]):
+        elif self.measure.is_count and not tries_all_splits(ranks.shape[1]):
             tied = self._tied()
-            even = [own[even_pairs(ranks[own], share, margin)] for own, share in tied]
+            even = [own[even_split_pairs(ranks[own], share, rank_margin)] for own, share in tied]
             if not self.constraints:
                 # One pair at a time among all the even ones, if sentences suffice for that.
                 problem = self._among([self.given, *even])
                 with waiting("choosing pairs"):
-                    chosen_singly = problem.levelled(bound)
-                levelled = None if chosen_singly is None else (problem, chosen_singly)
+                    chosen_singly = problem.greedy_set(bound)
+                greedy_set = None if chosen_singly is None else (problem, chosen_singly)
             candidates += [
                 best[: _EVEN * share] for best, (_, share) in zip(even, tied, strict=True)
             ]
-        reached = 0.0 if levelled is None else levelled[0].least_sum(levelled[1])
-        if levelled is not None and reached >= _NEAR * bound:
-            return *levelled, bound, "one pair at a time"
+        reached = 0.0 if greedy_set is None else greedy_set[0].least_sum(greedy_set[1])
+        if greedy_set is not None and reached >= _NEAR * bound:
+            return *greedy_set, bound, "one pair at a time"
         wider = self._wider(candidates, complete, np.random.default_rng(seed))
         with waiting("choosing pairs", self.time_limit):
             chosen, proven, how = wider.choose(bound, self.time_limit)
         if complete:
             bound = min(bound, proven)
-        if levelled is not None and wider.least_sum(chosen) <= reached:
-            return *levelled, bound, "one pair at a time"
+        if greedy_set is not None and wider.least_sum(chosen) <= reached:
+            return *greedy_set, bound, "one pair at a time"
         return wider, chosen, bound, how
 
-    def _among(self, pairs: Sequence[IntArray]) -> Cover:
-        return Cover(self.measure, np.concatenate(pairs), self.constraints, self.n, self.uses)
+    def _among(self, pairs: Sequence[IntArray]) -> SetProgramme:
+        return SetProgramme(
+            self.measure, np.concatenate(pairs), self.constraints, self.n, self.uses
+        )
 
-    def _wider(self, pairs: list[IntArray], complete: bool, rng: np.random.Generator) -> Cover:
+    def _wider(
+        self, pairs: list[IntArray], complete: bool, rng: np.random.Generator
+    ) -> SetProgramme:
         """Return the candidates of the integer programme: those found, and promising ones."""
         ranked, keep, n = self.measure.ranked, self.keep, self.n
         if not complete:
             promising = (
-                own[_promising_pairs(ranked.fractions[own], share, rng)]
-                for own, share in self._tied()
+                own[extreme_pairs(ranked.fractions[own], share, rng)] for own, share in self._tied()
             )
             pairs = [*pairs, *promising]
         if self.constraints:
             rows = np.union1d(keep, self.given)
-            keeping = kept_pairs(ranked, rows, self.constraints, n, self.uses, rng)
+            keeping = feasible_pairs(ranked, rows, self.constraints, n, self.uses, rng)
             pairs = pairs if complete else [*pairs, keeping[np.isin(keeping, keep).all(axis=1)]]
         wider = self._among(pairs)
         if isinstance(self.measure, LogBayesFactor) and not complete:
             with waiting("looking for pairs"):
                 for _ in range(_ROUNDS):
-                    prices = wider.prices()
-                    more = (_priced_pairs(self.measure, *tied, prices) for tied in self._tied())
+                    dual_prices = wider.dual_prices()
+                    more = (priced_pairs(self.measure, *tied, dual_prices) for tied in self._tied())
                     wider = self._among([wider.pairs, *more])
         return wider
 
     def _tied(self) -> list[tuple[IntArray, int]]:
         """Return the rows of which every two may be a pair, with their share of the pairs."""
-        ties = ties_of(self.constraints, self.measure.ranked.labels)[self.keep]
+        ties = pairing_codes(self.constraints, self.measure.ranked.labels)[self.keep]
         every = [self.keep[ties == tie] for tie in np.unique(ties)]
         return [(own, -(-self.n * len(own) // len(self.keep))) for own in every if len(own) > 1]
 
@@ -377,11 +369,15 @@ def _given(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
     return np.asarray(rows[ranked.finite[rows].all(axis=1)])
 
 
-def _told(
-    measure: SetCriterion, problem: Cover, chosen: IntArray
+def _result_table(
+    measure: SetCriterion, problem: SetProgramme, chosen: IntArray
 ) -> tuple[pd.DataFrame, list[dict[Hashable, Any]]]:
     """Return the chosen pairs, and how far every two models are told apart by them."""
-    ranked, pairs, terms = measure.ranked, problem.pairs[chosen], problem.terms[chosen]
+    ranked, pairs, contributions = (
+        measure.ranked,
+        problem.pairs[chosen],
+        problem.contributions[chosen],
+    )
     signs, separated = ranked.signs(pairs), measure.separated(pairs)
     table = pd.DataFrame(
         {"sentence_1": ranked.labels[pairs[:, 0]], "sentence_2": ranked.labels[pairs[:, 1]]}
@@ -394,125 +390,6 @@ def _told(
     of_two = pd.DataFrame(list(combinations(ranked.models, 2)), columns=["model_1", "model_2"])
     of_two["separated"] = separated.sum(axis=0)
     if measure.column is not None:
-        table[measure.column] = terms.mean(axis=1)
-        of_two[measure.column] = terms.sum(axis=0)
+        table[measure.column] = contributions.mean(axis=1)
+        of_two[measure.column] = contributions.sum(axis=0)
     return table, of_two.to_dict("records")
-
-
-def _all_splits_are_tried(models: int) -> bool:
-    """Return whether every way of splitting so many models in two is tried."""
-    return bool(2 ** (models - 1) - 1 <= _MAX_SPLITS)
-
-
-def even_pairs(ranks: FloatArray, n: int, margin: float) -> IntArray:
-    """Return pairs of rows on which half of the models prefer either sentence, shape (number, 2).
-
-    Of many models few splits can be tried one by one, but any even split separates as many of them.
-    Sentences are compared that stand close to each other in the order of mean ranks, where what
-    models share cancels out. The pairs whose smallest rank difference is largest are kept.
-
-    Parameters
-    ----------
-    ranks
-        Fractional ranks, shape (S, M).
-    n
-        Number of pairs that are to be chosen.
-    margin
-        What the rank differences of all models must exceed.
-    """
-    order = np.argsort(ranks.mean(axis=1), kind="stable")
-    values = ranks[order].astype(np.float32)
-    rows, models = values.shape
-    pairs, least = np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32)
-    for apart in range(1, min(rows, 1 + -(-_COMPARED // rows))):
-        difference = values[apart:] - values[:-apart]
-        above = (difference > 0).sum(axis=1)
-        even = np.flatnonzero((above == models // 2) | (above == models - models // 2))
-        smallest = np.abs(difference[even]).min(axis=1)
-        even, smallest = even[smallest > margin], smallest[smallest > margin]
-        pairs = np.concatenate([pairs, np.column_stack([even, even + apart])])
-        least = np.concatenate([least, smallest])
-        best = np.argsort(-least, kind="stable")[: _KEPT * n]
-        pairs, least = pairs[best], least[best]
-    return np.asarray(order[pairs])
-
-
-def _splits(models: int, rng: np.random.Generator) -> FloatArray:
-    """Return ways to split the models in two, as rows of 1 and -1, the first model 1."""
-    if _all_splits_are_tried(models):
-        rest = islice(product((1.0, -1.0), repeat=models - 1), 1, None)
-        return np.array([(1.0, *signs) for signs in rest])
-    # The most even splits separate most; the bound is reached by them alone.
-    even = np.where(np.arange(models) < models // 2, 1.0, -1.0)
-    splits = np.array([rng.permutation(even) for _ in range(_MAX_SPLITS)])
-    return np.unique(splits * splits[:, :1], axis=0)
-
-
-def _promising_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Return candidate pairs of rows, shape (number, 2), among them `n` without a row in common."""
-    values = ranks.astype(np.float32)
-    splits = _splits(ranks.shape[1], rng).astype(np.float32)
-    each = max(2, -(-5 * n // len(splits)))
-    depth = min(len(ranks), max(2 * each, min(_EXTREMES, len(ranks) // 20)))
-    # Random disjoint pairs, so that there are always n to choose.
-    disjoint = min(n, len(ranks) // 2)
-    parts = [rng.permutation(len(ranks))[: 2 * disjoint].reshape(disjoint, 2)]
-    for split in splits:
-        # Means, not sums, of the sides: what all models share must cancel out.
-        weights = np.where(split > 0, split / (split > 0).sum(), split / (split < 0).sum())
-        high, low = _ends(values @ weights, depth)
-        smallest = np.full((depth, depth), np.inf, dtype=np.float32)
-        for m, sign in enumerate(split):
-            np.minimum(
-                smallest, sign * (values[high, m][:, None] - values[low, m][None]), out=smallest
-            )
-        parts.append(_disjoint(smallest, high, low, each))
-    return np.concatenate(parts)
-
-
-def _priced_pairs(measure: LogBayesFactor, keep: IntArray, n: int, prices: FloatArray) -> IntArray:
-    """Return pairs of the rows `keep` of most value at the model pairs' `prices`.
-
-    Directions in which sentences are looked for are the largest eigenvectors of the prices'
-    Laplacian, along which the sum of squared differences is largest, and the differences between
-    two models of a high price.
-    """
-    m = len(measure.ranked.models)
-    i, j = np.triu_indices(m, 1)
-    matrix = np.zeros((m, m))
-    matrix[i, j] = matrix[j, i] = prices
-    laplacian = np.diag(matrix.sum(axis=0)) - matrix
-    directions = [*np.linalg.eigh(laplacian)[1].T[-4:]]
-    for pair in np.argsort(-prices)[:m]:
-        directions.append(np.eye(m)[i[pair]] - np.eye(m)[j[pair]])
-    z = measure.scaled[keep]
-    depth = min(len(keep), _PRICED_EXTREMES)
-    each = max(2, -(-2 * n // len(directions)))
-    pairs = []
-    for direction in directions:
-        high, low = _ends(z @ direction, depth)
-        probabilities = measure.people.probabilities(z[high][:, None] - z[low][None])
-        pairs.append(_disjoint(log_bayes_factors(probabilities, matrix), high, low, each))
-    return keep[np.concatenate(pairs)]
-
-
-def _ends(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
-    """Return the `depth` rows of largest and of smallest projection."""
-    high = np.argpartition(-projection, depth - 1)[:depth]
-    return high, np.argpartition(projection, depth - 1)[:depth]
-
-
-def _disjoint(values: AnyArray, high: IntArray, low: IntArray, count: int) -> IntArray:
-    """Return up to `count` pairs of largest `values`, greedily, no row twice; shape (., 2)."""
-    flat = values.ravel()
-    best = np.argpartition(-flat, min(40 * count, flat.size) - 1)[: 40 * count]
-    taken: set[int] = set()
-    pairs = []
-    for place in best[np.argsort(-flat[best], kind="stable")]:
-        first, second = int(high[place // len(low)]), int(low[place % len(low)])
-        if first != second and not taken & {first, second}:
-            taken |= {first, second}
-            pairs.append((first, second))
-            if len(pairs) == count:
-                break
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)

@@ -22,7 +22,7 @@ _SENTENCES = ("natural", "synthetic", "synthetic_1", "synthetic_2", "sentence_1"
 _ENDS = {"model_1": "1", "model_2": "2", "reject": "reject", "accept": "accept"}
 
 
-def with_token_counts(
+def add_token_counts(
     stimuli: pd.DataFrame, models: Models | SentenceModel | str = ()
 ) -> pd.DataFrame:
     """Return a table of stimuli with the number of tokens of each sentence beside it.
@@ -52,7 +52,7 @@ def with_token_counts(
     --------
     >>> import contstim
     >>> pairs = contstim.datasets.written_triplets().head(1)
-    >>> with_token_counts(pairs, "contstim:gpt").filter(like="tokens").iloc[0].tolist()
+    >>> add_token_counts(pairs, "contstim:gpt").filter(like="tokens").iloc[0].tolist()
     [10, 13, 16]
     """
     columns = [column for column in _SENTENCES if column in stimuli]

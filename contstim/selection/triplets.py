@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -16,174 +16,27 @@ from pydantic import Field
 from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, require_known
-from contstim.models.registry import score_kind
-from contstim.plugins import Registry
+from contstim.errors import InfeasibleError, InputError
 from contstim.progress import waiting
 from contstim.selection.highs import SOLVER, minimise
-from contstim.selection.natural import MOST_PER_PAIR
+from contstim.selection.natural import MAX_PER_PAIR
+from contstim.selection.triplet_objectives import (
+    LOG_PROB_COLUMNS,
+    TRIPLET_OBJECTIVES,
+    check_objective,
+    numeric_log_probs,
+    triplet_specs,
+)
 from contstim.settings import Count, one_of, option, settings
-from contstim.tables import SPEC, require_columns
+from contstim.tables import require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
 from contstim.text.normalise import normalise_sentence
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _MOST_STRATA = 10  # unless more are asked for
-_NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
-
-#: How `worst_ranks` settles triplets whose weaker members have equal ranks.
-TIES = ("average", "row-order")
 
 
-@dataclass(frozen=True)
-class TripletObjective:
-    """What the total over the chosen triplets is made of.
-
-    Attributes
-    ----------
-    value
-        From the triplets of one model pair to a value for each; with `ties`, also from how ties are
-        settled.
-    sign
-        1 where the total is made large, -1 where it is made small.
-    adds_nats
-        Whether it adds log-probabilities of two models, which then must be in nats.
-    ties
-        Whether `value` takes a rule of :data:`TIES`.
-    """
-
-    value: Callable[..., pd.Series]
-    sign: float
-    adds_nats: bool = False
-    ties: bool = False
-
-
-_Value = TypeVar("_Value", bound=Callable[..., pd.Series])
-
-
-def triplet_objective(
-    name: str, *, larger_is_better: bool, adds_nats: bool = False, ties: bool = False
-) -> Callable[[_Value], _Value]:
-    """Add a function to `OBJECTIVES`, for this process; see `TripletObjective`.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> @triplet_objective("least-fall", larger_is_better=True)
-    ... def least_fall(triplets):
-    ...     falls = triplets["natural_lp_2"] - triplets["synthetic_1_lp_2"]
-    ...     return np.minimum(falls, triplets["natural_lp_1"] - triplets["synthetic_2_lp_1"])
-    >>> len(select_triplets(datasets.written_triplets(), 5, "least-fall"))
-    10
-    >>> del OBJECTIVES["least-fall"]  # for this example alone
-    """
-
-    def register(value: _Value) -> _Value:
-        OBJECTIVES[name] = TripletObjective(
-            value, 1.0 if larger_is_better else -1.0, adds_nats, ties
-        )
-        return value
-
-    return register
-
-
-def controversiality(triplets: pd.DataFrame) -> pd.Series:
-    """Return the controversiality of each triplet, nats.
-
-    It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)], Golan et al. (2023), Eq. 4, where
-    model k gives ``log pk``, n is the natural sentence and sk the synthetic one that model k
-    accepts.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> controversiality(datasets.written_triplets()).head(3).round(1).tolist()
-    [27.1, 20.9, 18.8]
-    """
-    triplets = _numbered(triplets)
-    value: pd.Series = (
-        triplets["natural_lp_2"]
-        - triplets["synthetic_1_lp_2"]
-        + triplets["natural_lp_1"]
-        - triplets["synthetic_2_lp_1"]
-    )
-    return value
-
-
-def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
-    """Rank the triplets of one model pair by their weaker member, 1 for the best.
-
-    Each synthetic sentence's loss (its log-probability less the natural sentence's, under the
-    model that rejects it) is ranked ascending over the triplets, average ties; w is the larger of a
-    triplet's two ranks; the result is the rank of w.
-
-    Parameters
-    ----------
-    triplets
-        The triplets of one model pair.
-    ties
-        Triplets with equal w get their ``average`` rank, or ranks in ``row-order``.
-
-    Notes
-    -----
-    The published selection settles equal w by row order; averaging them, the default, makes the
-    result independent of the order of rows.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> table = datasets.written_triplets().query("model_1 == 'contstim:bigram'")
-    >>> worst_ranks(table).head(3).tolist()
-    [1.0, 17.5, 7.5]
-    """
-    require_known("tie rule", ties, TIES)
-    triplets = _numbered(triplets)
-    loss_1 = triplets["synthetic_1_lp_2"] - triplets["natural_lp_2"]
-    loss_2 = triplets["synthetic_2_lp_1"] - triplets["natural_lp_1"]
-    ranks = pd.DataFrame({1: loss_1, 2: loss_2}).rank()
-    return ranks.max(axis=1).rank(method="average" if ties == "average" else "first")
-
-
-#: Objectives by name.
-OBJECTIVES = Registry[TripletObjective](
-    "objective",
-    "contstim.triplet_criteria",
-    {
-        "controversiality": TripletObjective(controversiality, 1.0, adds_nats=True),
-        "worst-rank": TripletObjective(worst_ranks, -1.0, ties=True),
-    },
-    TripletObjective,
-)
-
-
-def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -> None:
-    """Refuse an unknown objective, and one that adds up what has no common unit.
-
-    Parameters
-    ----------
-    objective
-        One of `OBJECTIVES`.
-    models
-        Specs of the models, or of each name the spec.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such objective.
-    InputError
-        If it adds two models' falls in nats and a model's scores are no log-probabilities.
-    """
-    adds_nats = OBJECTIVES[objective].adds_nats
-    specs = models if isinstance(models, Mapping) else {model: model for model in models}
-    for model, spec in specs.items():
-        if adds_nats and not score_kind(spec).differs_in_nats:
-            raise InputError(
-                f"the objective {objective!r} adds two models' falls in nats, and {model!r} does "
-                "not score in nats; use the objective 'worst-rank'"
-            )
-
-
-def strata_of(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
+def resolve_n_strata(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
     """Return how many strata share so many triplets equally: if None, ten, or the most below.
 
     Raises
@@ -191,8 +44,8 @@ def strata_of(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
     InputError
         If the number of triplets, called `name`, is no multiple of the strata asked for.
     """
-    if not 1 <= per_pair <= MOST_PER_PAIR:
-        raise InputError(f"{name} is {per_pair}; give 1 to {MOST_PER_PAIR}")
+    if not 1 <= per_pair <= MAX_PER_PAIR:
+        raise InputError(f"{name} is {per_pair}; give 1 to {MAX_PER_PAIR}")
     if strata is None:
         return next(n for n in range(_MOST_STRATA, 0, -1) if per_pair % n == 0)
     if strata < 1 or per_pair % strata:
@@ -207,8 +60,8 @@ def strata_of(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
 class TripletSelection:
     """What commands and study plans ask of `select_triplets`."""
 
-    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = option(10, "", "N")
-    objective: Annotated[str, one_of(OBJECTIVES)] = option(
+    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = option(10, "", "N")
+    objective: Annotated[str, one_of(TRIPLET_OBJECTIVES)] = option(
         "controversiality",
         "what the total is of (default: controversiality, the sum of both falls in nats)",
     )
@@ -218,13 +71,13 @@ class TripletSelection:
         "chosen (default: ten, or the most below ten that share --per-pair equally)",
         "N",
     )
-    most_use: Annotated[float, Field(ge=1e-6, le=1)] = option(
+    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = option(
         1.0,
         "in what share of the chosen synthetic sentences of a pair a word may be, at most, unless "
         "natural sentences have it more often (default: 1, no limit)",
         "SHARE",
     )
-    apart: bool = option(
+    distinct_items: bool = option(
         False,
         "choose no two triplets that share a sentence, whatever their models, so that each is an "
         "item of its own",
@@ -239,8 +92,8 @@ def select_triplets(
     strata: int | None = None,
     reference: pd.DataFrame | None = None,
     ties: str = "average",
-    most_use: float = 1.0,
-    apart: bool = False,
+    max_word_share: float = 1.0,
+    distinct_items: bool = False,
 ) -> pd.DataFrame:
     """Select triplets of each model pair, equally many from each stratum of both models.
 
@@ -253,7 +106,7 @@ def select_triplets(
         Triplets wanted for each model pair, a multiple of `strata` if these are given.
     objective
         ``controversiality`` (the total of Eq. 4, made large), ``worst-rank`` (the total of
-        :func:`worst_ranks`, made small), or another of `OBJECTIVES`.
+        :func:`worst_ranks`, made small), or another of `TRIPLET_OBJECTIVES`.
     strata
         Number of quantile strata of each model's log-probabilities of natural sentences; 10 gives
         deciles. None: ten, or the most below ten of which `per_pair` is a multiple. A value on the
@@ -263,11 +116,11 @@ def select_triplets(
         those of the pair's own triplets do.
     ties
         For ``worst-rank``, see :func:`worst_ranks`.
-    most_use
+    max_word_share
         In what share of a pair's ``2 * per_pair`` synthetic sentences a word may be, at most: in
         two where that is more, and in as large a share as of the natural sentences of all its
         triplets. 1: no limit.
-    apart
+    distinct_items
         Whether no two of the chosen triplets, of whatever model pairs, may share a sentence, so
         that each is an item of its own (see :func:`contstim.design.design_trials`).
 
@@ -292,12 +145,13 @@ def select_triplets(
     one of model 2, so the choice is an assignment problem and is solved exactly. Where strata are
     too thin, as many triplets as possible are selected first, and of those selections the one
     with the best objective is taken. Triplets with a missing or infinite log-probability are left
-    out. A natural sentence is used once in a model pair, in its best triplet, or with `most_use`
-    below 1 in that which leaves the best choice. When the strata are
+    out. A natural sentence is used once in a model pair, in its best triplet, or with
+    `max_word_share` below 1 in that which leaves the best choice. When the strata are
     those of the triplets themselves, without ties and with equally many triplets in each, all
-    strata can always be filled (König's theorem). Departure: with `most_use` below 1 the choice
-    is an integer programme, solved to the optimum as well; so it is with `apart`, where all model
-    pairs are chosen together: as many triplets as possible in all, and of those the best.
+    strata can always be filled (König's theorem). Departure: with `max_word_share` below 1
+    the choice is an integer programme, solved to the optimum as well; so it is with
+    `distinct_items`, where all model pairs are chosen together: as many triplets as possible in
+    all, and of those the best.
 
     Examples
     --------
@@ -306,11 +160,11 @@ def select_triplets(
     >>> chosen.attrs["status"], len(chosen)
     ('optimal', 12)
     """
-    check_share(most_use)
-    strata = strata_of(per_pair, strata)
+    check_share(max_word_share)
+    strata = resolve_n_strata(per_pair, strata)
     first, second = _models_of(triplets, objective)
-    numbered = _numbered(triplets)
-    limited = apart or most_use < 1
+    numbered = numeric_log_probs(triplets)
+    limited = distinct_items or max_word_share < 1
     parts: list[_Part] = []
     keys = [first.to_numpy(), second.to_numpy()]
     for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
@@ -322,12 +176,12 @@ def select_triplets(
         scored = numbered.iloc[places]
         cells = _cells(scored, best, pair, strata, reference)
         limits = csr_array((0, len(usable))), np.zeros(0)
-        if most_use < 1:
-            limits = _limits(scored, best, 2 * per_pair, most_use)
+        if max_word_share < 1:
+            limits = _limits(scored, best, 2 * per_pair, max_word_share)
         grid = _Grid(costs, cells, strata, per_pair // strata)
         parts.append(_Part(pair, places, grid, limits, {"considered": len(rows), **left_out}))
     with waiting("choosing triplets"):
-        if apart:
+        if distinct_items:
             picks = _apart(parts, triplets)
         else:
             picks = [
@@ -341,7 +195,9 @@ def select_triplets(
             "model_2": part.pair[1],
             **part.counts,
             "selected": len(picked),
-            "objective": float((-OBJECTIVES[objective].sign * part.grid.costs[picked]).sum()),
+            "objective": float(
+                (-TRIPLET_OBJECTIVES[objective].sign * part.grid.costs[picked]).sum()
+            ),
             "unfilled": part.grid.unfilled(picked, part.pair),
         }
         for part, picked in zip(parts, picks, strict=True)
@@ -404,7 +260,9 @@ def _apart(parts: Sequence[_Part], triplets: pd.DataFrame) -> list[IntArray]:
 def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:
     """Return the names of the two models of each triplet; refuse a table that cannot be used."""
     check_objective(objective, ())
-    require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
+    require_columns(
+        triplets, ("model_1", "model_2", *_TEXTS, *LOG_PROB_COLUMNS), "the triplets table"
+    )
     if triplets.empty:
         raise InfeasibleError("the triplets table has no row; synthesise triplets first")
     names = triplets[["model_1", "model_2"]]
@@ -423,45 +281,8 @@ def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Se
             raise InputError(
                 f"the triplets table has {model_1} and {model_2} both ways round; turn one of them"
             )
-    check_objective(objective, specs_of_triplets(triplets))
+    check_objective(objective, triplet_specs(triplets))
     return first, second
-
-
-def specs_of_triplets(triplets: pd.DataFrame) -> dict[str, str]:
-    """Return the spec of each model of a table of triplets, by its name.
-
-    They are the columns ``spec_1`` and ``spec_2`` where models have names; else the name is the
-    spec.
-    """
-    specs: dict[str, str] = {}
-    for number in (1, 2):
-        names = triplets[f"model_{number}"].astype(str)
-        stated = triplets.get(f"{SPEC}_{number}", names)
-        stated = stated.where(stated.notna() & (stated != ""), names)
-        specs |= zip(names, stated.astype(str), strict=True)
-    return specs
-
-
-def _numbered(triplets: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with numbers for log-probabilities, NaN where one is missing.
-
-    Raises
-    ------
-    InputError
-        Naming the first that is something else, and its row.
-    """
-    require_columns(triplets, _NUMBERS, "the triplets table")
-    numbers = {}
-    for column in _NUMBERS:
-        given = triplets[column]
-        numbers[column] = pd.to_numeric(given, errors="coerce").astype(np.float64)
-        odd = np.flatnonzero(numbers[column].isna() & given.notna())
-        if len(odd):
-            raise InputError(
-                f"{column} is {given.iloc[odd[0]]!r} in row {odd[0] + 1} of the triplets table; "
-                "give a number, or leave the row out"
-            )
-    return triplets.assign(**numbers)
 
 
 def _usable(
@@ -480,8 +301,8 @@ def _usable(
     dict
         How many cannot be chosen.
     """
-    finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
-    scored, chosen_by = table[finite], OBJECTIVES[objective]
+    finite = np.isfinite(table[list(LOG_PROB_COLUMNS)].to_numpy(dtype=np.float64)).all(axis=1)
+    scored, chosen_by = table[finite], TRIPLET_OBJECTIVES[objective]
     rule = {"ties": ties} if chosen_by.ties else {}
     costs = -chosen_by.sign * chosen_by.value(scored, **rule).to_numpy(dtype=np.float64)
     if not len(scored):
@@ -555,7 +376,7 @@ def _cells(
     Without a reference each natural sentence counts once for them, where `best` (T,) is true.
     """
     cells = []
-    for column, model in zip(_NUMBERS[:2], pair, strict=True):
+    for column, model in zip(LOG_PROB_COLUMNS[:2], pair, strict=True):
         values = scored[column].to_numpy(dtype=np.float64)
         of = values[best]
         if reference is not None:

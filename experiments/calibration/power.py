@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 
 from contstim.design.power import power_curve
 from contstim.design.simulate import Simulation, simulate_choices
-from contstim.design.studies import FITTED, StudySimulator
+from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
 from contstim.evaluation import evaluate
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.inference.crossed import QuasiFInference
@@ -140,7 +140,7 @@ def designs(seed: int) -> list[Design]:
 
 def stated(difference: float, people: int, pairs: int, kin: int = 1) -> Design:
     """Return a design of a stated difference of accuracy."""
-    studies = StudySimulator.from_difference(difference, FITTED, kin)
+    studies = StudySimulator.from_difference(difference, GOLAN2023_PARTICIPANTS, kin)
 
     def study(seed: int) -> tuple[pd.DataFrame, pd.DataFrame, Simulation, int]:
         rng = np.random.default_rng([1, seed])
@@ -151,10 +151,15 @@ def stated(difference: float, people: int, pairs: int, kin: int = 1) -> Design:
         )  # a mixture's preferences have root mean square 1
         scores["people"] = [0.0, 1.0] * pairs
         units = ("noise", "item_sd", "confident", "very_confident")
-        scaled = {name: getattr(FITTED, name) / unit for name in units}
+        scaled = {name: getattr(GOLAN2023_PARTICIPANTS, name) / unit for name in units}
         if difference == 0:  # nobody prefers anything
-            return table, scores, FITTED, people
-        return table, scores, replace(FITTED, weights=(("people", 1.0),), **scaled), people
+            return table, scores, GOLAN2023_PARTICIPANTS, people
+        return (
+            table,
+            scores,
+            replace(GOLAN2023_PARTICIPANTS, weights=(("people", 1.0),), **scaled),
+            people,
+        )
 
     items = f", items of {kin}" * (kin > 1)
     return Design(
@@ -181,7 +186,7 @@ def laid_out(
     models = [column for column in scores if column != "sentence"]
     weights = tuple(zip(models, mixture, strict=False))
     shared = 1.0 if kin > 1 else 0.5
-    simulation = replace(FITTED, weights=weights, shared=shared, noise=noise)
+    simulation = replace(GOLAN2023_PARTICIPANTS, weights=weights, shared=shared, noise=noise)
     studies = StudySimulator.from_trials(table, scores, models, simulation)
     return Design(
         name, [studies], (people, pairs, groups), lambda _: (table, scores, simulation, people)

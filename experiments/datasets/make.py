@@ -79,7 +79,7 @@ def make_choices(folder: Path) -> None:
     shown = pd.unique(trials[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     models = {spec: contstim.load_model(spec) for spec in specs}
     table = pd.DataFrame({spec: m.score(shown) for spec, m in models.items()}, index=shown)
-    people = Simulation.of(FOLLOWED, noise=0.8)
+    people = Simulation.from_weights(FOLLOWED, noise=0.8)
     choices = simulate_choices(trials, table, people, seed=1)
     choices.to_csv(folder / CHOICES, index=False, lineterminator="\n")
 

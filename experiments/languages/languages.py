@@ -74,7 +74,7 @@ def run(code: str, n: int) -> dict[str, object]:
     shown = pd.unique(trials[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     scores = pd.DataFrame({m: load_model(m).score(shown) for m in specs}, index=shown)
     scores.to_csv("scores.csv", index_label="sentence")
-    choices = simulate_choices(trials, scores, Simulation.of(specs[1], noise=1.0), seed=1)
+    choices = simulate_choices(trials, scores, Simulation.from_weights(specs[1], noise=1.0), seed=1)
     choices.to_csv("choices.csv", index=False)
     command("evaluate", "choices.csv", "--scores", "scores.csv", "--out", "evaluation")
     models = pd.read_csv("evaluation/models.csv")

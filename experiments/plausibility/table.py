@@ -17,7 +17,7 @@ import pandas as pd
 
 from contstim import load_model
 from contstim.selection import read_triplets
-from contstim.selection.triplets import controversiality
+from contstim.selection.triplet_objectives import controversiality
 from contstim.text.features import sentence_flags
 
 COLUMNS = (

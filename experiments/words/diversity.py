@@ -13,7 +13,7 @@ import csv
 import sys
 
 from contstim.selection import read_triplets
-from contstim.selection.triplets import controversiality
+from contstim.selection.triplet_objectives import controversiality
 from contstim.text.diversity import diversity
 
 COLUMNS = (

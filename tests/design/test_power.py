@@ -83,7 +83,7 @@ def test_item_effects_limit_recovery() -> None:
 
 def test_power_is_the_share_of_studies_that_evaluate_finds() -> None:
     design, scores = trials_and_scores(24)
-    simulation = Simulation.of("a", noise=0.5, item_sd=0.3, slope_sd=0.3)
+    simulation = Simulation.from_weights("a", noise=0.5, item_sd=0.3, slope_sd=0.3)
     simulator = StudySimulator.from_trials(design, scores, ["a", "b", "c"], simulation)
     curve = power_curve(simulator, [10], n_simulations=400, seed=1)
     found, best = [], []

@@ -34,7 +34,7 @@ def design_and_scores(n_pairs=60, n_groups=1, seed=0, models=("a", "b", "c")):
 @pytest.mark.parametrize("n_groups", [1, 4])
 def test_the_model_that_people_follow_is_found_at_the_ceiling(n_groups):
     design, scores = design_and_scores(n_groups=n_groups)
-    simulation = Simulation.of("b", noise=0.7, lapse=0.02)
+    simulation = Simulation.from_weights("b", noise=0.7, lapse=0.02)
     choices = simulate_choices(design, scores, simulation, 20, seed=1)
     result = evaluate(choices, scores, n_bootstrap=0)
     for _, block in result.models.query("analysis == 'all'").groupby("measure"):
@@ -52,7 +52,9 @@ def test_catch_trials_say_which_sentence_is_right(natural):
     design["condition"] = ["a", "catch", "catch", "a"]
     shown = design.loc[design["condition"] == "catch", "sentence_1"]
     scores.loc[scores["sentence"].isin(shown), "b"] = natural
-    choices = simulate_choices(design, scores, Simulation.of("b", noise=0, lapse=0), 2, seed=1)
+    choices = simulate_choices(
+        design, scores, Simulation.from_weights("b", noise=0, lapse=0), 2, seed=1
+    )
     catch = choices[choices["condition"] == "catch"]
     right = catch["sentence_1"].where(catch["expected"] == 1, catch["sentence_2"])
     assert set(right) == set(shown)
@@ -69,7 +71,7 @@ def test_the_mixture_weight_is_ordered_rightly():
     design, scores = design_and_scores(n_pairs=150)
     values = []
     for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
-        simulation = Simulation.of({"a": weight, "b": 1 - weight}, noise=0.5)
+        simulation = Simulation.from_weights({"a": weight, "b": 1 - weight}, noise=0.5)
         choices = simulate_choices(design, scores, simulation, 10, seed=2)
         models = evaluate(choices, scores, n_bootstrap=0).models
         values.append(
@@ -81,7 +83,7 @@ def test_the_mixture_weight_is_ordered_rightly():
 
 def test_answers_without_noise_are_the_preferences():
     design, scores = design_and_scores(n_pairs=200)
-    still = Simulation.of("a", noise=0, lapse=0, confident=0.5, very_confident=1.0)
+    still = Simulation.from_weights("a", noise=0, lapse=0, confident=0.5, very_confident=1.0)
     choices = simulate_choices(design, scores, still, 1)
     lp = scores.set_index("sentence")["a"]
     ratio = lp.loc[choices["sentence_2"]].to_numpy() - lp.loc[choices["sentence_1"]].to_numpy()
@@ -92,7 +94,9 @@ def test_answers_without_noise_are_the_preferences():
 
 def test_lapses_are_uniform_over_ratings():
     design, scores = design_and_scores(n_pairs=200)
-    lapsed = simulate_choices(design, scores, Simulation.of("a", noise=0, lapse=1), 60, seed=4)
+    lapsed = simulate_choices(
+        design, scores, Simulation.from_weights("a", noise=0, lapse=1), 60, seed=4
+    )
     counts = lapsed["rating"].value_counts(normalize=True)
     assert set(counts.index) == {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}
     np.testing.assert_allclose(counts, 1 / 6, atol=0.015)
@@ -101,9 +105,9 @@ def test_lapses_are_uniform_over_ratings():
 def test_a_design_with_participants_is_kept():
     design, scores = design_and_scores(n_pairs=6)
     own = pd.concat([design.assign(participant="x"), design.iloc[:2].assign(participant="y")])
-    choices = simulate_choices(own, scores, Simulation.of("a"))
+    choices = simulate_choices(own, scores, Simulation.from_weights("a"))
     assert choices.groupby("participant").size().to_dict() == {"x": 6, "y": 2}
-    again = simulate_choices(own, scores, Simulation.of("a"))
+    again = simulate_choices(own, scores, Simulation.from_weights("a"))
     pd.testing.assert_frame_equal(choices, again)
     none = simulate_choices(design, None, Simulation(), 2)
     assert len(none) == 12
@@ -124,7 +128,7 @@ def test_models_come_as_evaluate_takes_them(tmp_path):
     pd.Series(rows, name="mine").rename_axis("sentence").to_csv(file)
     table = f"Mine=table:{file}"
     bigram = load_model("contstim:bigram")
-    people = Simulation.of({"Mine": 1, "contstim:bigram": 2})
+    people = Simulation.from_weights({"Mine": 1, "contstim:bigram": 2})
     listed = simulate_choices(design, [table, "contstim:bigram"], people, 3)
     named = {"Mine": pd.Series(rows), "contstim:bigram": bigram}
     for same in ([table, bigram], {"Mine": f"table:{file}", "contstim:bigram": bigram}, named):
@@ -144,7 +148,7 @@ def test_a_model_alone_or_one_of_no_family_will_do():
     design["sentence_2"] = [f"Here were the {word}." for word in TWELVE]
     spec = "contstim:bigram?reduction=mean"
     model = load_model(spec)
-    people = Simulation.of(spec, noise=0, lapse=0)
+    people = Simulation.from_weights(spec, noise=0, lapse=0)
     listed = simulate_choices(design, [spec], people, 3)
     for alone in (spec, model):
         pd.testing.assert_frame_equal(simulate_choices(design, alone, people, 3), listed)
@@ -164,7 +168,7 @@ def test_a_model_alone_or_one_of_no_family_will_do():
             return model.totals(sentences)
 
     mine = Unregistered(ModelSpec.parse("mine:model"))
-    people = Simulation.of("mine:model", noise=0, lapse=0)
+    people = Simulation.from_weights("mine:model", noise=0, lapse=0)
     choices = simulate_choices(design, mine, people, 3)
     assert choices["rating"].tolist() == listed["rating"].tolist()
     accuracy = evaluate(choices, {"mine": mine, "other": pd.Series(-model.score(TEXTS), TEXTS)})
@@ -179,7 +183,7 @@ def test_effects_of_pairs_are_those_of_all_people_and_turn_with_the_pair():
     rows = [design.assign(participant=f"p{k}") for k in range(6)]
     rows += [turned.assign(participant=f"q{k}") for k in range(6)]
     pairs = pd.concat(rows).assign(item=lambda t: t["trial"] // 2)
-    simulation = Simulation.of("a", noise=0.0, lapse=0.0, item_sd=100.0, shared=0.5)
+    simulation = Simulation.from_weights("a", noise=0.0, lapse=0.0, item_sd=100.0, shared=0.5)
     choices = simulate_choices(pairs, scores, simulation, seed=5)
     by_pair = choices.assign(
         key=choices[["sentence_1", "sentence_2"]].min(axis=1),
@@ -196,7 +200,7 @@ def test_people_differ_in_how_strongly_they_follow():
     design, scores = design_and_scores(n_pairs=100)
     spread = []
     for slope_sd in (0.0, 1.5):
-        simulation = Simulation.of("a", noise=1.0, slope_sd=slope_sd)
+        simulation = Simulation.from_weights("a", noise=1.0, slope_sd=slope_sd)
         choices = simulate_choices(design, scores, simulation, 60, seed=6)
         spread.append(choices["rating"].abs().groupby(choices["participant"]).mean().std())
     assert spread[1] > 3 * spread[0]
@@ -209,8 +213,14 @@ def test_people_differ_in_how_strongly_they_follow():
         (lambda d, s: Simulation(noise=1e308), "noise is 1e+308; give at most 1e+06"),
         (lambda d, s: Simulation(lapse=2), "lapse is 2; give at most 1"),
         (lambda d, s: Simulation(confident=3), "must rise from 0"),
-        (lambda d, s: simulate_choices(d, s, Simulation.of("z")), "names 'z', which has no"),
-        (lambda d, s: simulate_choices(d, s, Simulation.of("a"), 0), "at least one participant"),
+        (
+            lambda d, s: simulate_choices(d, s, Simulation.from_weights("z")),
+            "names 'z', which has no",
+        ),
+        (
+            lambda d, s: simulate_choices(d, s, Simulation.from_weights("a"), 0),
+            "at least one participant",
+        ),
         (lambda d, s: simulate_choices(d[["trial"]], s, Simulation()), "column 'sentence_1'"),
         (
             lambda d, s: simulate_choices(d[:0], s, Simulation()),
@@ -221,9 +231,14 @@ def test_people_differ_in_how_strongly_they_follow():
             "the design lacks a sentence (rows 1, 2, 3, 4 and 5); fill it in",
         ),
         (lambda d, s: Simulation(shared=2), "shared is 2; give at most 1"),
-        (lambda d, s: simulate_choices(d, s.assign(a=0.0), Simulation.of("a")), "prefers no"),
         (
-            lambda d, s: simulate_choices(d, s.assign(b=-s["a"]), Simulation.of({"a": 1, "b": 1})),
+            lambda d, s: simulate_choices(d, s.assign(a=0.0), Simulation.from_weights("a")),
+            "prefers no",
+        ),
+        (
+            lambda d, s: simulate_choices(
+                d, s.assign(b=-s["a"]), Simulation.from_weights({"a": 1, "b": 1})
+            ),
             "cancel out",
         ),
     ],

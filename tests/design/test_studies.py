@@ -6,7 +6,7 @@ import pytest
 
 from contstim.design.power import power_curve
 from contstim.design.simulate import Simulation, simulate_choices
-from contstim.design.studies import FITTED, StudySimulator
+from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.trials import TrialData
 
@@ -46,7 +46,7 @@ def test_pairs_of_an_item_share_their_effect() -> None:
 def test_groups_judge_their_own_pairs_and_whole_items() -> None:
     design, scores = table_of(24, groups=2)
     design["item"] = np.arange(24) // 3
-    simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.of("a"))
+    simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
     data = simulator.draw(2, 6, 50, np.random.default_rng(2))
     assert data.cells[0][2].shape == (2, 50, 24)
     first, second = data.item[:, :12], data.item[:, 12:]
@@ -61,7 +61,7 @@ def test_conditions_between_participants_share_items() -> None:
     """Two groups, each with one version of every item: the items of both are the same."""
     design, scores = table_of(24)
     design["group"], design["item"] = np.arange(24) % 2, np.arange(24) // 2
-    simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.of("a"))
+    simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
     data = simulator.draw(3, 12, 4, np.random.default_rng(0))
     by_group = data.item.reshape(4, 2, 3, 12)
     assert (by_group == np.arange(12)).all()
@@ -70,7 +70,7 @@ def test_conditions_between_participants_share_items() -> None:
 def test_a_model_without_preferences_is_tested_by_accuracy() -> None:
     design, scores = table_of(20)
     scores["b"] = 0.0  # the cosine is not defined
-    simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.of("a"))
+    simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
     table = power_curve(simulator, [7], [18], n_simulations=20).set_index("measure")
     assert table.loc["accuracy", "power"] > 0.5
     assert table.loc["signed_rank_cosine", "power"] == 0
@@ -78,7 +78,7 @@ def test_a_model_without_preferences_is_tested_by_accuracy() -> None:
 
 def test_a_pilot_gives_the_power_of_its_population() -> None:
     design, scores = table_of(400)
-    simulation = Simulation.of("a", noise=0.8, item_sd=0.3, slope_sd=0.5)
+    simulation = Simulation.from_weights("a", noise=0.8, item_sd=0.3, slope_sd=0.5)
     data = TrialData.of(
         simulate_choices(design, scores, simulation, 80, seed=3), scores.set_index("sentence")
     )
@@ -97,7 +97,7 @@ def test_a_pilot_gives_its_accuracies_and_variances() -> None:
     design, scores = table_of(150)
     estimated = []
     for slope_sd in (0.0, 0.8):
-        simulation = Simulation.of("a", noise=0.8, lapse=0.0, slope_sd=slope_sd)
+        simulation = Simulation.from_weights("a", noise=0.8, lapse=0.0, slope_sd=slope_sd)
         choices = simulate_choices(design, scores, simulation, 60, seed=5)
         data = TrialData.of(choices, scores.set_index("sentence"))
         simulator = StudySimulator.from_pilot(data)
@@ -112,10 +112,10 @@ def test_a_pilot_gives_its_accuracies_and_variances() -> None:
 
 def test_a_small_pilot_is_refused() -> None:
     design, scores = table_of(20)
-    choices = simulate_choices(design, scores, Simulation.of("a"), 3)
+    choices = simulate_choices(design, scores, Simulation.from_weights("a"), 3)
     with pytest.raises(InputError, match="the pilot has 3 participants and 20 items"):
         StudySimulator.from_pilot(TrialData.of(choices, scores.set_index("sentence")))
-    choices = simulate_choices(design, scores, Simulation.of("a"), 4)
+    choices = simulate_choices(design, scores, Simulation.from_weights("a"), 4)
     with pytest.raises(InputError, match="1 model cannot be compared"):
         StudySimulator.from_pilot(TrialData.of(choices, scores.set_index("sentence")[["a"]]))
 
@@ -124,7 +124,10 @@ def test_a_small_pilot_is_refused() -> None:
     ("call", "message"),
     [
         (lambda d, s: StudySimulator.from_difference(1.0), "give one from 0 to below 0.989"),
-        (lambda d, s: StudySimulator.from_difference(0.1, FITTED, 0), "pairs_per_item is 0"),
+        (
+            lambda d, s: StudySimulator.from_difference(0.1, GOLAN2023_PARTICIPANTS, 0),
+            "pairs_per_item is 0",
+        ),
         (
             lambda d, s: StudySimulator.from_trials(d, s, ["a", "a"], Simulation()),
             "1 model cannot be compared",

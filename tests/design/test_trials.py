@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contstim.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
+from contstim.design import CONDITIONS, LAYOUTS, Layout, allocation, check_design, design_trials
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, ValidationError
-from contstim.selection import allocation
 from contstim.text import Sentence
 from contstim.text.languages import language_called
 

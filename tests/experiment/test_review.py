@@ -28,7 +28,7 @@ from contstim.experiment.review import (
     review_page,
     sentences_of,
 )
-from contstim.selection.tokens import with_token_counts
+from contstim.selection.tokens import add_token_counts
 
 TABLE = pd.DataFrame(
     {
@@ -232,7 +232,7 @@ def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
         expected = score(kept[f"model_{k}"].item(), ["The ship sank."])[0]
         assert kept[f"synthetic_1_lp_{k}"].item() == pytest.approx(expected)
         assert kept[f"natural_lp_{k}"].item() == table[f"natural_lp_{k}"][0]
-    counted = with_token_counts(table)
+    counted = add_token_counts(table)
     kept = approved_rows(counted, [*first, approve("The ship ran.")], score)
     assert kept["synthetic_1_tokens_1"].item() == counted["synthetic_1_tokens_1"][0]
     everything = [approve(text) for text in sentences_of(table)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.selection.cover import SetCriterion
 from contstim.selection.natural import NaturalCriterion
-from contstim.selection.triplets import TripletObjective
+from contstim.selection.set_criteria import SetCriterion
+from contstim.selection.triplet_objectives import TripletObjective
 
 __all__ = ["APART", "LEAST_LIKELY", "RankDifference"]
 
@@ -23,7 +23,7 @@ class RankDifference(SetCriterion):
 
     column = "rank_difference"
 
-    def terms(self, pairs: IntArray) -> FloatArray:
+    def contributions(self, pairs: IntArray) -> FloatArray:
         """Return the differences, from 0 to 2."""
         one, two = pairs.T
         apart = self.ranked.fractions[two] - self.ranked.fractions[one]

@@ -78,7 +78,10 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
             GOOD + "[set]\ncriterion = 'bf'\n",
             "set.criterion is 'bf'; choose one of 'log-bf', 'separation'",
         ),
-        (GOOD + "[set]\n[set.people]\nlapse = 2.0\n", "set.people.lapse is 2.0; give at most 1"),
+        (
+            GOOD + "[set]\n[set.response_model]\nlapse = 2.0\n",
+            "set.response_model.lapse is 2.0; give at most 1",
+        ),
         (GOOD + "[set]\nsynthetic = true\n", "set.synthetic needs triplets; add [synthesis]"),
         (GOOD + "[natural]\nper_pair = 2.5\n", "natural.per_pair is 2.5; give a whole number"),
         (GOOD + "[natural]\n[design]\nconditions = 'x'\n", "design.conditions is 'x'; give a list"),

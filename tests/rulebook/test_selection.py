@@ -21,7 +21,7 @@ def criteria(tmp_path, monkeypatch):
     entries = {
         "contstim.natural_criteria": "least-likely = least_likely:LEAST_LIKELY",
         "contstim.set_criteria": "rank-difference = least_likely:RankDifference",
-        "contstim.triplet_criteria": "apart = least_likely:APART",
+        "contstim.triplet_objectives": "apart = least_likely:APART",
     }
     text = (OWN / "least_likely.py").read_text("utf-8")
     install(tmp_path / "site", monkeypatch, "least_likely", text, entries)

@@ -1,6 +1,6 @@
 """Selection under constraints: the optimum by brute force, solvers against each other, refusals.
 
-Tests `contstim.selection.programme`.
+Tests `contstim.selection.column_generation` and `contstim.selection.constraint_text`.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,13 @@ from contstim.selection import (
     Equal,
     Linear,
     SelectionConstraint,
+    column_generation,
     fractional_ranks,
     select_natural_pairs,
 )
-from contstim.selection import programme as programme_module
 from contstim.selection.assignment import AssignmentProblem, Role
-from contstim.selection.constraints import CONSTRAINTS, ConstraintRows, parse_constraints
+from contstim.selection.constraint_text import parse_constraints
+from contstim.selection.constraints import CONSTRAINTS, ConstraintRows
 from contstim.selection.highs import Solution
 from contstim.text.languages import ENGLISH, language_called
 
@@ -163,7 +164,7 @@ def test_a_solution_that_breaks_a_constraint_is_refused(monkeypatch):
     def all_ones(costs, *rows, **options):
         return Solution(np.ones(len(costs)), "optimal", 0.0)
 
-    monkeypatch.setattr("contstim.selection.programme.minimise", all_ones)
+    monkeypatch.setattr("contstim.selection.column_generation.minimise", all_ones)
     weights = pd.Series(1.0, index=scores(60, 2).index)
     with pytest.raises(InfeasibleError, match="the solver's selection is not valid"):
         select_natural_pairs(scores(60, 2), 2, constraints=[Linear(weights, lower=0)])
@@ -228,7 +229,7 @@ def test_choices_left_out_at_first_are_brought_in_until_the_proof_holds(monkeypa
     weights = pd.Series(np.random.default_rng(seed).integers(0, 9, 50), index=frame.index)
     constraints = [Linear(weights, lower=19, upper=19), Balance(weights, 0.5)]
     expected = select_natural_pairs(frame, 2, constraints=constraints)
-    monkeypatch.setattr(programme_module._Relaxation, "first_distance", lambda *_: 1.0)
+    monkeypatch.setattr(column_generation._Relaxation, "first_distance", lambda *_: 1.0)
     table = select_natural_pairs(frame, 2, constraints=constraints)
     assert table.attrs["objective"] == expected.attrs["objective"]
     allowed = [
@@ -260,12 +261,12 @@ def test_relaxed_bound_holds_for_any_prices(seed):
         if not set(one) & set(two) and 40 <= sum(one) + sum(two) <= 70
     )
     for _ in range(20):
-        prices = programme_module._Dual(
+        prices = column_generation._Dual(
             rng.normal(10, 10, 2),
             -rng.exponential(size=30),
             -rng.exponential(size=2) * 0.1,
         )
-        assert programme_module._Relaxation(problem, rows).bound(prices) <= least
+        assert column_generation._Relaxation(problem, rows).bound(prices) <= least
 
 
 def test_constraints_that_cannot_be_met_are_named():
@@ -338,7 +339,7 @@ def test_constraints_that_make_no_sense(constraint, message):
 
 
 def test_more_choices_than_a_solver_is_given(monkeypatch):
-    monkeypatch.setattr(programme_module, "MAX_COLUMNS", 3)
+    monkeypatch.setattr(column_generation, "MAX_COLUMNS", 3)
     weights = pd.Series(1.0, index=scores(60, 2).index)
     with pytest.raises(InfeasibleError, match="no selection found among the 3 most promising"):
         select_natural_pairs(scores(60, 2), 2, constraints=[Linear(weights, lower=0)])

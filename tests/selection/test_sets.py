@@ -1,6 +1,7 @@
 """Selection for a set of models: the optimum by brute force, the bound, promises, refusals.
 
-Tests `contstim.selection.cover`.
+Tests `contstim.selection.set_programme`, `contstim.selection.set_criteria` and
+`contstim.selection.set_candidates`.
 """
 
 from itertools import combinations
@@ -26,7 +27,7 @@ from contstim.selection import (
     triplet_pairs,
 )
 from contstim.selection.highs import Solution, minimise
-from contstim.selection.sets import even_pairs
+from contstim.selection.set_candidates import even_split_pairs
 
 
 def scores(n, models, seed=0):
@@ -70,7 +71,7 @@ def test_optimum_equals_brute_force(data):
         for one, two in combinations(pairs, 2)
         if not set(one) & set(two)
     )
-    table = select_set(pd.DataFrame(values, columns=list("abc")), 2, margin=margin)
+    table = select_set(pd.DataFrame(values, columns=list("abc")), 2, rank_margin=margin)
     assert table.attrs["objective"] == best
     assert table.attrs["bound"] == best
     assert table.attrs["status"] == "optimal"
@@ -82,7 +83,7 @@ def test_optimum_equals_brute_force(data):
 )
 def test_every_promise_holds(sentences, models, n, margin):
     frame = scores(sentences, models)
-    table = select_set(frame, n, margin=margin, time_limit=2)
+    table = select_set(frame, n, rank_margin=margin, time_limit=2)
     used = pd.concat([table["sentence_1"], table["sentence_2"]])
     assert len(table) == n
     assert used.is_unique
@@ -133,9 +134,9 @@ def test_even_pairs_are_those_of_a_search_through_all(models, margin):
     even = (above == models // 2) | (above == models - models // 2)
     least = np.abs(differences).min(axis=1)
     every = np.flatnonzero(even & (least > margin))
-    found = np.sort(even_pairs(ranks, len(every), margin), axis=1)
+    found = np.sort(even_split_pairs(ranks, len(every), margin), axis=1)
     assert sorted(map(tuple, found)) == sorted(zip(one[every], two[every], strict=True))
-    few = even_pairs(ranks, 1, margin)
+    few = even_split_pairs(ranks, 1, margin)
     assert len(few) < len(every)
     smallest = np.abs(ranks[few[:, 0]] - ranks[few[:, 1]]).min(axis=1)
     np.testing.assert_allclose(smallest, np.sort(least[every])[::-1][: len(few)])
@@ -160,7 +161,7 @@ def test_at_the_time_limit_the_best_of_three_is_taken(criterion, held, monkeypat
 
     frame = scores(500, 5)
     best = select_set(frame, 60, criterion=criterion, time_limit=1).attrs
-    monkeypatch.setattr("contstim.selection.cover.minimise", stopped)
+    monkeypatch.setattr("contstim.selection.set_programme.minimise", stopped)
     table = select_set(frame, 60, criterion=criterion)
     attrs = table.attrs
     assert 0.97 * best["objective"] <= attrs["objective"] <= attrs["bound"] == best["bound"]
@@ -203,10 +204,13 @@ def test_result_does_not_depend_on_the_order_of_rows():
     [
         ({"n": 0}, "n is 0; give a whole number of at least 1"),
         ({"n": 2.5}, "n is 2.5; give a whole number of at least 1"),
-        ({"margin": -0.1}, "margin is -0.1; rank differences lie from 0 to below 1"),
+        ({"rank_margin": -0.1}, "rank_margin is -0.1; rank differences lie from 0 to below 1"),
         ({"time_limit": 0}, "time_limit is 0; give seconds above 0"),
         ({"time_limit": float("nan")}, "time_limit is nan; give seconds above 0"),
-        ({"margin": float("nan")}, "margin is nan; rank differences lie from 0 to below 1"),
+        (
+            {"rank_margin": float("nan")},
+            "rank_margin is nan; rank differences lie from 0 to below 1",
+        ),
         ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
     ],
 )
@@ -235,7 +239,7 @@ def test_the_command(tmp_path, capsys):
     err = capsys.readouterr().err
     assert "a pair separates " in err
     assert "12 rows, optimal: objective 8, bound 8, gap 0 (PuLP with HiGHS)" in err
-    expected = select_set(frame, 12, margin=0.05)
+    expected = select_set(frame, 12, rank_margin=0.05)
     pd.testing.assert_frame_equal(pd.read_csv(out), expected, check_exact=False)
     assert main([*argv, "--distinct", "--repeatable", str(tmp_path / "missing.txt")]) == 2
     capsys.readouterr()
@@ -348,7 +352,7 @@ def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses, slope)
     frame = scores(200, models, seed) * np.random.default_rng(seed).uniform(1, 9, models)
     people = ResponseModel(slope=slope, item_sd=0.1)
     attrs = select_set(
-        frame, 20, criterion="log-bf", people=people, uses=uses, time_limit=2, seed=seed
+        frame, 20, criterion="log-bf", response_model=people, uses=uses, time_limit=2, seed=seed
     ).attrs
     assert 0 <= attrs["objective"] <= attrs["bound"]
     least = min(row["log_bayes_factor"] for row in attrs["separations"])
@@ -373,9 +377,9 @@ def test_what_is_as_far_apart_as_the_margin_is_not_separated():
     frame = pd.DataFrame({"a": range(10), "b": [*range(6), 7, 6, 8, 9]}, dtype=float)
     pair = pd.DataFrame({"sentence_1": [6], "sentence_2": [7]})  # 0.7 and 0.8, 0.8 and 0.7
     none = pd.Series(False, index=frame.index)
-    table = select_set(frame, 1, margin=0.1, eligible=none, pairs=pair)
+    table = select_set(frame, 1, rank_margin=0.1, eligible=none, pairs=pair)
     assert table.attrs["objective"] == 0
-    assert select_set(frame, 1, margin=0.09, eligible=none, pairs=pair).attrs["objective"] == 1
+    assert select_set(frame, 1, rank_margin=0.09, eligible=none, pairs=pair).attrs["objective"] == 1
 
 
 @pytest.mark.parametrize("kind", ["at most", "recurring"])
@@ -495,8 +499,10 @@ def test_constraints_that_cannot_be_met_are_named_with_what_is_missing():
 def test_values_that_make_no_sense_for_the_criterion():
     frame = scores(60, 3)
     with pytest.raises(InputError) as caught:
-        select_set(frame, 5, criterion="log-bf", margin=0.1)
-    assert str(caught.value) == ("margin is 0.1, but the criterion 'log-bf' has none; leave it out")
+        select_set(frame, 5, criterion="log-bf", rank_margin=0.1)
+    assert str(caught.value) == (
+        "rank_margin is 0.1, but the criterion 'log-bf' has none; leave it out"
+    )
     with pytest.raises(InputError, match="unknown criterion 'bf'"):
         select_set(frame, 5, criterion="bf")
 

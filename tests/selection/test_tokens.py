@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from contstim import Vocabulary, load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.selection.tokens import with_token_counts
+from contstim.selection.tokens import add_token_counts
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem
 
@@ -37,7 +37,7 @@ def _n_tokens(spec: str, text: str) -> int:
 def test_counts_stand_beside_every_sentence(specs: tuple[str, str]) -> None:
     row = {"model_1": specs[0], "model_2": specs[1], "natural": "the old dog"}
     row |= {"synthetic_1": "the unhappy dog", "synthetic_2": "us"}
-    table = with_token_counts(pd.DataFrame([row]))
+    table = add_token_counts(pd.DataFrame([row]))
     assert list(table.columns) == [
         *row,
         *(f"{c}_tokens_{k}" for c in ("natural", "synthetic_1", "synthetic_2") for k in (1, 2)),
@@ -45,11 +45,11 @@ def test_counts_stand_beside_every_sentence(specs: tuple[str, str]) -> None:
     for column in ("natural", "synthetic_1", "synthetic_2"):
         for k, spec in enumerate(specs, start=1):
             assert table.loc[0, f"{column}_tokens_{k}"] == _n_tokens(spec, row[column])
-    other = with_token_counts(pd.DataFrame([row])[["natural"]], {"B": "contstim:bigram"})
+    other = add_token_counts(pd.DataFrame([row])[["natural"]], {"B": "contstim:bigram"})
     # A model of words has as many as it scores: the end as well.
     assert other["natural_tokens B"].tolist() == [4]
     with pytest.raises(InputError, match="the table has no sentences"):
-        with_token_counts(pd.DataFrame([row])[["natural"]])
+        add_token_counts(pd.DataFrame([row])[["natural"]])
 
 
 def test_a_model_that_cannot_tell_says_nothing(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_model_that_cannot_tell_says_nothing(tmp_path: Path) -> None:
     row = {"model_1": f"table:{path}", "model_2": "contstim:bigram"}
     row |= {"sentence_1": "A dog slept.", "sentence_2": "The cat ran."}
     told = pd.DataFrame([row, {**row, "model_1": "contstim:bigram"}], index=[5, 7])
-    counts = with_token_counts(told).filter(like="tokens")
+    counts = add_token_counts(told).filter(like="tokens")
     assert counts["sentence_1_tokens_1"].isna().tolist() == [True, False]
     assert counts.drop(columns="sentence_1_tokens_1").iloc[1].tolist() == [5, 5, 5]
     assert counts.to_csv(index=False).splitlines()[1:] == [",5,,5", "5,5,5,5"]
@@ -111,7 +111,7 @@ def test_the_command_writes_and_selects_by_tokens(
         main([*written, "--edits", "same-tokens", "--max-word-share", "1", "--out", "triplets.csv"])
         == 0
     )
-    triplets = with_token_counts(pd.read_csv("triplets.csv"))
+    triplets = add_token_counts(pd.read_csv("triplets.csv"))
     assert len(triplets) == 1
     for k in (1, 2):
         for which in ("synthetic_1", "synthetic_2"):
@@ -120,7 +120,7 @@ def test_the_command_writes_and_selects_by_tokens(
 
 def test_a_table_without_rows(specs: tuple[str, str]) -> None:
     empty = pd.DataFrame(columns=["model_1", "model_2", "natural"])
-    assert list(with_token_counts(empty).columns) == [
+    assert list(add_token_counts(empty).columns) == [
         *empty.columns,
         "natural_tokens_1",
         "natural_tokens_2",

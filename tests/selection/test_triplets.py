@@ -1,4 +1,7 @@
-"""Triplets: both objectives by hand, the optimum by brute force, strata, reports, refusals."""
+"""Triplets: objectives by hand, the optimum by brute force, strata, reports, refusals.
+
+Tests `contstim.selection.triplet_objectives` as well.
+"""
 
 from dataclasses import replace
 from itertools import combinations
@@ -17,7 +20,7 @@ from contstim.models.reductions import REDUCTIONS, Reduction
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.selection import controversiality, select_triplets, triplet_objective, worst_ranks
 from contstim.selection.highs import SOLVER
-from contstim.selection.triplets import OBJECTIVES
+from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES
 
 ATTRS = {"objective", "strata", "bound", "gap", "solver", "status", "pairs"}
 
@@ -151,7 +154,7 @@ def test_the_best_choice_with_a_limit_on_words_equals_brute_force(seed, repeated
                 n <= limits[word] for word, n in uses(table.iloc[rows]).items()
             ):
                 best = max(best, (size, worth[rows].sum()))
-    chosen = select_triplets(table, 4, strata=2, most_use=0.25)
+    chosen = select_triplets(table, 4, strata=2, max_word_share=0.25)
     assert (len(chosen), chosen.attrs["objective"]) == (best[0], pytest.approx(best[1]))
     assert all(n <= limits[word] for word, n in uses(chosen).items())
     assert chosen.attrs["solver"] == SOLVER
@@ -193,12 +196,12 @@ def test_the_best_choice_without_shared_sentences_equals_brute_force(seed):
             apart = len({" ".join(text.split()) for text in texts}) == len(texts)
             if apart and np.bincount(pair[rows]).max() <= 2:
                 best = max(best, (size, worth[rows].sum()))
-    chosen = select_triplets(table, 2, strata=1, apart=True)
+    chosen = select_triplets(table, 2, strata=1, distinct_items=True)
     assert (len(chosen), chosen.attrs["objective"]) == (best[0], pytest.approx(best[1]))
     assert sum(report["selected"] for report in chosen.attrs["pairs"]) == best[0]
     texts = chosen[["natural", "synthetic_1", "synthetic_2"]].to_numpy().ravel()
     assert len({" ".join(text.split()) for text in texts}) == len(texts)
-    limited = select_triplets(table, 2, strata=1, apart=True, most_use=0.99)
+    limited = select_triplets(table, 2, strata=1, distinct_items=True, max_word_share=0.99)
     assert limited.attrs["objective"] <= best[1] + 1e-9
 
 
@@ -206,7 +209,9 @@ def test_choices_that_share_nothing_are_the_same_with_apart():
     table = pd.concat(
         [triplets(30, 1, ("m1", "m2")), triplets(30, 2, ("m1", "m3"))], ignore_index=True
     )
-    free, apart = (select_triplets(table, 10, strata=5, apart=asked) for asked in (False, True))
+    free, apart = (
+        select_triplets(table, 10, strata=5, distinct_items=asked) for asked in (False, True)
+    )
     pd.testing.assert_frame_equal(free, apart)
     assert apart.attrs["objective"] == pytest.approx(free.attrs["objective"])
     assert apart.attrs["solver"] == SOLVER
@@ -215,10 +220,10 @@ def test_choices_that_share_nothing_are_the_same_with_apart():
 def test_a_limit_that_binds_nothing_changes_nothing():
     table = triplets(40)
     table[["synthetic_1", "synthetic_2"]] = [[f"x{i}", f"y{i}"] for i in range(40)]
-    free, limited = (select_triplets(table, 20, most_use=share) for share in (1.0, 0.1))
+    free, limited = (select_triplets(table, 20, max_word_share=share) for share in (1.0, 0.1))
     pd.testing.assert_frame_equal(free, limited)
     with pytest.raises(InputError, match="a word may be in the share 0 of the sentences"):
-        select_triplets(table, 20, most_use=0)
+        select_triplets(table, 20, max_word_share=0)
 
 
 @pytest.mark.parametrize("objective", ["controversiality", "worst-rank"])
@@ -346,7 +351,7 @@ def test_refusals():
 
 
 def test_one_function_and_one_line_are_a_new_objective(monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(OBJECTIVES, "smaller-fall", None)  # to be taken out at the end
+    monkeypatch.setitem(TRIPLET_OBJECTIVES, "smaller-fall", None)  # to be taken out at the end
 
     @triplet_objective("smaller-fall", larger_is_better=True)
     def smaller_fall(table):

@@ -15,7 +15,7 @@ from contstim.evaluation.measures import Measure
 from contstim.evaluation.options import LEVELS
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
-from contstim.response_model import MIN_GROUPS, unit_of_tests
+from contstim.response_model import MIN_GROUPS, inference_unit
 
 # Work arrays of so many numbers stay in the cache; much larger ones cost four times as much.
 _MOST_CELLS = 300_000
@@ -47,7 +47,7 @@ def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, 
     then brings its participants and its pairs with it, and resampling those again would widen
     the interval for nothing.
     """
-    if unit_of_tests(len(data.groups), min_groups) == "group" and data.groups_apart:
+    if inference_unit(len(data.groups), min_groups) == "group" and data.groups_apart:
         return ("group",)
     return ("participant", "pair")
 

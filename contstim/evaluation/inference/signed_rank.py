@@ -20,7 +20,7 @@ from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
-from contstim.response_model import unit_of_tests
+from contstim.response_model import inference_unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class SignedRankInference:
         """Make the tests that `options` ask for; intervals are from resamples of `levels`."""
         unit = options.unit
         if unit == "auto":
-            unit = unit_of_tests(len(data.groups))
+            unit = inference_unit(len(data.groups))
         unit_of = data.group_of if unit == "group" else np.arange(len(data.participants))
         draws = None
         if options.n_bootstrap:

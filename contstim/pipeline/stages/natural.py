@@ -9,7 +9,7 @@ from pydantic import Field
 
 from contstim.files import digest_of
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
-from contstim.selection.constraints import check_constraints, parse_constraints
+from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.natural import NaturalSelection, select_natural_pairs
 from contstim.settings import Several, settings, values_of
 from contstim.tables import table_text

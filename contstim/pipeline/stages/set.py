@@ -15,7 +15,7 @@ from contstim.pipeline.stages.natural import rules_kept
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task
-from contstim.selection.constraints import check_constraints, parse_constraints
+from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.sets import SetSelection, select_set, triplet_pairs
 from contstim.settings import Several, settings, values_of
 from contstim.tables import table_text
@@ -28,7 +28,8 @@ class SetOptions(SetSelection, StageOptions):
 
     ``distinct_words``, ``constraints`` and ``features`` are those of ``[natural]``; ``synthetic``
     makes the pairs of triplets candidates as well, whose sentences are then scored under every
-    model; the table ``[set.people]`` says how people answer, for the criterion ``log-bf``.
+    model; the table ``[set.response_model]`` describes how participants
+    answer, for the criterion ``log-bf``.
     """
 
     distinct_words: bool = False
@@ -62,7 +63,9 @@ class _Set(Stage):
     def words(self, plan: StudyPlan) -> str:
         options = plan.table(SetOptions)
         candidates = ", those of the triplets among them" if options.synthetic else ""
-        margin = f", with a margin of {options.margin:g} in rank" if options.margin else ""
+        margin = (
+            f", with a margin of {options.rank_margin:g} in rank" if options.rank_margin else ""
+        )
         return (
             f"{options.n} pairs{candidates} are chosen for all models at once by the criterion "
             f"{options.criterion!r}{margin}, so that the two models that are told apart least are "

@@ -9,13 +9,8 @@ from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesis import SYNTHESIS
-from contstim.selection.triplets import (
-    TIES,
-    TripletSelection,
-    check_objective,
-    select_triplets,
-    strata_of,
-)
+from contstim.selection.triplet_objectives import TIE_RULES, check_objective
+from contstim.selection.triplets import TripletSelection, resolve_n_strata, select_triplets
 from contstim.settings import one_of, settings, values_of
 from contstim.tables import table_text
 
@@ -28,15 +23,15 @@ class TripletOptions(TripletSelection, StageOptions):
     """``[triplets]``: the choice of triplets; see `select_triplets`.
 
     ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
-    published), or all natural ``sentences``. ``most_use`` limits words, 1 does not. With ``apart``
-    no two of the chosen triplets share a sentence.
+    published), or all natural ``sentences``. ``max_word_share`` limits the use of a word; 1
+    means no limit. With ``distinct_items`` no two of the chosen triplets share a sentence.
     """
 
-    ties: Annotated[str, one_of(TIES)] = "average"
+    ties: Annotated[str, one_of(TIE_RULES)] = "average"
     reference: Annotated[str, one_of(REFERENCES)] = "triplets"
 
     def __post_init__(self) -> None:
-        strata_of(self.per_pair, self.strata, "triplets.per_pair")
+        resolve_n_strata(self.per_pair, self.strata, "triplets.per_pair")
 
     def check(self, plan: StudyPlan) -> None:
         """Refuse a choice without triplets, or by what the models' scores are not for."""
@@ -66,15 +61,15 @@ class _Triplets(Stage):
     def words(self, plan: StudyPlan) -> str:
         options = plan.table(TripletOptions)
         limit = ""
-        if options.most_use < 1:
-            limit = f" No word is in more than {options.most_use:g} of a pair's sentences."
-        apart = " No two share a sentence." if options.apart else ""
-        strata = strata_of(options.per_pair, options.strata)
+        if options.max_word_share < 1:
+            limit = f" No word is in more than {options.max_word_share:g} of a pair's sentences."
+        distinct = " No two share a sentence." if options.distinct_items else ""
+        strata = resolve_n_strata(options.per_pair, options.strata)
         return (
             f"{options.per_pair} triplets of each pair of models are chosen, {self.rows(plan)} in "
             f"all, by the objective {options.objective!r}, as many from each of {strata} "
             f"strata of each model's log-probabilities of the natural sentences (of all "
-            f"{options.reference}).{limit}{apart}"
+            f"{options.reference}).{limit}{distinct}"
         )
 
     def needs(self, plan: StudyPlan) -> Collection[Stage]:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contstim.design import allocation
+from contstim.design.allocation import TrialCells, allocate
 from contstim.errors import InfeasibleError
-from contstim.selection import allocation
-from contstim.selection.allocation import TrialCells, allocate
 
 
 def ring(length, groups):

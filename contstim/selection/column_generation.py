@@ -28,7 +28,7 @@ MAX_COLUMNS = 400_000
 _TOLERANCE = 1e-7
 
 
-def solve_programme(
+def assign_with_constraints(
     problem: AssignmentProblem, constraints: ConstraintRows, time_limit: float | None
 ) -> tuple[list[IntArray], float, bool]:
     """Choose sentences at the least cost under `constraints`, through PuLP.

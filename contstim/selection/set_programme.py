@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array, diags_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
-from contstim.response_model import (
-    ResponseModel,
-    log_bayes_factor_halves,
-    log_bayes_factors,
-    log_ratio_scale,
-)
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
-from contstim.selection.constraints import ConstraintRows, SelectionConstraint, ties_of
+from contstim.selection.column_generation import feasible_choices, some
+from contstim.selection.constraints import ConstraintRows, SelectionConstraint, pairing_codes
 from contstim.selection.highs import SOLVER, Solution, minimise
-from contstim.selection.programme import feasible_choices, some
 from contstim.selection.scores import RankedScores
+from contstim.selection.set_criteria import SetCriterion
 
 #: What is said where there is nothing to choose from.
 NO_PAIR = "no pair of sentences can be selected; give more sentences"
@@ -34,8 +26,6 @@ NO_PAIR_TIED = (
     "more sentences"
 )
 
-# Steps in which the bound on expected log Bayes factors is lowered.
-_BOUND_STEPS = 80
 
 # Exchanges of a chosen pair for another in a row that bring nothing, after which no more are tried.
 _EXCHANGES = 1000
@@ -44,143 +34,7 @@ _EXCHANGES = 1000
 _DIVE_ABOVE = 1500
 
 
-class SetCriterion(ABC):
-    """What a pair of sentences adds for every two models, of which a selection has the sum.
-
-    Attributes
-    ----------
-    counted
-        Whether it adds 1 or 0: sums are numbers of pairs.
-    has_margin, asks_people
-        Whether it knows a margin, and how people answer if a model is right.
-    column
-        Of the selection's table, what a pair adds on average over model pairs; None: none.
-    ranked
-        Ranks, shape (R, M).
-    scaled
-        Log-probabilities in standard deviations over the sentences `rows`, shape (R, M), for a
-        criterion that asks people.
-    margin
-        Of rank differences, for separations.
-    people
-        How people answer.
-    """
-
-    counted: ClassVar[bool] = False
-    has_margin: ClassVar[bool] = False
-    asks_people: ClassVar[bool] = False
-    column: ClassVar[str | None] = None
-
-    def __init__(
-        self,
-        log_probs: pd.DataFrame,
-        ranked: RankedScores,
-        rows: IntArray,
-        margin: float = 0.0,
-        people: ResponseModel | None = None,
-    ) -> None:
-        self.ranked, self.margin, self.people = ranked, margin, people or ResponseModel()
-        self.scaled: FloatArray = np.empty((0, 0))
-        if self.asks_people:
-            named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
-            values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
-            self.scaled = values / log_ratio_scale(values[rows], ranked.models)
-
-    def separated(self, pairs: IntArray) -> BoolArray:
-        """Return which two models each pair of rows separates, shape (pairs, model pairs)."""
-        signs = self.ranked.signs(pairs, self.margin)
-        i, j = np.triu_indices(len(self.ranked.models), 1)
-        return np.asarray(signs[:, i] * signs[:, j] < 0)
-
-    @abstractmethod
-    def terms(self, pairs: IntArray) -> FloatArray:
-        """Return what each pair of rows adds for every two models, shape (pairs, model pairs).
-
-        Model pairs are in the order of ``numpy.triu_indices(M, 1)``.
-        """
-
-    @abstractmethod
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
-
-        The least is at most every weighted mean over model pairs.
-        """
-
-    @property
-    def even_splits(self) -> int:
-        """How many of the model pairs a sentence pair separates that splits the models evenly."""
-        m = len(self.ranked.models)
-        return (m // 2) * (m - m // 2)
-
-
-class Separation(SetCriterion):
-    """How many sentence pairs separate two models."""
-
-    counted = True
-    has_margin = True
-
-    def terms(self, pairs: IntArray) -> FloatArray:
-        """Return 1 for two models that a pair separates."""
-        return self.separated(pairs).astype(np.float64)
-
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return the mean where every pair splits the models evenly; see `select_set`."""
-        m = len(self.ranked.models)
-        return float(n * self.even_splits // (m * (m - 1) // 2))
-
-
-class LogBayesFactor(SetCriterion):
-    """The expected log Bayes factor of one answer between two models."""
-
-    asks_people = True
-    column = "log_bayes_factor"
-
-    def terms(self, pairs: IntArray) -> FloatArray:
-        """Return the expected log Bayes factors, nats."""
-        one, two = pairs.T
-        return log_bayes_factors(self.people.probabilities(self.scaled[two] - self.scaled[one]))
-
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
-
-        With equal weights no pair of sentences has more value than one on which the models split
-        evenly and are as sure as they can be. With q = p - 1/2 and l = logit p, the sum over model
-        pairs depends on one model's q as ((M - 1) q l - P l - L q) / 2, where P and L are the sums
-        of q and l over the others. Its second derivative is at least
-        (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, as |P| <= (M - 1) a with a < 1/2 the largest |q|:
-        convex, so the maximum has every q at an end.
-
-        A second bound looks at the sentences. With z a sentence's standardised log-probabilities,
-        models i and j get at most k(|z_i - z_j|) of either sentence together, k of
-        `log_bayes_factor_halves`; the mean of z_i - z_j is taken off, as it is in both sentences.
-        Summed with weights over model pairs and then over n pairs of different sentences, that is
-        at most the sum over the 2 n sentences of most. Mirror descent moves the weights to where
-        the bound is low; it holds at every step. It is not reached where the sentences of most are
-        not opposite to each other.
-        """
-        m = len(self.ranked.models)
-        count = m * (m - 1) // 2
-        most = self.people.probabilities(np.array([-self.people.most, self.people.most]))
-        bound = n * self.even_splits / count * float(log_bayes_factors(most)[0])
-        sentences = -(-2 * n // uses)
-        values = np.empty((len(rows), count), dtype=np.float32)
-        for pair, (i, j) in enumerate(combinations(range(m), 2)):
-            apart = self.scaled[rows, i] - self.scaled[rows, j]
-            values[:, pair] = log_bayes_factor_halves(self.people, np.abs(apart - apart.mean()))
-        weights = np.full(count, 1 / count)
-        lowest = np.inf
-        for step in range(_BOUND_STEPS):
-            sums = values @ weights.astype(np.float32)
-            top = np.argpartition(-sums, min(sentences, len(sums)) - 1)[:sentences]
-            each = values[top].sum(axis=0, dtype=np.float64)
-            # What single precision rounds off is far below one in a million.
-            lowest = min(lowest, float(each @ weights) * (1 + 1e-6))
-            weights = weights * np.exp(-2 / np.sqrt(step + 1) * each / max(each.max(), 1e-300))
-            weights /= weights.sum()
-        return min(bound, uses * lowest)
-
-
-class Cover:
+class SetProgramme:
     """Which `n` of K candidate pairs are chosen.
 
     Parameters
@@ -191,7 +45,7 @@ class Cover:
         Candidates in any order, repeated or not: rows of their two sentences. Those that have not
         in common what they must are left out.
     constraints
-        As in `select_set`, but `tied_together`.
+        As in `select_set`, but `merge_equal`.
     n, uses
         As in `select_set`.
 
@@ -199,7 +53,7 @@ class Cover:
     ----------
     pairs
         Rows of the two sentences, shape (K, 2); sentence 1 is what the first model prefers.
-    terms
+    contributions
         What each adds to the sums of every two models, shape (K, number of model pairs).
     least
         The smallest rank difference of each, shape (K,).
@@ -207,7 +61,7 @@ class Cover:
         What the choice must keep: the number of pairs, the uses of sentences, the constraints.
     names, units
         Of the constraints, the last rows.
-    counted
+    is_count
         Whether sums are numbers of separations.
     """
 
@@ -221,17 +75,17 @@ class Cover:
     ) -> None:
         if not len(pairs):
             raise InfeasibleError(NO_PAIR)
-        ties = ties_of(constraints, measure.ranked.labels)[pairs]
+        ties = pairing_codes(constraints, measure.ranked.labels)[pairs]
         pairs = pairs[ties[:, 0] == ties[:, 1]]
         if not len(pairs):
             raise InfeasibleError(NO_PAIR_TIED)
-        self.n, self.uses, self.counted = n, uses, measure.counted
+        self.n, self.uses, self.is_count = n, uses, measure.is_count
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         signs = measure.ranked.signs(pairs)
         first = np.take_along_axis(signs, (signs != 0).argmax(axis=1)[:, None], axis=1)
         self.pairs = np.where(first < 0, pairs[:, ::-1], pairs)
         signs = np.where(first < 0, -signs, signs)
-        self.terms = measure.terms(self.pairs)
+        self.contributions = measure.contributions(self.pairs)
         self.least = measure.ranked.apart(self.pairs).min(axis=1)
         used, place = np.unique(self.pairs.ravel(), return_inverse=True)
         place, count = place.reshape(self.pairs.shape), len(self.pairs)
@@ -248,12 +102,12 @@ class Cover:
 
     def least_sum(self, chosen: IntArray) -> float:
         """Return the sum over some candidates for the two models for which it is least."""
-        return float(self.terms[chosen].sum(axis=0).min())
+        return float(self.contributions[chosen].sum(axis=0).min())
 
     def _sums(self) -> tuple[csr_array, csr_array]:
         """Return rows of the model pairs' sums less t, and of what must be kept."""
-        models = self.terms.shape[1]
-        sums = hstack([csr_array(self.terms.T), csr_array(-np.ones((models, 1)))])
+        models = self.contributions.shape[1]
+        sums = hstack([csr_array(self.contributions.T), csr_array(-np.ones((models, 1)))])
         kept = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")
         return sums, kept
 
@@ -270,9 +124,9 @@ class Cover:
         Of equal numbers of separations the larger mean of `least` is preferred: its weight of a
         half cannot outweigh one separation.
         """
-        count, models = self.terms.shape
-        tie = -0.5 / self.n * self.least if self.counted else np.zeros(count)
-        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 1e-3
+        count, models = self.contributions.shape
+        tie = -0.5 / self.n * self.least if self.is_count else np.zeros(count)
+        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.is_count else 1e-3
         lowest = np.zeros(count + 1)
         if fixed is not None:
             lowest[:count] = fixed
@@ -281,16 +135,16 @@ class Cover:
             csr_array(vstack(self._sums(), format="csr")),
             np.hstack([np.zeros(models), self.lower]),
             np.hstack([np.full(models, np.inf), self.upper]),
-            integer=np.append(np.full(count, not relaxed), not relaxed and self.counted),
+            integer=np.append(np.full(count, not relaxed), not relaxed and self.is_count),
             lowest=lowest,
             highest=np.append(np.ones(count), np.ceil(bound)),
             time_limit=time_limit,
             relative_gap=gap,
         )
 
-    def prices(self) -> FloatArray:
+    def dual_prices(self) -> FloatArray:
         """Return the model pairs' weights at which the linear relaxation is least."""
-        count, models = self.terms.shape
+        count, models = self.contributions.shape
         up, low = np.isfinite(self.upper), np.isfinite(self.lower)
         sums, to_keep = self._sums()
         below = vstack([-sums, to_keep[up], -to_keep[low]], format="csr")
@@ -298,12 +152,12 @@ class Cover:
         ends = [(0, 1)] * count + [(0, None)]
         solve: Any = scipy.optimize.linprog  # its type stubs know nothing of sparse matrices
         answer = solve(np.append(np.zeros(count), -1.0), below, limits, bounds=ends, method="highs")
-        if answer.status != 0:  # the candidates keep no constraint: any prices will do
+        if answer.status != 0:  # the candidates keep no constraint: any dual_prices will do
             return np.full(models, 1 / models)
-        prices = np.maximum(-answer.ineqlin.marginals[:models], 0.0)
-        return np.asarray(prices / prices.sum())
+        dual_prices = np.maximum(-answer.ineqlin.marginals[:models], 0.0)
+        return np.asarray(dual_prices / dual_prices.sum())
 
-    def levelled(self, bound: float) -> IntArray | None:
+    def greedy_set(self, bound: float) -> IntArray | None:
         """Choose pairs one by one, then exchange them, so that no two models fall behind.
 
         Each model pair has the weight exp(-its sum), as in the method of multiplicative weights
@@ -318,10 +172,10 @@ class Cover:
             Candidates in order; None if they run out of sentences. Constraints are not looked at.
         """
         order = np.argsort(-self.least, kind="stable")
-        terms, (first, second) = self.terms[order], self.pairs[order].T
+        contributions, (first, second) = self.contributions[order], self.pairs[order].T
         rng = np.random.default_rng(0)
         used = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
-        sums = np.zeros(terms.shape[1])
+        sums = np.zeros(contributions.shape[1])
         chosen: list[int] = []
 
         def weight(own: FloatArray) -> FloatArray:
@@ -330,15 +184,15 @@ class Cover:
         def best() -> int | None:
             values = np.where((used[first] < self.uses) & (used[second] < self.uses), 1.0, -np.inf)
             values[chosen] = -np.inf
-            values += terms @ weight(sums)
+            values += contributions @ weight(sums)
             place = int(values.argmax())
             return place if values[place] > -np.inf else None
 
         def add(place: int, count: int) -> None:
             used[[first[place], second[place]]] += count
-            sums[:] += count * terms[place]
+            sums[:] += count * contributions[place]
 
-        for _ in range(min(self.n, len(terms))):
+        for _ in range(min(self.n, len(contributions))):
             place = best()
             if place is None:
                 break
@@ -363,15 +217,15 @@ class Cover:
         """Choose pairs; return them, a bound on the least sum of any choice, and what chose.
 
         Where HiGHS has no time to end, what it holds by then may be far from the best, so that the
-        linear relaxation rounded and, without constraints, pairs chosen one at a time (`levelled`)
-        are looked at as well.
+        linear relaxation rounded and, without constraints, pairs chosen one at a time
+        (`greedy_set`) are looked at as well.
 
         Raises
         ------
         InfeasibleError
             Naming what cannot be kept and by how much, or if nothing is found in time.
         """
-        relaxed = None if self.counted else self._solve(bound, relaxed=True)
+        relaxed = None if self.is_count else self._solve(bound, relaxed=True)
         proofs = [relaxed]
         answer: Solution | None = None
         if relaxed is not None and relaxed.x is not None and len(self.pairs) > _DIVE_ABOVE:
@@ -389,8 +243,8 @@ class Cover:
             candidates.append(("the linear relaxation rounded", relaxed.x))
         ways = [(self._rounded(x[:-1]), how) for how, x in candidates if x is not None]
         if answer.status != "optimal" and not self.names:
-            levelled = self.levelled(bound)
-            ways += [] if levelled is None else [(levelled, "one pair at a time")]
+            greedy_set = self.greedy_set(bound)
+            ways += [] if greedy_set is None else [(greedy_set, "one pair at a time")]
         keeping = [way for way in ways if self._keeps(way[0])]
         if not keeping:
             raise InfeasibleError(
@@ -401,7 +255,7 @@ class Cover:
             keeping, key=lambda way: (self.least_sum(way[0]), self.least[way[0]].sum())
         )
         proven = 1e-6 - max(own.bound for own in proofs if own is not None)
-        return chosen, float(np.floor(proven)) if self.counted else proven, how
+        return chosen, float(np.floor(proven)) if self.is_count else proven, how
 
     def _keeps(self, chosen: IntArray) -> bool:
         """Return whether candidates are as many as wanted and keep what must be kept."""
@@ -450,7 +304,7 @@ class Cover:
         )
 
 
-def kept_pairs(
+def feasible_pairs(
     ranked: RankedScores,
     rows: IntArray,
     constraints: Sequence[SelectionConstraint],
@@ -471,7 +325,7 @@ def kept_pairs(
     problem = AssignmentProblem(ranked.doubled[sentences][:, :2], everywhere, everywhere, roles)
     limits = ConstraintRows(roles, ranked.labels[sentences], constraints)
     first, second = (sentences[own] for own in feasible_choices(problem, limits))
-    ties = ties_of(constraints, ranked.labels)
+    ties = pairing_codes(constraints, ranked.labels)
     shuffled = []
     for _ in range(20):
         both = rng.permutation(first), rng.permutation(second)
@@ -504,9 +358,9 @@ def _pair_limits(
     """
     labels = ranked.labels[used]
     row_1, row_2 = place.T
-    of_all = [constraint for constraint in constraints if not constraint.between_sides]
+    of_all = [constraint for constraint in constraints if not constraint.compares_sides]
     plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels, of_all, uses)
-    between = [constraint for constraint in constraints if constraint.between_sides]
+    between = [constraint for constraint in constraints if constraint.compares_sides]
     sides = [
         ConstraintRows(
             _roles((f"what {name} prefers", "what it does not"), n), labels, between, uses
