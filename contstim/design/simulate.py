@@ -75,7 +75,7 @@ class Simulation:
             )
 
     @classmethod
-    def of(cls, weights: str | Mapping[str, float], **options: float) -> Simulation:
+    def from_weights(cls, weights: str | Mapping[str, float], **options: float) -> Simulation:
         """Make a simulation that follows one model, or a mixture ``{model: weight}``."""
         mixture = {weights: 1.0} if isinstance(weights, str) else weights
         return cls(tuple(mixture.items()), **options)
