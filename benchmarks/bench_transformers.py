@@ -73,7 +73,7 @@ def _masked(name: str, spec: str, texts: list[str], rounds: int) -> None:
         _against_products(name, with_metric + metric, texts * 2, rounds)
     # Words of one piece, of which orders are straightforward.
     model = load_model(with_metric + "permutation")
-    plain = [t for t in texts if len(model.encode([t])[0].scored) == N_WORDS + 1][:2]
+    plain = [t for t in texts if len(model.encode([t])[0].scored_positions) == N_WORDS + 1][:2]
     bare = [text.rstrip(".") for text in plain]
     if bare:
         _orders(name, with_metric + "permutation", bare, rounds)
@@ -203,7 +203,7 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     ours, other = [], []
     for _ in range(rounds):
         model.score(texts[:1])
-        model.base(str(sentence))
+        model.encode_and_score(str(sentence))
         ours.append(_seconds(lambda: model.replacements(sentence, 3, listed)))
         other.append(_seconds(lambda: model.score(texts)) / n)
     what = f"s for bounds of {len(listed):,} words, against one context"

@@ -24,7 +24,7 @@ import transformers
 
 from contstim import load_model
 from contstim.errors import ModelFileError
-from contstim.models.hf.opening import quiet
+from contstim.models.hf.pretrained import silence_transformers
 from contstim.text import Sentence, WordList
 
 WINDOW = 16
@@ -227,7 +227,7 @@ def main() -> None:
     print("|", " | ".join([*heads, "candidates", "rows", "on"]), "|")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name in sys.argv[1:] or ARCHITECTURES:
-        with quiet(), tempfile.TemporaryDirectory() as folder:
+        with silence_transformers(), tempfile.TemporaryDirectory() as folder:
             save(name, Path(folder), ARCHITECTURES[name])
             try:
                 found, rows, on = differences(Path(folder))

@@ -110,7 +110,7 @@ class Counted:
 
     def operations(self, network: Network) -> float:
         """Return the operations that its weights took."""
-        inside, head = network.weights
+        inside, head = network.n_weights
         return 2.0 * (inside * sum(self.tokens) + head * sum(self.places))
 
 

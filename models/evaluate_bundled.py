@@ -26,7 +26,7 @@ import numpy as np
 
 from contstim.models.base import SentenceModel
 from contstim.models.hf.masked import MaskedModel
-from contstim.models.hf.metrics import masked_rows
+from contstim.models.hf.metrics import apply_masks
 from contstim.models.registry import load_model
 from contstim.text.language import split_word
 
@@ -82,11 +82,15 @@ def print_masked_accuracy(model: MaskedModel, sentences: list[str]) -> None:
     """Print how often a hidden token is the one that the model finds most probable."""
     right = total = 0
     for encoded in model.encode(sentences):
-        n = len(encoded.scored)
-        rows = masked_rows(encoded.ids, encoded.scored, np.eye(n, dtype=np.bool_), model.mask_id)
-        for read, logits in model.network.batches(rows, np.arange(n), encoded.scored, None):
+        n = len(encoded.scored_positions)
+        rows = apply_masks(
+            encoded.ids, encoded.scored_positions, np.eye(n, dtype=np.bool_), model.mask_id
+        )
+        for read, logits in model.network.iter_logits(
+            rows, np.arange(n), encoded.scored_positions, None
+        ):
             best = logits.argmax(dim=1).cpu().numpy()
-            right += int((best == encoded.ids[encoded.scored[read]]).sum())
+            right += int((best == encoded.ids[encoded.scored_positions[read]]).sum())
         total += n
     print(f"masked accuracy: {right / total:.3f} of {total} tokens, one hidden at a time")
 

@@ -23,7 +23,7 @@ from contstim.arrays import IntArray, length_batches
 from contstim.errors import InputError, ModelFileError
 from contstim.files import check_new_folder
 from contstim.models import ModelSpec
-from contstim.models.hf.encoding import Encoded
+from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
@@ -57,7 +57,7 @@ class MaskedBatch:
 
 
 def shuffled_batches(
-    encoded: Sequence[Encoded], tokens: int, rng: np.random.Generator
+    encoded: Sequence[EncodedSentence], tokens: int, rng: np.random.Generator
 ) -> Iterator[list[int]]:
     """Yield one pass over S sentences, in batches of one length and at most `tokens` tokens.
 
@@ -71,7 +71,7 @@ def shuffled_batches(
 
 
 def mask_tokens(
-    encoded: Sequence[Encoded],
+    encoded: Sequence[EncodedSentence],
     share: float,
     mask_id: int,
     ordinary: IntArray,
@@ -99,8 +99,8 @@ def mask_tokens(
     ids = np.array([e.ids for e in encoded])
     rows, positions = [], []
     for row, e in enumerate(encoded):
-        n = max(1, round(share * len(e.scored)))
-        places = np.sort(rng.choice(e.scored, size=n, replace=False))
+        n = max(1, round(share * len(e.scored_positions)))
+        places = np.sort(rng.choice(e.scored_positions, size=n, replace=False))
         rows.append(np.full(n, row, dtype=np.int64))
         positions.append(places)
     at, where = np.concatenate(rows), np.concatenate(positions)
@@ -257,10 +257,10 @@ def _own(base: str) -> MaskedModel:
     return MaskedModel(spec_of_own, checkpoint)
 
 
-def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[Encoded]]:
+def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[EncodedSentence]]:
     """Return the sentences that the model can take, and their tokens."""
     sentences: list[str] = []
-    encoded: list[Encoded] = []
+    encoded: list[EncodedSentence] = []
     for sentence in text:
         with suppress(InputError):
             encoded += model.encode([sentence])
@@ -270,7 +270,7 @@ def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[En
 
 def _train(
     model: MaskedModel,
-    encoded: list[Encoded],
+    encoded: list[EncodedSentence],
     domain: Sequence[str],
     other: Sequence[str],
     options: AdaptOptions,
@@ -280,7 +280,7 @@ def _train(
     """Train until the domain's pseudo-perplexity falls no more; leave the best weights in place."""
     network, tokens = model.network, options.batch_tokens
     weights = list(network.model.parameters())
-    ordinary = np.flatnonzero(~model.tokenizer.forms.special).astype(np.int64)
+    ordinary = np.flatnonzero(~model.tokenizer.token_classes.is_special).astype(np.int64)
     optimiser = torch.optim.AdamW(weights, weight_decay=0.01)
     log: list[Perplexities] = []
     best, step = BestWeights(), 0

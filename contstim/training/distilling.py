@@ -184,7 +184,7 @@ def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text
         for text, e in zip(written, tokenizer.encode(written), strict=True)
         if len(e.ids) <= most
     ]
-    n_tokens = np.array([len(e.scored) for _, e in short], dtype=np.int64)
+    n_tokens = np.array([len(e.scored_positions) for _, e in short], dtype=np.int64)
     return _Text([text for text, _ in short], [e.ids for _, e in short], n_tokens)
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from contstim.errors import OutputError
 from contstim.files import check_new_folder, replacing
-from contstim.models.hf.opening import quiet
+from contstim.models.hf.pretrained import silence_transformers
 from contstim.training.learnt import CARD, RECORD
 from contstim.training.learnt.encoder import Encoder
 from contstim.training.learnt.model import ENCODER
@@ -29,7 +29,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     OutputError
         If the place cannot be written to.
     """
-    with replacing(path) as temporary, quiet():
+    with replacing(path) as temporary, silence_transformers():
         temporary.mkdir(parents=True)
         try:
             yield temporary

@@ -1,15 +1,13 @@
-"""The published nine models, as the study plan of hub.toml names them."""
+"""The published nine models, as the study plan of hub.toml names them.
+
+Tests `contstim.models.hf.options`.
+"""
 
 import tomllib
 from pathlib import Path
 
 from contstim.models import ModelSpec
-from contstim.models.hf.checkpoint import (
-    CAUSAL_OPTIONS,
-    MASKED_OPTIONS,
-    CausalOptions,
-    MaskedOptions,
-)
+from contstim.models.hf.options import CAUSAL_OPTIONS, MASKED_OPTIONS, CausalOptions, MaskedOptions
 from contstim.models.registry import bundled_models
 from contstim.pipeline.running import read_study_plan
 

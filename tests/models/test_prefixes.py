@@ -112,7 +112,9 @@ def test_words_are_read_without_filling_them_up() -> None:
     )
     here.read(np.zeros(len(LATER), dtype=np.int64), np.arange(len(LATER)))
     handle.remove()
-    assert sum(n_tokens) == sum(len(ids) for ids in model.tokenizer.ids([f" {w}" for w in LATER]))
+    assert sum(n_tokens) == sum(
+        len(ids) for ids in model.tokenizer.tokenize([f" {w}" for w in LATER])
+    )
 
 
 def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:

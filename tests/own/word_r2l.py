@@ -10,10 +10,12 @@ from contstim.arrays import IntArray
 from contstim.models.hf import metrics
 
 if TYPE_CHECKING:
-    from contstim.models.hf.checkpoint import MaskedOptions
+    from contstim.models.hf.options import MaskedOptions
 
 
-def word_r2l(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> metrics.Plan:
+def word_r2l(
+    layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions
+) -> metrics.MaskingPlan:
     """Hide each token and the earlier ones of its word."""
     tokens = np.arange(len(word_of))
     same_word = word_of[:, None] == word_of[None, :]

@@ -20,11 +20,12 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
     """
     # torch and transformers take seconds to import and are needed only here.
     from contstim.models.hf.causal import CausalModel
-    from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, MASKED_OPTIONS, open_checkpoint
+    from contstim.models.hf.checkpoint import load_checkpoint
     from contstim.models.hf.masked import MaskedModel
+    from contstim.models.hf.options import CAUSAL_OPTIONS, MASKED_OPTIONS
 
     spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS})
-    checkpoint = open_checkpoint(spec)
+    checkpoint = load_checkpoint(spec)
     if checkpoint.kind == "masked":
         spec.check_options(MASKED_OPTIONS)
         return MaskedModel(spec, checkpoint)

@@ -17,17 +17,18 @@ from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
-from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
-from contstim.models.hf.encoding import Encoded
+from contstim.models.hf.checkpoint import Checkpoint
+from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.network import KVCache
+from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.hf.trie import (
     ROW_TOKENS,
+    TokenTree,
     TokenTrie,
-    TreeRow,
-    guessed_steps,
-    plan_rows,
-    takes_trees,
+    guess_log_probs,
+    pack_trees,
+    supports_trees,
     tree_logits,
 )
 from contstim.models.prefixes import PrefixModel
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.
-BOUND_COST_IN_SENTENCES = 100
+MAX_BOUND_SENTENCES = 100
 # Nor may they cost more than the scores of one in so many of the candidates.
 _ONE_IN = 10
 # Tokens of a prefix that is computed once for many sentences.
@@ -130,11 +131,11 @@ class CausalModel(TransformerModel, PrefixModel):
         self.corrected = self.options.words == "corrected"
         if self.corrected:
             self._check_correction()
-        forms = self.tokenizer.forms
+        forms = self.tokenizer.token_classes
         n, device = self.network.n_logits, self.network.device
         # Tokens of neither class (special, or logits without a token) end a word and a start.
-        self.boundary = _everything_but(forms.continuing, n, device)
-        others = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
+        self.boundary = _everything_but(forms.is_continuing, n, device)
+        others = forms.is_continuing if self.tokenizer.first == "spaced" else forms.is_starting
         self.opening = _everything_but(others, n, device)
         self._kept: tuple[torch.Tensor, KVCache] | None = None
         # What the first scored word is divided by: the second, where the first is a condition.
@@ -146,7 +147,7 @@ class CausalModel(TransformerModel, PrefixModel):
         if asked == "none":
             return []
         if asked == "auto":
-            opening = self.tokenizer.opening or (tokenizer.bos_token_id,)
+            opening = self.tokenizer.leading_special_ids or (tokenizer.bos_token_id,)
             return [token for token in opening if token is not None]
         named = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}
         token = named[asked] if asked in named else tokenizer.get_vocab().get(asked)
@@ -167,7 +168,7 @@ class CausalModel(TransformerModel, PrefixModel):
         if asked == "none":
             return []
         text = natural_prompt() if asked == "natural" else prompt_of(read_sentences(asked))
-        return self.tokenizer.ids_of(text)
+        return self.tokenizer.tokenize_text(text)
 
     def _end(self) -> list[int]:
         if self.options.end == "none":
@@ -180,7 +181,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return [int(self.checkpoint.tokenizer.eos_token_id)]
 
     def _check_correction(self) -> None:
-        if not self.tokenizer.forms.marks_space:
+        if not self.tokenizer.token_classes.marks_space:
             raise SpecError(
                 f"words='corrected' in {self.spec!r}: its vocabulary does not mark the white space "
                 "before words; leave the option out"
@@ -211,7 +212,7 @@ class CausalModel(TransformerModel, PrefixModel):
             words=self.options.words,
         )
 
-    def _surrounded(self, sentence: str, encoded: Encoded) -> Encoded:
+    def _surrounded(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
         """Put prefix and end around the tokens of a sentence."""
         ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
         # Without a prefix the first word is what the others are conditioned on.
@@ -223,9 +224,11 @@ class CausalModel(TransformerModel, PrefixModel):
             )
         n_words, n_end = encoded.n_words, len(self.end)
         end_units = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
-        places = np.append(encoded.scored[scored] + len(self.prefix), [len(ids) - 1] * n_end)
+        places = np.append(
+            encoded.scored_positions[scored] + len(self.prefix), [len(ids) - 1] * n_end
+        )
         word_of = np.append(encoded.word_of[scored], [n_words - 1] * n_end)
-        return Encoded(
+        return EncodedSentence(
             ids,
             places.astype(np.int64),
             word_of.astype(np.int64),
@@ -233,7 +236,7 @@ class CausalModel(TransformerModel, PrefixModel):
             n_words,
         )
 
-    def _parts(self, encoded: Encoded, values: FloatArray) -> SentenceParts:
+    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> SentenceParts:
         return SentenceParts(encoded.units, values, encoded.word_of, encoded.n_words)
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
@@ -247,7 +250,7 @@ class CausalModel(TransformerModel, PrefixModel):
                 values[0] = np.nan
         return words
 
-    def values(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
+    def values(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Compute the log-probabilities of each sentence's scored units: S arrays (T,), nats.
 
         Where many sentences begin alike, what they share is computed once.
@@ -255,7 +258,7 @@ class CausalModel(TransformerModel, PrefixModel):
         if len(self.prefix) >= _LONG_PREFIX and (begun := self._begun()) is not None:
             groups = self._batched(encoded)
             return [value for group in groups for value in self._gone_on(*begun, group)]
-        shared = self.shared_values(encoded)
+        shared = self.tree_log_probs(encoded)
         if shared is not None:
             return shared
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
@@ -269,7 +272,7 @@ class CausalModel(TransformerModel, PrefixModel):
                 values[i] = self._unit_log_probs(encoded[i], predictions)
         return values
 
-    def _batched(self, encoded: Sequence[Encoded]) -> Iterator[Sequence[Encoded]]:
+    def _batched(self, encoded: Sequence[EncodedSentence]) -> Iterator[Sequence[EncodedSentence]]:
         """Yield groups of which the network computes each at once."""
         longest = max((len(e.ids) for e in encoded), default=1)
         size = max(1, self.budget // longest)
@@ -285,7 +288,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return self._kept
 
     def _gone_on(
-        self, logits: torch.Tensor, before: KVCache, encoded: Sequence[Encoded]
+        self, logits: torch.Tensor, before: KVCache, encoded: Sequence[EncodedSentence]
     ) -> list[FloatArray]:
         """Compute what `values` gives from the keys and values of the prefix."""
         n = len(self.prefix)
@@ -301,7 +304,7 @@ class CausalModel(TransformerModel, PrefixModel):
             values.append(self._unit_log_probs(e, self._predictions(read, following)))
         return values
 
-    def shared_values(self, encoded: Sequence[Encoded]) -> list[FloatArray] | None:
+    def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
         """Compute what `values` gives by trees of tokens, each shared token once.
 
         Returns
@@ -320,11 +323,11 @@ class CausalModel(TransformerModel, PrefixModel):
         longest = max(map(len, used))
         if 2 * longest > most:
             return None
-        rows = plan_rows(used, most)
+        rows = pack_trees(used, most)
         sizes = [len(row.ids) for row in rows]
         if sum(sizes) > _LARGEST_SHARE_OF_TREES * sum(map(len, used)):
             return None
-        if not takes_trees(self.network, max(sizes), longest, most, self.prefix):
+        if not supports_trees(self.network, max(sizes), longest, most, self.prefix):
             return None
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for row in rows:
@@ -333,7 +336,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return values
 
     def _predict_tree(
-        self, row: TreeRow, encoded: Sequence[Encoded], positions: Sequence[IntArray]
+        self, row: TokenTree, encoded: Sequence[EncodedSentence], positions: Sequence[IntArray]
     ) -> list[tuple[int, _Predictions]]:
         """Predict what the sentences of one row need, each place and following token once."""
         pairs = []
@@ -350,16 +353,16 @@ class CausalModel(TransformerModel, PrefixModel):
             for number, index in zip(row.sequences, np.split(which.reshape(-1), cuts), strict=True)
         ]
 
-    def _positions(self, encoded: Encoded) -> IntArray:
+    def _positions(self, encoded: EncodedSentence) -> IntArray:
         """Return the places to predict from: before each scored unit, and, to correct, the last."""
-        positions = encoded.scored - 1
+        positions = encoded.scored_positions - 1
         if self.corrected and not self.end:
             positions = np.append(positions, len(encoded.ids) - 1)
         return positions
 
-    def _unit_log_probs(self, encoded: Encoded, predictions: _Predictions) -> FloatArray:
+    def _unit_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
         """Turn the predictions (R,) at `_positions` into log-probabilities of the units (T,)."""
-        n = len(encoded.scored)
+        n = len(encoded.scored_positions)
         values = np.array(predictions["token"][:n], dtype=np.float64)
         if not self.corrected:
             return values
@@ -399,7 +402,7 @@ class CausalModel(TransformerModel, PrefixModel):
         # Nothing is predicted from the last token unless a correction asks for it.
         used = ids[:, : int(positions.max()) + 1]
         table = np.zeros(len(rows), dtype=_PREDICTION)
-        for batch, logits in self.network.batches(used, rows, positions, self.budget, before):
+        for batch, logits in self.network.iter_logits(used, rows, positions, self.budget, before):
             table[batch] = self._predictions(logits, following[batch])
         return table
 
@@ -417,7 +420,7 @@ class CausalModel(TransformerModel, PrefixModel):
     def with_context(self, text: str) -> CausalModel:
         """Return the model of sentences that come after a text, with the same spec."""
         model = copy.copy(self)
-        model.prefix = [*self.prefix, *self.tokenizer.ids_of(text)]
+        model.prefix = [*self.prefix, *self.tokenizer.tokenize_text(text)]
         model._divisor = "start"
         model._last = model._kept = None
         return model
@@ -440,10 +443,10 @@ class CausalModel(TransformerModel, PrefixModel):
         if not self.language.plain:  # a candidate may change the tokens of its neighbours
             return super().replacements(sentence, position, words)
         sentence.check_position(position)
-        encoded, values = self.base(str(sentence))
+        encoded, values = self.encode_and_score(str(sentence))
         candidates = self.tokenizer.candidates(sentence, position, words)
         n_tokens = candidates.n_tokens
-        multiply_adds = float(len(encoded.ids) * sum(self.network.weights))
+        multiply_adds = float(len(encoded.ids) * sum(self.network.n_weights))
         frame = Frame.of(encoded, position, len(self.end))
         if frame is None or len(frame.left) == 0:
             # Without a prefix the first word is what the others are conditioned on.
@@ -462,7 +465,7 @@ class CausalModel(TransformerModel, PrefixModel):
         computed = bool(trie.covered(chosen).all())
         estimate = upper + values[encoded.word_of > position].sum()
         if not computed:
-            estimate += trie.sums(guessed_steps(trie, steps, chosen))
+            estimate += trie.sums(guess_log_probs(trie, steps, chosen))
         cost, score = np.ones(len(words)), self._candidate_scores(sentence, position, words)
         if beginning.branch is not None:
             n_own = n_tokens + len(frame.right)
@@ -477,7 +480,7 @@ class CausalModel(TransformerModel, PrefixModel):
             hints=Hints(cost, multiply_adds, n_tokens),
         )
 
-    def _begin(self, encoded: Encoded, frame: Frame, most: int) -> _Beginning:
+    def _begin(self, encoded: EncodedSentence, frame: Frame, most: int) -> _Beginning:
         """Compute what stands before the open word, which has at most `most` tokens.
 
         Candidates go on from it where the network has been seen to do so rightly.
@@ -490,7 +493,7 @@ class CausalModel(TransformerModel, PrefixModel):
         log_prob = float(predictions["token"][frame.scored_left - 1].sum())
         if self.corrected:
             # The factors of a sentence telescope to its two ends; this is the first.
-            log_prob -= float(predictions[self._divisor][encoded.scored[0] - 1])
+            log_prob -= float(predictions[self._divisor][encoded.scored_positions[0] - 1])
         first = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
         return _Beginning(log_prob, first, branch)
 
@@ -499,22 +502,22 @@ class CausalModel(TransformerModel, PrefixModel):
     ) -> tuple[FloatArray, IntArray]:
         """Return log p(token | tokens above it) of the trie's nodes, and the nodes looked beyond.
 
-        Below the nodes that `BOUND_COST_IN_SENTENCES` of `length` tokens allow, values are
+        Below the nodes that `MAX_BOUND_SENTENCES` of `length` tokens allow, values are
         known; elsewhere they stay 0, so that sums along a word's way bound its log-probability.
         """
         steps = np.zeros(len(trie.parent), dtype=np.float64)
         top = np.flatnonzero(trie.depth == 1)
         steps[top] = beginning.first[trie.token[top]]
-        most = min(BOUND_COST_IN_SENTENCES, len(trie.end) // _ONE_IN)
+        most = min(MAX_BOUND_SENTENCES, len(trie.end) // _ONE_IN)
         if beginning.branch is None or most < 2:
             # So few candidates cost little more to score than to bound.
             return steps, np.zeros(0, dtype=np.int64)
-        body, head = self.network.weights
+        body, head = self.network.n_weights
         spent = len(frame.left) * (body + head)
         budget = most * (length * body + head) - spent
         chosen = trie.choose(beginning.first, (body, head), budget)
         for group in trie.rows(chosen):
-            for batch, logits in self.network.batches(
+            for batch, logits in self.network.iter_logits(
                 group.ids, group.rows, group.positions, self.budget, beginning.branch
             ):
                 children, place = trie.edges(group.nodes[batch])

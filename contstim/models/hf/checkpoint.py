@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,153 +20,15 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from contstim.errors import ModelFileError, SpecError
+from contstim.errors import ModelFileError
 from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
-from contstim.models.hf.metrics import METRICS
-from contstim.models.hf.network import UNCOMPUTABLE, Network
-from contstim.models.hf.opening import open_network, source_of
-from contstim.text.languages import LANGUAGES
+from contstim.models.hf.network import FORWARD_ERRORS, Network
+from contstim.models.hf.options import LOADING_OPTIONS
+from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
-
-# Options that say what is loaded and how, and their defaults.
-_LOADING = {"revision": "main", "device": "cpu", "dtype": "float32", "code": "never"}
-
-
-def _option(default: str, read: Callable[[ModelSpec, str, str], Any] = ModelSpec.get) -> Any:
-    """Declare an option of specs: its default, and what reads it of a spec by its name."""
-    return field(metadata={"default": default, "read": read})
-
-
-def _one_of(default: str, *choices: str) -> Any:
-    return _option(default, lambda spec, key, usual: spec.choice(key, choices, usual))
-
-
-def _whole(default: str, least: int) -> Any:
-    def read(spec: ModelSpec, key: str, usual: str) -> int | None:
-        text = spec.get(key, usual)
-        if text == "auto" == usual:
-            return None
-        if not text.isdecimal() or int(text) < least:
-            raise SpecError(
-                f"{key}={text!r} in {str(spec)!r}: give a whole number of at least {least}"
-            )
-        return int(text)
-
-    return _option(default, read)
-
-
-class _SpecOptions:
-    """Options of specs, each declared once."""
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> Self:
-        """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        declared = {item.name: item.metadata for item in fields(cast(Any, cls))}
-        return cls(**{name: of["read"](spec, name, of["default"]) for name, of in declared.items()})
-
-    @classmethod
-    def defaults(cls) -> dict[str, str]:
-        """Return the default of each as specs write it."""
-        return {item.name: item.metadata["default"] for item in fields(cast(Any, cls))}
-
-
-@dataclass(frozen=True)
-class SharedOptions(_SpecOptions):
-    """Options of both kinds of model.
-
-    Attributes
-    ----------
-    first
-        Form of the first word where a vocabulary marks white space: ``spaced`` puts a space
-        before the sentence, ``unspaced`` insists on none, ``auto`` leaves it to the tokenizer.
-    punctuation
-        ``keep``: a word's marks are scored with it. ``context``: the marks that close the
-        sentence are seen and not scored.
-    unknown
-        ``error`` or ``unk``.
-    batch_tokens
-        Most tokens of one forward pass; ``auto`` lets the device decide.
-    language
-        What cuts sentences into words.
-    """
-
-    first: str = _one_of("auto", "auto", "spaced", "unspaced")
-    punctuation: str = _one_of("keep", "keep", "context")
-    unknown: str = _one_of("error", "error", "unk")
-    batch_tokens: int | None = _whole("auto", 1)
-    language: str = _option("en", lambda spec, key, usual: spec.choice(key, LANGUAGES, usual))
-
-
-@dataclass(frozen=True)
-class MaskedOptions(_SpecOptions):
-    """Options of masked models.
-
-    Attributes
-    ----------
-    metric
-        One of `METRICS`; by default the one that Kauf & Ivanova (2023) recommend.
-    restricted
-        Normalise each position over tokens of its own class alone (Golan et al. 2023).
-    exact
-        Maximum number of words for which ``permutation`` is exact.
-    orders
-        Sampled orders beyond that, an even number.
-    seed
-        Seed of the sampled orders.
-    """
-
-    metric: str = _option("pll-word-l2r", lambda spec, key, usual: spec.choice(key, METRICS, usual))
-    restricted: bool = _option(
-        "no", lambda spec, key, usual: spec.choice(key, ("no", "yes"), usual) == "yes"
-    )
-    exact: int = _whole("10", 1)
-    orders: int = _whole("100", 4)
-    seed: int = _whole("0", 0)
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> Self:
-        """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        options = super().read(spec)
-        if options.orders % 2:
-            raise SpecError(
-                f"orders={options.orders} in {str(spec)!r}: give an even number, for orders are "
-                "drawn in pairs, each with its reverse"
-            )
-        return options
-
-
-@dataclass(frozen=True)
-class CausalOptions(_SpecOptions):
-    """Options of causal models.
-
-    Attributes
-    ----------
-    prefix
-        What stands before the first word: ``auto`` (what the tokenizer puts there by itself,
-        else its BOS token, else nothing), ``bos``, ``eos``, ``none``, or a token.
-    prompt
-        A text after it, in which sentences stand on lines of their own: ``natural`` (the bundled
-        `natural_prompt`), a file, or ``none``.
-    end
-        ``scored`` or ``none``: whether the end-of-sequence token is part of the score.
-    words
-        ``tokens`` or ``corrected``: whether a word's probability is its tokens' product or
-        carries the white-space correction.
-    """
-
-    prefix: str = _option("auto")
-    prompt: str = _option("none")
-    end: str = _one_of("none", "none", "scored")
-    words: str = _one_of("tokens", "tokens", "corrected")
-
-
-#: What specs may have, and the defaults: of all models, of masked and of causal ones.
-SHARED_OPTIONS = {**_LOADING, **SharedOptions.defaults()}
-MASKED_OPTIONS = {**SHARED_OPTIONS, **MaskedOptions.defaults()}
-CAUSAL_OPTIONS = {**SHARED_OPTIONS, **CausalOptions.defaults()}
 
 
 @dataclass(eq=False)
@@ -234,7 +96,7 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
 _OPEN: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()
 
 
-def open_checkpoint(spec: ModelSpec) -> Checkpoint:
+def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     """Open the checkpoint that `spec` names, or return it if it is open already.
 
     A folder or a ``.gguf`` file is read as it is. Any other location is a name on the hub: the
@@ -251,14 +113,14 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     MissingExtraError
         If reading GGUF needs a package that is not installed.
     """
-    device = torch_device(spec.get("device", _LOADING["device"]), spec)
-    dtype = getattr(torch, spec.choice("dtype", DTYPES, _LOADING["dtype"]))
-    revision = spec.get("revision", _LOADING["revision"])
+    device = torch_device(spec.get("device", LOADING_OPTIONS["device"]), spec)
+    dtype = getattr(torch, spec.choice("dtype", DTYPES, LOADING_OPTIONS["dtype"]))
+    revision = spec.get("revision", LOADING_OPTIONS["revision"])
     path = spec.path
     files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
     stats = [(file.name, file.stat()) for file in files]
     stamp = " ".join(f"{name}:{of.st_mtime_ns}:{of.st_size}" for name, of in stats)
-    run_code = spec.choice("code", ("never", "run"), _LOADING["code"]) == "run"
+    run_code = spec.choice("code", ("never", "run"), LOADING_OPTIONS["code"]) == "run"
     key = (spec.location, revision, str(device), str(dtype), stamp, str(run_code))
     checkpoint = _OPEN.get(key)
     if checkpoint is None:
@@ -271,7 +133,9 @@ def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: b
     def loader_for(config: Any) -> Any:
         return AutoModelForMaskedLM if _kind(config, spec) == "masked" else AutoModelForCausalLM
 
-    opened = open_network(source_of(spec), loader_for, dtype, repr(spec.location), run_code)
+    opened = load_pretrained(
+        locate_checkpoint(spec), loader_for, dtype, repr(spec.location), run_code
+    )
     model, tokenizer = opened.network.to(device), opened.tokenizer
     kind = _kind(opened.config, spec)
     if opened.missing:
@@ -291,7 +155,7 @@ def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: b
     try:
         network = Network(model, device, attends_to_all=bool(opened.code))
         looks_ahead = kind == "causal" and _sees_what_follows(network)
-    except UNCOMPUTABLE as error:
+    except FORWARD_ERRORS as error:
         raise ModelFileError(
             f"{spec.location!r} is a model of type {model.config.model_type!r} that cannot be "
             f"computed here from tokens alone ({' '.join(str(error).split())[:200]}); use another "
@@ -308,7 +172,7 @@ def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: b
             f"the tokenizer of {spec.location!r} has {tokenizer.vocab_size} tokens and its network "
             f"{network.n_logits}; they are of different models"
         )
-    limit = longest_input(model, tokenizer)
+    limit = find_max_tokens(model, tokenizer)
     return Checkpoint(kind, network, tokenizer, limit, mask_id, opened.code)
 
 
@@ -318,14 +182,14 @@ def _sees_what_follows(network: Network) -> bool:
     So it is with networks that have a causal form and were saved in another: XLNet, which is
     causal only under a mask of its own, and decoders of the BERT kind without ``is_decoder``.
     """
-    rows = np.tile(network.trial(4, ()), (2, 1))
+    rows = np.tile(network.sample_ids(4, ()), (2, 1))
     rows[1, 2:] = (rows[1, 2:] + 1) % network.n_logits
     ids = torch.from_numpy(rows).to(network.device)
     places = torch.tensor([0, 1], device=network.device)
     with torch.inference_mode():
         before, other = (network.logits(ids[[i]], torch.zeros_like(places), places) for i in (0, 1))
     # One that computes NaN is found out when it scores.
-    return not network.alike(before, other) and not bool(before.isnan().any())
+    return not network.agree(before, other) and not bool(before.isnan().any())
 
 
 def _kind(config: Any, spec: ModelSpec) -> str:
@@ -353,7 +217,7 @@ def _kind(config: Any, spec: ModelSpec) -> str:
     )
 
 
-def longest_input(model: Any, tokenizer: Any) -> int | None:
+def find_max_tokens(model: Any, tokenizer: Any) -> int | None:
     """Return the longest input: what positions and tokenizer allow."""
     limits = []
     for name in ("max_position_embeddings", "n_positions", "max_seq_len"):

@@ -27,7 +27,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
-from contstim.models.hf.checkpoint import SharedOptions
+from contstim.models.hf.options import SharedOptions
 from contstim.models.hf.trie import TokenTrie
 from contstim.text import Sentence, WordList
 from contstim.text.language import is_closing, split_word
@@ -52,27 +52,27 @@ def bytes_of(token: str, mark: str) -> bytes:
 
 
 @dataclass(frozen=True, eq=False)
-class TokenForms:
+class TokenClasses:
     """The two classes of a vocabulary of V tokens.
 
     Attributes
     ----------
     mark
         ``##``, ``Ġ``, ``▁`` or ``</w>``; empty if the vocabulary has no such mark.
-    starting, continuing
+    is_starting, is_continuing
         Which tokens are of either class, shape (V,); special tokens are of neither. With
         ``</w>`` `starting` holds the tokens that end a word, the class of one-token words.
-    special
+    is_special
         Which tokens are special, those without a role among them, shape (V,).
     """
 
     mark: str
-    starting: BoolArray
-    continuing: BoolArray
-    special: BoolArray
+    is_starting: BoolArray
+    is_continuing: BoolArray
+    is_special: BoolArray
 
     @classmethod
-    def of(cls, tokenizer: Any) -> TokenForms:
+    def of(cls, tokenizer: Any) -> TokenClasses:
         """Read the forms off a tokenizer's vocabulary."""
         ids: dict[str, int] = tokenizer.get_vocab()
         special = np.zeros(max(ids.values()) + 1, dtype=np.bool_)
@@ -129,14 +129,14 @@ def check_length(sentence: str, n_tokens: int, limit: int | None, name: str) -> 
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedSentence:
     """A sentence as token ids.
 
     Attributes
     ----------
     ids
         Ids of all L tokens, special tokens included, shape (L,).
-    scored
+    scored_positions
         Positions of the T scored tokens among them, ascending, shape (T,).
     word_of
         The word each scored token belongs to, ascending, shape (T,).
@@ -147,7 +147,7 @@ class Encoded:
     """
 
     ids: IntArray
-    scored: IntArray
+    scored_positions: IntArray
     word_of: IntArray
     units: tuple[str, ...]
     n_words: int
@@ -200,7 +200,7 @@ class SubwordTokenizer:
         Policy for the first word, final punctuation and unknown words.
     name
         The model's spec, for messages.
-    special
+    is_special
         Whether ids include the special tokens that the tokenizer adds by itself.
     """
 
@@ -211,7 +211,7 @@ class SubwordTokenizer:
         self.special = special
         self.language = LANGUAGES[options.language]
         self._lead = " " if options.first == "spaced" else ""
-        self.forms = TokenForms.of(tokenizer)
+        self.token_classes = TokenClasses.of(tokenizer)
         self._words: weakref.WeakKeyDictionary[WordList, dict[object, CandidateTokens]] = (
             weakref.WeakKeyDictionary()
         )
@@ -220,21 +220,21 @@ class SubwordTokenizer:
                 f"{name!r} asks for unknown=unk, but its tokenizer has no unknown-word token whose "
                 "place in a sentence it reports; leave the option out"
             )
-        self._special_ids = frozenset(np.flatnonzero(self.forms.special).tolist())
+        self._special_ids = frozenset(np.flatnonzero(self.token_classes.is_special).tolist())
         self.first = self._first_form()
 
     def _first_form(self) -> str:
         """Return how the first word is written; refuse a form that cannot be had."""
         asked = self.options.first
-        if not self.forms.marks_space:
+        if not self.token_classes.marks_space:
             if asked != "auto":
                 raise SpecError(
                     f"first={asked!r} in {self.name!r}: its vocabulary does not mark white space; "
                     "leave the option out"
                 )
             return "unmarked"
-        ids = self.tokenizer(self.known_word, add_special_tokens=False)["input_ids"]
-        by_itself = bool(self.forms.starting[ids[0]])
+        ids = self.tokenizer(self.sample_word, add_special_tokens=False)["input_ids"]
+        by_itself = bool(self.token_classes.is_starting[ids[0]])
         if asked == "unspaced" and by_itself:
             raise SpecError(
                 f"first='unspaced' in {self.name!r}: its tokenizer puts a space before every "
@@ -245,36 +245,38 @@ class SubwordTokenizer:
     @property
     def case(self) -> str:
         """``lower`` if the tokenizer makes no difference between cases, else ``keep``."""
-        word = self.known_word
+        word = self.sample_word
         forms = [word.lower(), word.upper()]
         ids = self.tokenizer(forms, add_special_tokens=False)["input_ids"]
         return "lower" if ids[0] == ids[1] else "keep"
 
     @cached_property
-    def known_word(self) -> str:
+    def sample_word(self) -> str:
         """Return some word of letters that the vocabulary holds, lower case where there is one."""
-        tokens = self.tokenizer.convert_ids_to_tokens(np.flatnonzero(~self.forms.special).tolist())
-        surfaces = [self.forms.surface(token) for token in tokens if token]
+        tokens = self.tokenizer.convert_ids_to_tokens(
+            np.flatnonzero(~self.token_classes.is_special).tolist()
+        )
+        surfaces = [self.token_classes.surface(token) for token in tokens if token]
         words = [s for s in surfaces if s.isalpha() and s.isascii()]
         words.sort(key=lambda word: not word.islower())
         return next((word for word in words if self.in_vocabulary([word])[0]), "a")
 
     @cached_property
-    def closing(self) -> list[int]:
+    def closing_mark_ids(self) -> list[int]:
         """The tokens that continue a word with a closing mark."""
-        ids = np.flatnonzero(self.forms.continuing).tolist()
+        ids = np.flatnonzero(self.token_classes.is_continuing).tolist()
         units = self.tokenizer.convert_ids_to_tokens(ids)
         pairs = zip(ids, units, strict=True)
-        return [i for i, unit in pairs if is_closing(self.forms.surface(unit)[:1])]
+        return [i for i, unit in pairs if is_closing(self.token_classes.surface(unit)[:1])]
 
     @cached_property
-    def opening(self) -> tuple[int, ...]:
+    def leading_special_ids(self) -> tuple[int, ...]:
         """The special tokens that the tokenizer puts before a sentence by itself."""
-        found = self.tokenizer(self.known_word, return_special_tokens_mask=True)
+        found = self.tokenizer(self.sample_word, return_special_tokens_mask=True)
         pairs = zip(found["input_ids"], found["special_tokens_mask"], strict=True)
         return tuple(token for token, _ in takewhile(lambda pair: pair[1], pairs))
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
+    def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
         """Tokenise sentences, S of them.
 
         White space between words counts as one space.
@@ -320,7 +322,7 @@ class SubwordTokenizer:
         inside: list[int],
         units: list[str],
         spans: list[tuple[int, int]],
-    ) -> Encoded:
+    ) -> EncodedSentence:
         """Assign tokens to words by their spans of characters."""
         words, word_at = [], [-1] * len(text)
         for number, (start, end) in enumerate(self.language.spans(text)):
@@ -356,7 +358,7 @@ class SubwordTokenizer:
             raise InputError(
                 f"the tokenizer of {self.name} changes the order of words in {text.strip()!r}"
             )
-        return Encoded(
+        return EncodedSentence(
             np.array(ids, dtype=np.int64),
             np.array(scored, dtype=np.int64),
             np.array(word_of, dtype=np.int64),
@@ -395,7 +397,7 @@ class SubwordTokenizer:
             if token == self.tokenizer.unk_token_id:
                 word = text[letters[min(at, len(letters) - 1)][1] :].split()[0]
                 self._check_token(token, word, text)
-            surface = _plain(self.forms.surface(unit))
+            surface = _plain(self.token_classes.surface(unit))
             here = letters[at : at + len(surface)]
             if [c for c, _ in here] != list(surface) or not surface:
                 raise InputError(
@@ -415,7 +417,7 @@ class SubwordTokenizer:
             writable[i] = bool(ids) and not self._special_ids.intersection(ids)
         return writable
 
-    def count(self, words: Sequence[str], n: IntArray, n_first: IntArray) -> FloatArray:
+    def count_tokens(self, words: Sequence[str], n: IntArray, n_first: IntArray) -> FloatArray:
         """Count tokens over words that occur `n` times, `n_first` times first in a sentence.
 
         Returns
@@ -423,9 +425,9 @@ class SubwordTokenizer:
         array
             How often each token of the vocabulary occurs, shape (V,).
         """
-        head = self._lead + self.known_word
+        head = self._lead + self.sample_word
         before = self._ids([head])[0]
-        counts = np.zeros(len(self.forms.special), dtype=np.float64)
+        counts = np.zeros(len(self.token_classes.is_special), dtype=np.float64)
         for start, times, skip in (
             (self._lead, n_first, 0),
             (head + " ", n - n_first, len(before)),
@@ -438,11 +440,11 @@ class SubwordTokenizer:
                     np.add.at(counts, ids[skip:], times[i])
         return counts
 
-    def ids(self, texts: list[str]) -> list[list[int]]:
+    def tokenize(self, texts: list[str]) -> list[list[int]]:
         """Return the token ids of sentences with single spaces, unchecked, as `encode` has them."""
         return self._ids([self._lead + text for text in texts], special=self.special)
 
-    def ids_of(self, text: str) -> list[int]:
+    def tokenize_text(self, text: str) -> list[int]:
         """Return the token ids of a text as it is."""
         return self._ids([text])[0]
 
@@ -485,7 +487,9 @@ class SubwordTokenizer:
             tail = "" if last else " " + sentence.surface(position + 1)
             place = 0 if position == 0 else 1
             encoded = self.encode([head + surface + tail for surface in surfaces])
-            tokens = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
+            tokens = [
+                tuple(e.ids[e.scored_positions[e.word_of == place]].tolist()) for e in encoded
+            ]
             by_form[key] = CandidateTokens(tokens)
         return by_form[key]
 

@@ -51,12 +51,15 @@ class MaskedGuide(PiecePrefixes):
     def _next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
         """Return log p(token | row) of every token, (R, tokens)."""
         model = self._model
-        example = model.encode([f"{model.tokenizer.known_word}."])[0]
-        before, ended = example.ids[: example.scored[0]], example.ids[example.scored[-1] + 1 :]
-        mark = model.tokenizer.ids_of(".")
+        example = model.encode([f"{model.tokenizer.sample_word}."])[0]
+        before, ended = (
+            example.ids[: example.scored_positions[0]],
+            example.ids[example.scored_positions[-1] + 1 :],
+        )
+        mark = model.tokenizer.tokenize_text(".")
         after = [*[model.mask_id] * _MASKS, *mark, *ended]
         whole = [[*before, *row, *after] for row in rows]
-        logits = model.network.of_rows(whole, [[len(before) + len(row)] for row in rows])
+        logits = model.network.logits_at(whole, [[len(before) + len(row)] for row in rows])
         return torch.cat(logits).log_softmax(dim=1)
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:

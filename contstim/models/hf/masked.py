@@ -28,17 +28,18 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
-from contstim.models.hf.checkpoint import MASKED_OPTIONS, Checkpoint, MaskedOptions
-from contstim.models.hf.encoding import Encoded, check_length
+from contstim.models.hf.checkpoint import Checkpoint
+from contstim.models.hf.encoding import EncodedSentence, check_length
 from contstim.models.hf.metrics import (
-    LARGEST_EXACT,
+    MAX_EXACT_ROWS,
     METRICS,
-    Plan,
-    masked_rows,
+    MaskingPlan,
+    apply_masks,
+    masking_plan,
     permutation,
-    plan_for,
 )
 from contstim.models.hf.network import Normaliser
+from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 #: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
 #: With twice as many, bounds are two or three nats lower and estimates no better.
-BOUND_COST_IN_INPUTS = 70
+MAX_BOUND_INPUTS = 70
 # Guess of a token's log-probability beside visible tokens of its own word, as a part of what it is
 # with the whole word masked. Estimates use it, scores do not.
 _PART_BESIDE_VISIBLE = 0.7
@@ -116,7 +117,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         self.options = MaskedOptions.read(spec)
         assert checkpoint.mask_id is not None, "a masked checkpoint has a mask token"
         self.mask_id = checkpoint.mask_id
-        forms = self.tokenizer.forms
+        forms = self.tokenizer.token_classes
         if self.options.restricted and not forms.mark:
             raise SpecError(
                 f"restricted=yes in {str(spec)!r}: its vocabulary does not tell word-starting "
@@ -128,7 +129,7 @@ class MaskedModel(TransformerModel, PrefixModel):
                 "neither class; leave one of the two out"
             )
         self.normaliser = Normaliser(
-            (forms.starting, forms.continuing) if self.options.restricted else (),
+            (forms.is_starting, forms.is_continuing) if self.options.restricted else (),
             self.network.n_logits,
             self.network.device,
         )
@@ -137,11 +138,13 @@ class MaskedModel(TransformerModel, PrefixModel):
     def event(self) -> MaskedEvent:
         """What is scored."""
         options = self.options
-        before = self.checkpoint.tokenizer.convert_ids_to_tokens(list(self.tokenizer.opening))
+        before = self.checkpoint.tokenizer.convert_ids_to_tokens(
+            list(self.tokenizer.leading_special_ids)
+        )
         orders = ""
         if METRICS[options.metric] is permutation:
             orders = (
-                f"exact to {options.exact} words and {LARGEST_EXACT} inputs, then "
+                f"exact to {options.exact} words and {MAX_EXACT_ROWS} inputs, then "
                 f"{options.orders} of seed {options.seed}"
             )
         return MaskedEvent(
@@ -162,11 +165,11 @@ class MaskedModel(TransformerModel, PrefixModel):
         """Those of transformers, and the one that brings the metric."""
         return (*super().packages, *METRICS.packages(self.options.metric))
 
-    def plan(self, encoded: Encoded) -> Plan:
+    def plan(self, encoded: EncodedSentence) -> MaskingPlan:
         """Return the rows and terms of a sentence under this model's metric."""
-        return plan_for(encoded.layout, self.options)
+        return masking_plan(encoded.layout, self.options)
 
-    def _parts(self, encoded: Encoded, values: FloatArray) -> SentenceParts:
+    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> SentenceParts:
         plan = self.plan(encoded)
         return SentenceParts(
             encoded.units,
@@ -176,7 +179,7 @@ class MaskedModel(TransformerModel, PrefixModel):
             plan.stderr(values),
         )
 
-    def values(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
+    def values(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Compute the terms of each sentence's plan: S arrays (M,), nats.
 
         Rows of one length are computed together, whatever sentence they come from.
@@ -188,9 +191,9 @@ class MaskedModel(TransformerModel, PrefixModel):
             n_rows = 0
             for i in group:
                 e, plan = encoded[i], plans[i]
-                rows.append(masked_rows(e.ids, e.scored, plan.masks, self.mask_id))
+                rows.append(apply_masks(e.ids, e.scored_positions, plan.masks, self.mask_id))
                 at.append(plan.row + n_rows)
-                positions.append(e.scored[plan.slot])
+                positions.append(e.scored_positions[plan.slot])
                 n_rows += len(plan.masks)
             targets = [encoded[i].ids[p] for i, p in zip(group, positions, strict=True)]
             together = self.network.log_probs(
@@ -210,7 +213,7 @@ class MaskedModel(TransformerModel, PrefixModel):
     def guides_itself(self) -> bool:
         """Whether a sentence is read about as often as it has tokens, not for every set of them."""
         words = (1,) * 6
-        return len(plan_for(words, self.options).masks) <= len(words)
+        return len(masking_plan(words, self.options).masks) <= len(words)
 
     def guide(self, first: WordList, later: WordList) -> MaskedGuide | None:
         """Return one beginning, after which the model reads masks and the final mark."""
@@ -222,7 +225,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         """Return the sums of log p(token) at `places` (n,) of one row, of words (k, n): (k,)."""
         table = np.empty((len(places), self.network.n_logits))
         rows = np.zeros(len(places), dtype=np.int64)
-        for batch, logits in self.network.batches(ids[None], rows, places, self.budget):
+        for batch, logits in self.network.iter_logits(ids[None], rows, places, self.budget):
             weight = torch.ones(1, device=logits.device)
             for k, row in zip(range(batch.start, batch.stop), logits, strict=True):
                 table[k] = self.normaliser.mean(row[None], weight).cpu().numpy()
@@ -239,7 +242,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         if not self.language.plain:  # a candidate may change the tokens of its neighbours
             return super().replacements(sentence, position, words)
         sentence.check_position(position)
-        encoded, values = self.base(str(sentence))
+        encoded, values = self.encode_and_score(str(sentence))
         frame = Frame.of(encoded, position)
         assert frame is not None, "every word of a masked model's sentence has scored tokens"
         candidates = self.tokenizer.candidates(sentence, position, words)
@@ -280,7 +283,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         def together(tokens: IntArray) -> FloatArray:
             return open_words[tokens.shape[1]].scores(tokens)
 
-        body, head = self.network.weights
+        body, head = self.network.n_weights
         return Replacements(
             upper,
             estimate,
@@ -360,10 +363,10 @@ class _OpenWord:
         self.computed |= wanted
         network, model = self.model.network, self.model
         used, row = _subset(self.plan, terms)
-        inputs = masked_rows(self.ids, self.scored, self.plan.masks[used], model.mask_id)
+        inputs = apply_masks(self.ids, self.scored, self.plan.masks[used], model.mask_id)
         slot, weight = self.plan.slot[terms], self.plan.weight[terms]
         positions = self.scored[slot]
-        for batch, logits in network.batches(inputs, row, positions, model.budget):
+        for batch, logits in network.iter_logits(inputs, row, positions, model.budget):
             slots = slot[batch]
             share = torch.from_numpy(weight[batch]).to(network.device)
             other = np.flatnonzero((slots < self.slots[0]) | (slots > self.slots[-1]))
@@ -438,7 +441,7 @@ class _OpenWord:
             block = sentences[start : start + step]
             values = model.network.log_probs(
                 np.concatenate(
-                    [masked_rows(ids, self.scored, masks, model.mask_id) for ids in block]
+                    [apply_masks(ids, self.scored, masks, model.mask_id) for ids in block]
                 ),
                 np.concatenate([row + k * n_rows for k in range(len(block))]),
                 np.tile(positions, len(block)),
@@ -453,19 +456,19 @@ class _OpenWord:
 @lru_cache(maxsize=128)
 def _laid_out(
     layout: tuple[int, ...], position: int, options: MaskedOptions
-) -> tuple[Plan, IntArray, IntArray, IntArray]:
+) -> tuple[MaskingPlan, IntArray, IntArray, IntArray]:
     """Return the plan of a layout, the slots of the word at `position`, and its terms.
 
     Those from inputs that mask all of these slots, and the others.
     """
-    plan = plan_for(layout, options)
+    plan = masking_plan(layout, options)
     start = sum(layout[:position])
     own = np.arange(start, start + layout[position])
     masked: BoolArray = np.all(plan.masks[:, own], axis=1)[plan.row]
     return plan, own, np.flatnonzero(masked), np.flatnonzero(~masked)
 
 
-def _subset(plan: Plan, terms: IntArray) -> tuple[IntArray, IntArray]:
+def _subset(plan: MaskingPlan, terms: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows that `terms` use, and each term's place among them."""
     used, row = np.unique(plan.row[terms], return_inverse=True)
     return used, row.astype(np.int64)
@@ -478,7 +481,7 @@ def _compute_within_cost(
 
     The gain of an input is the weight of the terms it gives, for each candidate of its number of
     tokens, of whom there are `n_words`; its cost is its number of tokens. Together they cost at
-    most `BOUND_COST_IN_INPUTS` inputs of the present `length`, but for every number of tokens at
+    most `MAX_BOUND_INPUTS` inputs of the present `length`, but for every number of tokens at
     least one is computed.
     """
     rows, gain, cost, of = [], [], [], []
@@ -494,7 +497,7 @@ def _compute_within_cost(
     order = np.argsort(-np.concatenate(gain), kind="stable")
     total = np.cumsum(np.concatenate(cost)[order])
     least = int(np.isinf(np.concatenate(gain)).sum())
-    within = int(np.searchsorted(total, BOUND_COST_IN_INPUTS * length, side="right"))
+    within = int(np.searchsorted(total, MAX_BOUND_INPUTS * length, side="right"))
     chosen = order[: max(least, within)]
     numbers, lengths = np.concatenate(rows)[chosen], np.concatenate(of)[chosen]
     for n, word in open_words.items():

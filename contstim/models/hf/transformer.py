@@ -14,9 +14,10 @@ from contstim.errors import InputError, ModelFileError
 from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, as_sentences
-from contstim.models.hf.checkpoint import Checkpoint, SharedOptions
-from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
+from contstim.models.hf.checkpoint import Checkpoint
+from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
+from contstim.models.hf.options import SharedOptions
 from contstim.models.registry import bundled_folder
 from contstim.progress import track
 from contstim.tables import numbered_lines
@@ -47,17 +48,17 @@ class Frame:
     scored_right: IntArray
 
     @classmethod
-    def of(cls, encoded: Encoded, position: int, n_end: int = 0) -> Frame | None:
+    def of(cls, encoded: EncodedSentence, position: int, n_end: int = 0) -> Frame | None:
         """Open the word at `position`; None if it is not scored.
 
         The last `n_end` scored tokens are the end of the sentence, which stays.
         """
-        n = len(encoded.scored) - n_end
-        places = encoded.scored[:n][encoded.word_of[:n] == position]
+        n = len(encoded.scored_positions) - n_end
+        places = encoded.scored_positions[:n][encoded.word_of[:n] == position]
         if len(places) == 0:
             return None
         start, stop = int(places[0]), int(places[-1]) + 1
-        scored = encoded.scored
+        scored = encoded.scored_positions
         return cls(
             encoded.ids[:start],
             encoded.ids[stop:],
@@ -105,7 +106,7 @@ class TransformerModel(SentenceModel):
         #: Ids that are put before the tokens of every sentence, and behind them to be scored.
         self.prefix: list[int] = []
         self.end: list[int] = []
-        self._last: tuple[str, Encoded, FloatArray] | None = None
+        self._last: tuple[str, EncodedSentence, FloatArray] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -126,7 +127,7 @@ class TransformerModel(SentenceModel):
         """Return whether the tokenizer can write each of V words; shape (V,)."""
         return self.tokenizer.in_vocabulary(words)
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
+    def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
         """Tokenise sentences, prefix and scored end included.
 
         Raises
@@ -144,18 +145,18 @@ class TransformerModel(SentenceModel):
 
     def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
         """Return the number of scored tokens of each sentence, (S,)."""
-        return np.array([len(e.scored) for e in self.encode(sentences)], dtype=np.int64)
+        return np.array([len(e.scored_positions) for e in self.encode(sentences)], dtype=np.int64)
 
-    def _surrounded(self, sentence: str, encoded: Encoded) -> Encoded:
+    def _surrounded(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
         """Put prefix and end around the tokens of a sentence."""
         return encoded
 
     @abstractmethod
-    def values(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
+    def values(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Compute the log-probabilities that make up the score of each sentence: S arrays, nats."""
 
     @abstractmethod
-    def _parts(self, encoded: Encoded, values: FloatArray) -> SentenceParts:
+    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> SentenceParts:
         """Return the scored units of a sentence from what `values` gives."""
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
@@ -177,14 +178,16 @@ class TransformerModel(SentenceModel):
             self._last = (sentences[0], encoded[0], values[0])
         return [self._parts(e, v) for e, v in zip(encoded, values, strict=True)]
 
-    def base(self, sentence: str) -> tuple[Encoded, FloatArray]:
+    def encode_and_score(self, sentence: str) -> tuple[EncodedSentence, FloatArray]:
         """Return the tokens of a sentence and its `values`; the last one is remembered."""
         if self._last is None or self._last[0] != sentence:
             encoded = self.encode([sentence])
             self._last = (sentence, encoded[0], self.values(encoded)[0])
         return self._last[1:]
 
-    def _groups(self, encoded: Sequence[Encoded], n_rows: Sequence[int]) -> Iterator[list[int]]:
+    def _groups(
+        self, encoded: Sequence[EncodedSentence], n_rows: Sequence[int]
+    ) -> Iterator[list[int]]:
         """Yield sentences of one length in groups of a few batches; each takes `n_rows` inputs."""
         most = _BATCHES_OF_GROUP * self.budget
         groups: list[list[int]] = []
@@ -227,7 +230,7 @@ class TransformerModel(SentenceModel):
             index = np.asarray(index, dtype=np.int64)
             texts = [str(sentence.replace(position, words.words[i])) for i in index]
             groups: dict[int, list[int]] = {}
-            for place, ids in enumerate(self.tokenizer.ids(texts)):
+            for place, ids in enumerate(self.tokenizer.tokenize(texts)):
                 candidate = tokens[index[place]]
                 # Some tokenizers cut a word differently beside other words.
                 fits = [*self.prefix, *ids, *self.end] == [*left, *candidate, *right]
@@ -305,7 +308,7 @@ class TokenUnigram(SentenceModel):
         self.model = model
         self.path = path or bundled_folder() / WORD_COUNTS
         words, n, n_first = read_word_counts(self.path)
-        counts = model.tokenizer.count(words, n, n_first)
+        counts = model.tokenizer.count_tokens(words, n, n_first)
         counts[model.end] += n_first.sum()
         self.log_probs = np.log((counts + 1.0) / (counts.sum() + len(counts)))
 
@@ -331,7 +334,7 @@ class TokenUnigram(SentenceModel):
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Give the units that the transformer scores their unigram log-probabilities."""
         return [
-            SentenceParts(e.units, self.log_probs[e.ids[e.scored]], e.word_of, e.n_words)
+            SentenceParts(e.units, self.log_probs[e.ids[e.scored_positions]], e.word_of, e.n_words)
             for e in self.model.encode(sentences)
         ]
 

@@ -21,7 +21,7 @@ ROW_TOKENS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class TreeRow:
+class TokenTree:
     """Several sequences as one row.
 
     Attributes
@@ -45,7 +45,7 @@ class TreeRow:
     paths: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, sequences: Sequence[list[int]], members: Sequence[int]) -> TreeRow:
+    def of(cls, sequences: Sequence[list[int]], members: Sequence[int]) -> TokenTree:
         """Lay `members` of `sequences` out as one tree; they are in lexicographic order."""
         ids: list[int] = []
         parent: list[int] = []
@@ -79,7 +79,7 @@ class TreeRow:
         return seen
 
 
-def plan_rows(sequences: Sequence[IntArray], most: int = ROW_TOKENS) -> list[TreeRow]:
+def pack_trees(sequences: Sequence[IntArray], most: int = ROW_TOKENS) -> list[TokenTree]:
     """Lay sequences of token ids out as trees of at most `most` tokens, if one alone is no longer.
 
     Sequences are taken in lexicographic order, where those that begin alike are neighbours.
@@ -96,7 +96,7 @@ def plan_rows(sequences: Sequence[IntArray], most: int = ROW_TOKENS) -> list[Tre
         else:
             rows.append([i])
             n_tokens = len(listed[i])
-    return [TreeRow.of(listed, members) for members in rows]
+    return [TokenTree.of(listed, members) for members in rows]
 
 
 def n_shared(one: Sequence[int], other: Sequence[int]) -> int:
@@ -105,7 +105,7 @@ def n_shared(one: Sequence[int], other: Sequence[int]) -> int:
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def tree_logits(network: Network, row: TreeRow, places: IntArray) -> torch.Tensor:
+def tree_logits(network: Network, row: TokenTree, places: IntArray) -> torch.Tensor:
     """Return the logits at `places` of a row, shape (m, V), float32 or wider."""
     device = network.device
     sees = torch.from_numpy(row.sees).to(device)
@@ -122,7 +122,7 @@ def tree_logits(network: Network, row: TreeRow, places: IntArray) -> torch.Tenso
         )
 
 
-def takes_trees(
+def supports_trees(
     network: Network, n_tokens: int, depth: int, most: int, prefix: Sequence[int]
 ) -> bool:
     """Return whether a network gives the tokens of trees the logits they have in their sequences.
@@ -145,8 +145,8 @@ def takes_trees(
     depth = min(max(4, 2 ** (depth - 1).bit_length()), most // 2)
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), most)
     what = "trees", n_tokens, depth, tuple(prefix)
-    return network.verified(
-        what, lambda: _takes_tree(network, network.trial(n_tokens, prefix), depth)
+    return network.check_once(
+        what, lambda: _takes_tree(network, network.sample_ids(n_tokens, prefix), depth)
     )
 
 
@@ -158,14 +158,14 @@ def _takes_tree(network: Network, ids: IntArray, depth: int) -> bool:
         new = depth - len(shared)
         sequences.append(np.append(shared, fresh[:new]))
         fresh = fresh[new:]
-    row = plan_rows(sequences, most=len(ids))[0]
+    row = pack_trees(sequences, most=len(ids))[0]
     for number, path in zip(row.sequences, row.paths, strict=True):
         sequence = torch.from_numpy(sequences[number])[None].to(network.device)
         at = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
         places = torch.from_numpy(at).to(network.device)
         with torch.inference_mode():
             alone = network.logits(sequence, torch.zeros_like(places), places)
-        if not network.alike(tree_logits(network, row, path[at]), alone):
+        if not network.agree(tree_logits(network, row, path[at]), alone):
             return False
     return True
 
@@ -335,7 +335,7 @@ class TokenTrie:
         return np.asarray(known[self.parent[self.end]])
 
 
-def guessed_steps(trie: TokenTrie, steps: FloatArray, chosen: IntArray) -> FloatArray:
+def guess_log_probs(trie: TokenTrie, steps: FloatArray, chosen: IntArray) -> FloatArray:
     """Guess log p(token | tokens above it), nats, of the nodes that were not computed.
 
     A token is the likelier the more of the words that pass the node above it pass it, too. The

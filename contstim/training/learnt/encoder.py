@@ -17,8 +17,8 @@ from contstim.arrays import FloatArray, IntArray, length_batches
 from contstim.errors import ModelFileError, require_known
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
-from contstim.models.hf.checkpoint import longest_input
-from contstim.models.hf.opening import open_network, source_of
+from contstim.models.hf.checkpoint import find_max_tokens
+from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
 from contstim.models.registry import bundled_models, families
 
 
@@ -92,8 +92,8 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
         _check_kind(config, base)
         return AutoModel
 
-    source = source_of(_location(base))
-    opened = open_network(source, loader_for, torch.float32, f"{base!r} as an encoder")
+    source = locate_checkpoint(_location(base))
+    opened = load_pretrained(source, loader_for, torch.float32, f"{base!r} as an encoder")
     network, tokenizer = opened.network.to(where), opened.tokenizer
     # The pooler is a head of its own, which masked models are often saved without.
     missing = [name for name in opened.missing if not name.startswith("pooler")]
@@ -105,7 +105,7 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
     if getattr(network, "pooler", None) is not None:
         network.pooler = None
     _narrow(network, where)
-    return Encoder(network, tokenizer, where, longest_input(network, tokenizer))
+    return Encoder(network, tokenizer, where, find_max_tokens(network, tokenizer))
 
 
 def _narrow(network: Any, device: torch.device) -> None:

@@ -24,9 +24,10 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.models import ModelSpec
 from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
-from contstim.models.hf.checkpoint import SharedOptions, digest_weights
-from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
+from contstim.models.hf.checkpoint import digest_weights
+from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
+from contstim.models.hf.options import SharedOptions
 from contstim.text import Sentence, WordList
 from contstim.training.learnt import CARD
 from contstim.training.learnt.encoder import Encoder, Member, TokenRows, open_encoder
@@ -104,13 +105,13 @@ def first_order_estimate(
     """
     sentence.check_position(position)
     encoded = model.encode([str(sentence)])[0]
-    places = encoded.scored[encoded.word_of == position]
+    places = encoded.scored_positions[encoded.word_of == position]
     candidates = model.tokenizer.candidates(sentence, position, words).tokens
     counts = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
     outputs = [
         _outputs(member, encoded.ids, places, candidates, counts) for member in model.members
     ]
-    return model.combine(outputs, len(encoded.scored) - len(places) + counts)
+    return model.combine(outputs, len(encoded.scored_positions) - len(places) + counts)
 
 
 def _outputs(
@@ -234,7 +235,7 @@ class FirstTokenModel(SentenceModel):
         convert = self.encoder.tokenizer.convert_ids_to_tokens
         return {
             "units": "sentences",
-            "start": " ".join(convert(list(self.tokenizer.opening))) or "none",
+            "start": " ".join(convert(list(self.tokenizer.leading_special_ids))) or "none",
             "end": "none",
             "punctuation": "keep",
             "case": self.tokenizer.case,
@@ -247,7 +248,7 @@ class FirstTokenModel(SentenceModel):
         """Return for each of V words whether the tokenizer can write it; shape (V,)."""
         return self.tokenizer.in_vocabulary(words)
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
+    def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
         """Tokenise sentences, refusing those the network is too short for."""
         listed = as_sentences(sentences)
         encoded = self.tokenizer.encode(listed)
@@ -274,7 +275,7 @@ class FirstTokenModel(SentenceModel):
         """
         encoded = self.encode(sentences)
         rows = TokenRows([e.ids for e in encoded])
-        n_tokens = np.array([len(e.scored) for e in encoded], dtype=np.int64)
+        n_tokens = np.array([len(e.scored_positions) for e in encoded], dtype=np.int64)
         outputs = [rows.outputs(member) for member in self.members]
         return Totals(
             self.combine(outputs, n_tokens),

@@ -245,7 +245,7 @@ def test_what_stands_before_is_computed_once(
     monkeypatch.setattr(model.network, "logits", spy)
     scores = table.score(np.arange(4))
     # A candidate and the words after it, of which the last is only predicted.
-    n_after = len(model.tokenizer.encode(["x saw a cat"])[0].scored) - 1
+    n_after = len(model.tokenizer.encode(["x saw a cat"])[0].scored_positions) - 1
     longest = max(len(t) for t in model.tokenizer.candidates(sentence, 2, words).tokens)
     assert max(lengths) <= longest + n_after
     texts = [str(sentence.replace(2, w)) for w in words]

@@ -21,7 +21,7 @@ from contstim.errors import InputError, MissingExtraError, ModelFileError, SpecE
 from contstim.models import ModelSpec
 from contstim.models.hf import checkpoint
 from contstim.models.hf.causal import CausalModel
-from contstim.models.hf.checkpoint import Checkpoint, open_checkpoint
+from contstim.models.hf.checkpoint import Checkpoint, load_checkpoint
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.registry import load_model
 
@@ -199,7 +199,7 @@ def test_gguf_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file.write_bytes(b"GGUF")
     for name in ("accelerate", "gguf"):
         monkeypatch.setattr(
-            "contstim.models.hf.opening.find_spec",
+            "contstim.models.hf.pretrained.find_spec",
             lambda package, name=name: None if package == name else package,
         )
         with pytest.raises(MissingExtraError) as error:
@@ -265,10 +265,10 @@ def test_a_file_that_was_written_again_is_read_again(
 
     monkeypatch.setattr(checkpoint, "_read", read)
     file.write_bytes(b"one")
-    first = open_checkpoint(spec)
-    assert open_checkpoint(spec) is first
+    first = load_checkpoint(spec)
+    assert load_checkpoint(spec) is first
     file.write_bytes(b"another")
-    assert open_checkpoint(spec).network == b"another"
+    assert load_checkpoint(spec).network == b"another"
 
 
 def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:

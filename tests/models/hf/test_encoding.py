@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 import transformers
 
-from contstim.models.hf.encoding import TokenForms
+from contstim.models.hf.encoding import TokenClasses
 
 # All that Python parts words at below 128, a space that is two bytes, and one that is three.
 WHITE = [chr(c) for c in (*range(9, 14), *range(28, 33), 0xA0, 0x2003)]
@@ -19,9 +19,9 @@ def _forms(tokens: list[str]) -> dict[str, bool]:
     vocab = {token: i for i, token in enumerate(["<s>", *tokens])}
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="<s>"))
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>")
-    forms = TokenForms.of(tokenizer)
-    assert not (forms.starting & forms.continuing).any()
-    return {token: bool(forms.starting[vocab[token]]) for token in tokens}
+    forms = TokenClasses.of(tokenizer)
+    assert not (forms.is_starting & forms.is_continuing).any()
+    return {token: bool(forms.is_starting[vocab[token]]) for token in tokens}
 
 
 def test_byte_level_vocabularies() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tiny_transformers import tokens_computed
 
 from contstim.models.hf import masked
-from contstim.models.hf.masked import BOUND_COST_IN_INPUTS
+from contstim.models.hf.masked import MAX_BOUND_INPUTS
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
 
@@ -31,7 +31,7 @@ def test_bounds_of_little_cost_hold_and_exact_scores_stay_exact(
     whole = model.replacements(sentence, 2, WORDS)
     scores = model.score([str(sentence.replace(2, word)) for word in WORDS])
     np.testing.assert_allclose(whole.score(np.arange(len(WORDS))), scores, atol=1e-4)
-    monkeypatch.setattr(masked, "BOUND_COST_IN_INPUTS", 12)
+    monkeypatch.setattr(masked, "MAX_BOUND_INPUTS", 12)
     bounded = model.replacements(sentence, 2, WORDS)
     for table in (whole, bounded):
         assert (scores <= table.upper + 1e-4).all()
@@ -49,14 +49,14 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     lengths = {len(t) for t in model.tokenizer.candidates(SENTENCE, 2, WORDS).tokens}
     assert len(lengths) >= 4
-    model.base(str(SENTENCE))
+    model.encode_and_score(str(SENTENCE))
     tokens = tokens_computed(model, monkeypatch)
     model.replacements(SENTENCE, 2, WORDS)
     length = len(model.encode([str(SENTENCE)])[0].ids)
-    assert 0.9 * BOUND_COST_IN_INPUTS * length < sum(tokens) <= BOUND_COST_IN_INPUTS * length
+    assert 0.9 * MAX_BOUND_INPUTS * length < sum(tokens) <= MAX_BOUND_INPUTS * length
     # Where the price allows all inputs, words of one length have those that hide the word, 2 to
     # the 7th.
     tokens.clear()
-    monkeypatch.setattr(masked, "BOUND_COST_IN_INPUTS", 140)
+    monkeypatch.setattr(masked, "MAX_BOUND_INPUTS", 140)
     model.replacements(SENTENCE, 2, WordList.of(["dog", "man", "cat"]))
     assert sum(tokens) == 128 * length

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contstim.models.hf.checkpoint import MaskedOptions
-from contstim.models.hf.metrics import LARGEST_EXACT, Plan, plan_for, subset_weights
+from contstim.models.hf.metrics import MAX_EXACT_ROWS, MaskingPlan, masking_plan, shapley_weights
+from contstim.models.hf.options import MaskedOptions
 
 
 def _options(**changes: Any) -> MaskedOptions:
@@ -30,7 +30,7 @@ def _value(hidden: np.ndarray, slot: int) -> float:
     return -10 * np.random.default_rng(code).random()
 
 
-def _values(plan: Plan) -> np.ndarray:
+def _values(plan: MaskingPlan) -> np.ndarray:
     return np.array([_value(plan.masks[r], s) for r, s in zip(plan.row, plan.slot, strict=True)])
 
 
@@ -57,13 +57,13 @@ def _over_all_orders(layout: tuple[int, ...]) -> np.ndarray:
     "layout", [(1,), (1, 1, 1, 1, 1), (2, 1, 3), (4, 1, 2, 1), (1, 2, 1, 1, 2)]
 )
 def test_subsets_give_the_mean_over_all_orders(layout: tuple[int, ...]) -> None:
-    plan = plan_for(layout, _options())
+    plan = masking_plan(layout, _options())
     np.testing.assert_allclose(plan.by_slot(_values(plan)), _over_all_orders(layout), atol=1e-9)
     assert plan.stderr(_values(plan)) == 0
 
 
 def test_eight_words_take_255_rows() -> None:
-    plan = plan_for((1,) * 8, _options())
+    plan = masking_plan((1,) * 8, _options())
     assert plan.masks.shape == (255, 8)
     assert len({m.tobytes() for m in plan.masks}) == 255
     # Each word's terms over the contexts it is predicted in have weights that sum to 1.
@@ -72,16 +72,16 @@ def test_eight_words_take_255_rows() -> None:
 
 def test_subset_weights_are_chances() -> None:
     # Of three items: seen first 1/3, second after a given one 1/6, last 1/3.
-    np.testing.assert_allclose(subset_weights(3), [1 / 3, 1 / 6, 1 / 3])
+    np.testing.assert_allclose(shapley_weights(3), [1 / 3, 1 / 6, 1 / 3])
 
 
 def test_an_estimate_is_unbiased_and_its_standard_error_honest() -> None:
     layout = (1, 2, 1, 1, 3, 1)
-    exact = plan_for(layout, _options())
+    exact = masking_plan(layout, _options())
     truth = exact.by_slot(_values(exact)).sum()
     off, errors = [], []
     for seed in range(1000):
-        plan = plan_for.__wrapped__(layout, _options(exact=1, seed=seed, orders=40))
+        plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=40))
         values = _values_cached(plan)
         off.append(plan.by_slot(values).sum() - truth)
         errors.append(plan.stderr(values))
@@ -96,7 +96,7 @@ def test_an_estimate_is_unbiased_and_its_standard_error_honest() -> None:
 _KNOWN: dict[tuple[bytes, int], float] = {}
 
 
-def _values_cached(plan: Plan) -> np.ndarray:
+def _values_cached(plan: MaskingPlan) -> np.ndarray:
     values = []
     for r, s in zip(plan.row.tolist(), plan.slot.tolist(), strict=True):
         key = (plan.masks[r].tobytes(), s)
@@ -112,7 +112,7 @@ def test_the_standard_error_shrinks_with_the_root_of_the_orders() -> None:
     for orders in (20, 80, 320):
         errors = []
         for seed in range(40):
-            plan = plan_for.__wrapped__(layout, _options(exact=1, seed=seed, orders=orders))
+            plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=orders))
             errors.append(plan.stderr(_values_cached(plan)))
         means.append(np.mean(errors))
     assert means[0] / means[1] == pytest.approx(2, rel=0.12)
@@ -120,7 +120,7 @@ def test_the_standard_error_shrinks_with_the_root_of_the_orders() -> None:
 
 
 def test_an_estimate_computes_no_row_twice() -> None:
-    plan = plan_for((1,) * 12, _options(orders=100))
+    plan = masking_plan((1,) * 12, _options(orders=100))
     assert plan.n_pairs == 50
     assert len({m.tobytes() for m in plan.masks}) == len(plan.masks) < 12 * 100
     np.testing.assert_allclose(plan.by_slot(np.ones(len(plan.row))), np.ones(12))
@@ -132,19 +132,19 @@ def test_long_words_are_sampled_within_and_stay_unbiased() -> None:
     truth = _over_all_orders(layout).sum()
     off = []
     for seed in range(200):
-        plan = plan_for.__wrapped__(layout, _options(exact=1, seed=seed, orders=20))
+        plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=20))
         off.append(plan.by_slot(_values_cached(plan)).sum() - truth)
     assert abs(np.mean(off)) <= 4 * np.std(off) / np.sqrt(200)
 
 
 def test_too_many_rows_are_sampled() -> None:
-    plan = plan_for((1,) * 8 + (12,), _options(orders=4))
-    assert LARGEST_EXACT < 2**8 * (2**12 - 2)
+    plan = masking_plan((1,) * 8 + (12,), _options(orders=4))
+    assert MAX_EXACT_ROWS < 2**8 * (2**12 - 2)
     assert plan.n_pairs == 2
 
 
 def test_each_order_comes_with_its_reverse() -> None:
-    plan = plan_for((1,) * 12, _options())
+    plan = masking_plan((1,) * 12, _options())
     revealed = 12 - plan.masks.sum(axis=1)[plan.row]
     # How much is revealed before a word, and in the reverse order: 11 words together, always.
     for word in range(12):
@@ -158,7 +158,7 @@ def test_a_longer_word_costs_the_scores_of_other_places_half_as_much_more() -> N
     # with k, 2^7 (2^k - 1) - 1, for all sets of its tokens but none, and of other words but all.
     own, elsewhere = [], []
     for k in (1, 2, 3):
-        masks = plan_for((k, *[1] * 7), _options()).masks
+        masks = masking_plan((k, *[1] * 7), _options()).masks
         own.append(int((~masks[:, :k].all(axis=1)).sum()))
         elsewhere.append(int((~masks[:, -1]).sum()))
     assert own == [127, 383, 895] == [2**7 * (2**k - 1) - 1 for k in (1, 2, 3)]

@@ -27,7 +27,7 @@ Tiny = Callable[[str], Path]
 def test_the_head_sees_only_what_is_read(tiny: Tiny, name: str) -> None:
     model = load_model(f"hf:{tiny(name)}?batch_tokens=48")
     network = model.network
-    assert network._narrow is not None
+    assert network._selector is not None
     inputs: list[int] = []
     seen: list[int] = []
 
@@ -66,8 +66,8 @@ def test_a_network_that_cannot_be_narrowed_is_computed_whole(
 ) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     expected = model.score(SENTENCES[:3])
-    narrow = model.network._narrow
-    monkeypatch.setattr(model.network, "_narrow", None)
+    narrow = model.network._selector
+    monkeypatch.setattr(model.network, "_selector", None)
     assert narrow is not None
     np.testing.assert_allclose(model.score(SENTENCES[:3]), expected, atol=1e-5)
 
@@ -100,7 +100,7 @@ def test_hints_count_multiply_additions_of_an_input(tiny: Tiny, name: str, every
     model = load_model(f"hf:{tiny(name)}")
     sentence = Sentence.parse("The old dog saw a cat.")
     hints = model.replacements(sentence, 3, WordList.of(["saw", "ate", "bit"])).hints
-    base = model.base(str(sentence))[0]
+    base = model.encode_and_score(str(sentence))[0]
     ids = torch.from_numpy(base.ids)[None]
     # A causal model reads the next token at every place, a masked one a token at a time.
     places = torch.arange(ids.shape[1]) if every else torch.tensor([3])

@@ -5,7 +5,7 @@ import pytest
 from tiny_transformers import CAUSAL, save_checkpoint
 
 from contstim import load_model
-from contstim.models.hf.trie import plan_rows
+from contstim.models.hf.trie import pack_trees
 
 LISTS = [
     "The old dog saw a cat.",
@@ -25,7 +25,7 @@ def test_shared_and_alone_are_equal(
 ) -> None:
     folder = save_checkpoint(name, tmp_path_factory.mktemp(name))
     model = load_model(f"hf:{folder}{options}")
-    shared = model.shared_values(model.encode(LISTS))
+    shared = model.tree_log_probs(model.encode(LISTS))
     assert (shared is None) == (name == "mamba")
     together = model.score(LISTS)
     alone = np.array([model.score([sentence])[0] for sentence in LISTS])
@@ -36,7 +36,7 @@ def test_shared_and_alone_are_equal(
 
 def test_rows_compute_each_token_once() -> None:
     sequences = [np.array(s) for s in ([1, 2, 3], [1, 2, 4], [5, 2], [1, 2], [1, 2, 3])]
-    (row,) = plan_rows(sequences)
+    (row,) = pack_trees(sequences)
     assert len(row.ids) == 6
     assert sorted(row.sequences) == [0, 1, 2, 3, 4]
     for number, path in zip(row.sequences, row.paths, strict=True):
@@ -45,7 +45,7 @@ def test_rows_compute_each_token_once() -> None:
         # A token sees its own sequence up to itself and nothing else.
         for place, node in enumerate(path):
             assert np.flatnonzero(row.sees[node]).tolist() == sorted(path[: place + 1].tolist())
-    small = plan_rows(sequences, most=4)
+    small = pack_trees(sequences, most=4)
     assert max(len(row.ids) for row in small) <= 4
     assert sorted(n for row in small for n in row.sequences) == [0, 1, 2, 3, 4]
 
@@ -56,4 +56,4 @@ def test_sentences_that_share_little_are_computed_plainly(
     folder = save_checkpoint("gpt2", tmp_path_factory.mktemp("gpt2"))
     model = load_model(f"hf:{folder}")
     apart = ["The dog ran.", "A cat saw the old woman."]
-    assert model.shared_values(model.encode(apart)) is None
+    assert model.tree_log_probs(model.encode(apart)) is None

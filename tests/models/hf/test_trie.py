@@ -13,8 +13,8 @@ import torch
 from tiny_transformers import tokens_computed
 
 from contstim.models.hf import causal
-from contstim.models.hf.causal import BOUND_COST_IN_SENTENCES
-from contstim.models.hf.trie import TokenTrie, guessed_steps
+from contstim.models.hf.causal import MAX_BOUND_SENTENCES
+from contstim.models.hf.trie import TokenTrie, guess_log_probs
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
 
@@ -103,7 +103,7 @@ def test_rows_show_each_chosen_node_once() -> None:
 @pytest.mark.parametrize("options", ["", "end=scored", "words=corrected", "prefix=none"])
 def test_no_score_exceeds_its_bound(tiny: Tiny, name: str, options: str) -> None:
     model = load_model(f"hf:{tiny(name)}?{options}")
-    assert len(WORDS) > BOUND_COST_IN_SENTENCES
+    assert len(WORDS) > MAX_BOUND_SENTENCES
     for position in (0, 2, 5):
         table = model.replacements(SENTENCE, position, WORDS)
         scores = table.score(np.arange(len(WORDS)))
@@ -118,7 +118,7 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
     monkeypatch.setattr(causal, "_ONE_IN", 1)
     some = model.replacements(SENTENCE, 3, WORDS).upper
     # A cost that all nodes together do not reach.
-    monkeypatch.setattr(model.network, "weights", (1, 0))
+    monkeypatch.setattr(model.network, "n_weights", (1, 0))
     every = model.replacements(SENTENCE, 3, WORDS).upper
     texts = [" ".join(["The old dog", word]) for word in WORDS]
     np.testing.assert_allclose(every, model.score(texts), atol=1e-4)
@@ -140,12 +140,12 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(model.network, "logits", spy)
     again = model.replacements(SENTENCE, 3, MANY)
     np.testing.assert_array_equal(again.upper, table.upper)
-    body, head = model.network.weights
+    body, head = model.network.n_weights
     chain = model.encode([str(SENTENCE)])[0]
     # As much as the scores of one in ten of the words, of a hundred sentences at most.
-    limit = min(BOUND_COST_IN_SENTENCES, len(MANY) // 10) * (len(chain.ids) * body + head)
+    limit = min(MAX_BOUND_SENTENCES, len(MANY) // 10) * (len(chain.ids) * body + head)
     # What stands before, the prefix included, is computed once as well.
-    before = chain.scored[np.flatnonzero(chain.word_of == 3)[0]]
+    before = chain.scored_positions[np.flatnonzero(chain.word_of == 3)[0]]
     paid = sum(n * body + m * head for n, m in work) + before * (body + head)
     assert 0.8 * limit < paid <= limit
     trie = model.tokenizer.candidates(SENTENCE, 3, MANY).trie
@@ -173,13 +173,13 @@ def test_guesses_continue_the_line_in_how_many_words_pass() -> None:
     known = trie.edges(chosen)[0]
     steps = np.zeros(len(trie.parent))
     steps[known] = line[known]
-    guess = guessed_steps(trie, steps, chosen)
+    guess = guess_log_probs(trie, steps, chosen)
     unknown = np.setdiff1d(np.flatnonzero(trie.depth > 1), known)
     assert 100 < len(unknown) < len(trie.parent) - 100
     np.testing.assert_allclose(guess[unknown], np.minimum(line[unknown], 0.0), atol=1e-9)
     assert not np.delete(guess, unknown).any()
     # From a few values no line is drawn.
-    few = guessed_steps(trie, steps, chosen[:1])
+    few = guess_log_probs(trie, steps, chosen[:1])
     unknown = np.setdiff1d(np.flatnonzero(trie.depth > 1), trie.edges(chosen[:1])[0])
     assert (few[unknown] == -3.0).all()
     assert not np.delete(few, unknown).any()
@@ -190,7 +190,7 @@ def test_estimates_of_words_not_looked_beyond_are_no_longer_bounds(tiny: Tiny, n
     model = load_model(f"hf:{tiny(name)}")
     table = model.replacements(SENTENCE, 3, MANY)
     scores = table.score(np.arange(len(MANY)))
-    chain, values = model.base(str(SENTENCE))
+    chain, values = model.encode_and_score(str(SENTENCE))
     rest = values[chain.word_of > 3].sum()
     guessed = table.estimate < table.upper + rest - 1e-9
     assert 0.2 < guessed.mean() < 1.0

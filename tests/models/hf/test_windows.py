@@ -127,8 +127,8 @@ def test_candidates_score_as_sentences(folder: Path) -> None:
 
 def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}")
-    assert model.shared_values(model.encode(SHORT)) is not None
-    assert model.shared_values(model.encode(LONG)) is None
+    assert model.tree_log_probs(model.encode(SHORT)) is not None
+    assert model.tree_log_probs(model.encode(LONG)) is None
     sentence = Sentence.parse(LONG[0])
     words = WordList.of(["saw", "ran"])
     # What stands before a candidate is computed once on either side of the window.
@@ -138,6 +138,6 @@ def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}?dtype={dtype}")
-    assert model.shared_values(model.encode(SHORT)) is not None
-    assert model.shared_values(model.encode(LONG)) is None
+    assert model.tree_log_probs(model.encode(SHORT)) is not None
+    assert model.tree_log_probs(model.encode(LONG)) is None
     assert model.network.can_extend(32, None, model.prefix)

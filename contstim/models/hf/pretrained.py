@@ -35,11 +35,11 @@ from transformers.utils.hub import cached_file
 from contstim.errors import MissingExtraError, ModelFileError
 from contstim.files import digest_parts
 from contstim.models import ModelSpec
-from contstim.models.hf.network import UNCOMPUTABLE
+from contstim.models.hf.network import FORWARD_ERRORS
 
 #: What transformers raises for checkpoints that are missing, damaged or of another make.
-UNREADABLE = (
-    *UNCOMPUTABLE,
+LOAD_ERRORS = (
+    *FORWARD_ERRORS,
     OSError,
     ArithmeticError,
     EOFError,
@@ -57,7 +57,7 @@ _MOST_PARTS = 10_000
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Silence transformers while it loads: what it would say is checked and raised here."""
     level, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
     messages.set_verbosity(logging.ERROR)
@@ -82,7 +82,7 @@ class Source:
     on_hub: bool = False
 
 
-def source_of(spec: ModelSpec) -> Source:
+def locate_checkpoint(spec: ModelSpec) -> Source:
     """Return where the checkpoint of a spec is: a folder, a GGUF file or a name on the hub.
 
     Raises
@@ -114,7 +114,7 @@ def source_of(spec: ModelSpec) -> Source:
 
 
 @dataclass(frozen=True, eq=False)
-class OpenedNetwork:
+class PretrainedNetwork:
     """What transformers made of a checkpoint.
 
     Attributes
@@ -138,13 +138,13 @@ class OpenedNetwork:
     code: str = ""
 
 
-def open_network(
+def load_pretrained(
     source: Source,
     loader_for: Callable[[Any], Any],
     dtype: torch.dtype,
     what: str,
     run_code: bool | None = None,
-) -> OpenedNetwork:
+) -> PretrainedNetwork:
     """Read a checkpoint, from the local cache of the hub or else from the hub.
 
     Parameters
@@ -166,11 +166,11 @@ def open_network(
     ModelFileError
         If it cannot be read, and whatever `loader_for` raises.
     """
-    with quiet():
+    with silence_transformers():
         for local in (True, False) if source.on_hub else (True,):
             try:
                 return _open(source, loader_for, dtype, what, local, run_code)
-            except UNREADABLE as error:
+            except LOAD_ERRORS as error:
                 if isinstance(error, ModelFileError):
                     raise
                 reason: Exception = error
@@ -195,7 +195,7 @@ def _open(
     what: str,
     local: bool,
     run_code: bool | None,
-) -> OpenedNetwork:
+) -> PretrainedNetwork:
     options: dict[str, Any] = {**source.options, "local_files_only": local}
     settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)
     brings_code = "auto_map" in settings and settings.get("model_type") not in CONFIG_MAPPING
@@ -230,7 +230,7 @@ def _open(
         )
         missing, digest = [*info["missing_keys"], *info["mismatched_keys"]], ""
     network = network.eval().requires_grad_(False)
-    return OpenedNetwork(config, network, tokenizer, sorted(map(str, missing)), digest)
+    return PretrainedNetwork(config, network, tokenizer, sorted(map(str, missing)), digest)
 
 
 def _by_its_code(
