@@ -2,9 +2,9 @@
 
 Every metric (Salazar et al. 2020; Kauf & Ivanova 2023; Golan et al. 2023, section 4.3) is a
 weighted sum of terms log p(token t | all tokens that a row leaves visible). A `MaskingPlan` lists
-the distinct rows, the terms read off each and their weights. It depends only on how many scored tokens
-each word has (the *layout*), never on the words, so plans are kept and shared by all sentences of
-one layout.
+the distinct rows, the terms read off each and their weights. It depends only on how many scored
+tokens each word has (the *layout*), never on the words, so plans are kept and shared by all
+sentences of one layout.
 
 Golan et al. (2023), section 4.3, average over word orders. The chance that a random order of W
 words has revealed exactly the set R when it comes to word i is |R|! (W - 1 - |R|)! / W!, so
