@@ -6,7 +6,7 @@ tabs, which its header tells. A spreadsheet or Parquet file is read as the CSV o
 whatever reads lines.
 
 Spreadsheets compute a cell that begins like a formula, and some programs stop reading at a control
-character. Tables that hold what others typed are therefore written with `neutral_text`, which
+character. Tables that hold what others typed are therefore written with `escape_text`, which
 `read_table` takes back.
 """
 
@@ -108,7 +108,7 @@ _MOST_BYTES = 1 << 24
 # does not make the cell a number. Apostrophes before it make it text.
 _NUMBER = r"\s*[-+]?\d+(\.\d*)?([eE][-+]?\d+)?\s*$"
 _FORMULA = re.compile(rf"'*(?!{_NUMBER})\s*[-=+@\uff0b\uff0d\uff1d\uff20].", re.DOTALL)
-# Whether `neutral_text` may have written something; to be quick, no more is asked.
+# Whether `escape_text` may have written something; to be quick, no more is asked.
 _MARKED = (re.compile(r"'\s*[-=+@\uff0b\uff0d\uff1d\uff20]"), re.compile("[\u2400-\u2426]"))
 # Control characters, but tabs and line ends, and the pictures that stand for them. Pictures that
 # stand for themselves come after another sign.
@@ -177,7 +177,7 @@ def read_table(
     MissingExtraError
         If the package that reads such a file, openpyxl or pyarrow, is not installed.
     """
-    name = source_name(path)
+    name = format_source(path)
     table = _parse(name, path, cells)
     require_columns(table, columns, name)
     return table
@@ -189,7 +189,7 @@ def _text_of(path: str | PathLike[str], package: str) -> str:
 
     try:
         if package == "pyarrow":
-            return table_text(pd.read_parquet(path))
+            return format_csv(pd.read_parquet(path))
         with pd.ExcelFile(path, engine="openpyxl") as book:
             first, *others = book.sheet_names
             table = pd.read_excel(book, dtype=object, na_values=[""], keep_default_na=False)
@@ -202,13 +202,13 @@ def _text_of(path: str | PathLike[str], package: str) -> str:
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if others:
-        say_once(f"{path}: of {len(others) + 1} sheets the first, {str(first)!r}, is read")
+        print_once(f"{path}: of {len(others) + 1} sheets the first, {str(first)!r}, is read")
     unused = [c for c in table if str(c).startswith("Unnamed: ") and table[c].isna().all()]
-    return table_text(table.drop(columns=unused).dropna(how="all"))
+    return format_csv(table.drop(columns=unused).dropna(how="all"))
 
 
 @cache
-def say_once(line: str) -> None:
+def print_once(line: str) -> None:
     """Say on standard error, once, how a file was read."""
     print(line, file=sys.stderr, flush=True)
 
@@ -230,7 +230,7 @@ def _parse(
     return _parse_lines(name, [line for _, line in numbered_lines(path)], usual, cells)
 
 
-def guessed_table(lines: Sequence[str], name: str) -> pd.DataFrame:
+def parse_table(lines: Sequence[str], name: str) -> pd.DataFrame:
     """Return the table in the lines of a CSV, with numbers where a column holds nothing else."""
     return _parse_lines(name, lines, ",", "guessed")
 
@@ -272,9 +272,9 @@ def _parse_lines(
             commas = (
                 f"; decimal commas in {', '.join(map(repr, with_commas))}" if with_commas else ""
             )
-            say_once(f"{name}: cells are separated by {_SEPARATORS[separator]}{commas}")
+            print_once(f"{name}: cells are separated by {_SEPARATORS[separator]}{commas}")
     if any(mark.search(text) for mark in _MARKED):
-        table = _with_texts(table, original_text)
+        table = _with_texts(table, unescape_text)
     if cells == "typed":
         as_text = {str(table.columns[0])} | _TEXT
         table = pd.DataFrame(
@@ -345,7 +345,7 @@ def _typed(column: pd.Series) -> pd.Series:
     return pd.Series(numbers, index=column.index)
 
 
-def csv_header(
+def read_csv_header(
     path: str | PathLike[str], lines: Sequence[str], column: str, *instead: str
 ) -> list[str] | None:
     """Return the names of a CSV's columns, or None if a file is a plain list, one entry a line.
@@ -365,15 +365,15 @@ def csv_header(
     is_table = column in header or (instead and {*instead} <= {*header})
     if not is_table and {*TABLES} & {*Path(path).suffixes}:
         raise InputError(
-            f"{source_name(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
+            f"{format_source(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
         )
     return header if is_table else None
 
 
 def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
     """Read a list, one entry a line, or the column of a table that has them; each counts once."""
-    name, lines = source_name(path), [line for _, line in numbered_lines(path)]
-    header = csv_header(path, lines, column)
+    name, lines = format_source(path), [line for _, line in numbered_lines(path)]
+    header = read_csv_header(path, lines, column)
     entries = lines
     if header is not None:
         rows = islice(csv_rows(lines, name, fill=True), 1, None)
@@ -442,7 +442,7 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     MissingExtraError
         If the package that reads ``.xlsx`` or ``.parquet`` is not installed.
     """
-    name = source_name(path)
+    name = format_source(path)
     number = 0
     ending = Path(path).suffix.lower()
     if ending in _EXPORTED:
@@ -473,7 +473,7 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
         raise InputError(f"cannot read {name}: {error.strerror or error}") from None
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+def format_csv_rows(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Return rows as CSV; floats are written so that they read back as the same float64."""
     cells = [[repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows]
 
@@ -487,31 +487,31 @@ def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     return written(csv.QUOTE_ALL) if "\r" in text else text
 
 
-def neutral_text(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return text that no spreadsheet computes, without control characters.
 
     An apostrophe is put before what a spreadsheet would take for a formula, and control characters
-    but tabs and line ends become their pictures. Numbers stay. `original_text` takes it back.
+    but tabs and line ends become their pictures. Numbers stay. `unescape_text` takes it back.
 
     Examples
     --------
-    >>> print(neutral_text("=1+1"), neutral_text("-2.5"), neutral_text("a" + chr(0) + "b"))
+    >>> print(escape_text("=1+1"), escape_text("-2.5"), escape_text("a" + chr(0) + "b"))
     '=1+1 -2.5 a␀b
     """
     text = text.translate(_AS_PICTURES)
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def original_text(text: str) -> str:
-    """Return the text of which `neutral_text` made this one."""
+def unescape_text(text: str) -> str:
+    """Return the text of which `escape_text` made this one."""
     if text.startswith("'") and _FORMULA.match(text):
         text = text[1:]
     return _PICTURE.sub(lambda sign: sign[1] or _CONTROLS[sign[2]], text)
 
 
-def neutral_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its texts, and the names of its columns, as of `neutral_text`."""
-    return _with_texts(table, neutral_text)
+def escape_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its texts, and the names of its columns, as of `escape_text`."""
+    return _with_texts(table, escape_text)
 
 
 def _with_texts(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
@@ -527,10 +527,10 @@ def _with_texts(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFra
     return out
 
 
-def table_text(table: pd.DataFrame) -> str:
-    """Return a table as CSV, without its index; floats as `csv_text`, missing values are empty."""
+def format_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV text, without its index; missing cells are empty."""
     text = table.to_csv(index=False, lineterminator="\n")
-    if "\r" in text:  # as in `csv_text`
+    if "\r" in text:  # as in `format_csv_rows`
         text = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     return text
 
@@ -545,7 +545,7 @@ def _open(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]]:
     return Path(path).open("rb")
 
 
-def source_name(path: str | PathLike[str]) -> str:
+def format_source(path: str | PathLike[str]) -> str:
     """Return what messages call a file; ``-`` is standard input."""
     return "standard input" if str(path) == "-" else str(path)
 

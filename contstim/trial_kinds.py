@@ -34,15 +34,15 @@ def normalise_condition(condition: str) -> str:
     ('catch', 'Natural')
     """
     name = normalise_label(condition)
-    return name if kind_of_condition(name) == EXPERIMENTAL else name.casefold()
+    return name if infer_kind(name) == EXPERIMENTAL else name.casefold()
 
 
-def kind_of_condition(condition: str) -> str:
+def infer_kind(condition: str) -> str:
     """Return the kind that the name of a condition states, whatever its case; else experimental.
 
     Examples
     --------
-    >>> kind_of_condition("Catch trials"), kind_of_condition("natural_controversial")
+    >>> infer_kind("Catch trials"), infer_kind("natural_controversial")
     ('catch', 'experimental')
     """
     name = re.sub(r"[\W_]+", " ", condition.casefold()).strip()
@@ -50,7 +50,7 @@ def kind_of_condition(condition: str) -> str:
     return _RESERVED.get(name) or _RESERVED.get(name.removesuffix("s"), EXPERIMENTAL)
 
 
-def with_kinds(table: pd.DataFrame) -> pd.DataFrame:
+def add_kinds(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of trials or choices with the column `kind`, and canonical conditions.
 
     It is the column `kind` of the table if there is one, in any letter case. Otherwise a reserved
@@ -79,7 +79,7 @@ def with_kinds(table: pd.DataFrame) -> pd.DataFrame:
         return table.assign(kind=kinds.astype("str"))
     kinds = pd.Series(EXPERIMENTAL, index=table.index)
     if "condition" in table:
-        of_name = {name: kind_of_condition(name) for name in table["condition"].dropna().unique()}
+        of_name = {name: infer_kind(name) for name in table["condition"].dropna().unique()}
         kinds = table["condition"].map(of_name).astype(object).fillna(EXPERIMENTAL)
     if "expected" in table:
         others = kinds == EXPERIMENTAL

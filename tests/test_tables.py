@@ -12,16 +12,16 @@ import pytest
 from contstim.errors import InputError, MissingExtraError
 from contstim.tables import (
     CHOICES,
-    csv_header,
     csv_rows,
-    csv_text,
-    neutral_table,
-    neutral_text,
+    escape_table,
+    escape_text,
+    format_csv,
+    format_csv_rows,
     numbered_lines,
-    original_text,
+    read_csv_header,
     read_table,
     require_columns,
-    table_text,
+    unescape_text,
 )
 
 
@@ -128,7 +128,7 @@ def test_cells_of_any_length_and_the_line_of_a_fault(tmp_path):
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\u2028", "\x85", '"', ","])
 def test_whatever_ends_a_line_in_a_cell_ends_no_row(end):
     columns, rows = ["who", "said"], [["a", f"one{end}two"], ["b", "x"]]
-    for text in (csv_text(columns, rows), table_text(pd.DataFrame(rows, columns=columns))):
+    for text in (format_csv_rows(columns, rows), format_csv(pd.DataFrame(rows, columns=columns))):
         assert [*csv.reader(io.StringIO(text, newline=""))] == [columns, *rows]
         assert pd.read_csv(io.StringIO(text, newline="")).to_numpy().tolist() == rows
 
@@ -143,8 +143,8 @@ CONTROLS = ["a\x00b", "\x1b[31m", "\x7f", "\x0c=1", "\u2400", "\u2426\u2400\x00"
 
 @pytest.mark.parametrize("text", [*FORMULAS, *PLAIN, *CONTROLS])
 def test_no_cell_is_a_formula_and_each_can_be_taken_back(text):
-    written = neutral_text(text)
-    assert original_text(written) == text
+    written = escape_text(text)
+    assert unescape_text(written) == text
     assert (written == text) == (text in PLAIN)
     assert not any(sign in written for sign in "\x00\x0c\x1b\x7f")
     if text in FORMULAS:
@@ -155,7 +155,7 @@ def test_tables_are_read_back_as_they_were_before_they_were_made_neutral(tmp_pat
     texts = [*FORMULAS, *PLAIN[1:], *CONTROLS]
     table = pd.DataFrame({"who": texts, "n": range(len(texts)), "=1+1": [*texts[1:], "x"]})
     path = tmp_path / "pay.csv"
-    path.write_bytes(table_text(neutral_table(table)).encode())
+    path.write_bytes(format_csv(escape_table(table)).encode())
     cells = pd.read_csv(path, dtype=str, keep_default_na=False)
     assert not cells["who"].str.match(r"\s*[=@]|\s*[-+](?!\d|$)").any()
     assert list(cells) == ["who", "n", "'=1+1"]
@@ -164,7 +164,7 @@ def test_tables_are_read_back_as_they_were_before_they_were_made_neutral(tmp_pat
         assert back["who"].tolist() == table["who"].tolist()
         assert back["=1+1"].tolist() == table["=1+1"].tolist()
     mixed = pd.DataFrame({"n": [1, None, "=1"]}, dtype=object)
-    assert table_text(neutral_table(mixed)) == 'n\n1\n""\n\'=1\n'
+    assert format_csv(escape_table(mixed)) == 'n\n1\n""\n\'=1\n'
 
 
 GERMAN = """\
@@ -207,7 +207,7 @@ def test_a_comma_stays_where_commas_separate(tmp_path):
 
 def test_lines_of_lists_and_designs_have_the_same_separators():
     lines = ["n;sentence", "1;One, two.", '2;"a;b"']
-    assert csv_header("x.txt", lines, "sentence") == ["n", "sentence"]
+    assert read_csv_header("x.txt", lines, "sentence") == ["n", "sentence"]
     assert [row for _, row in csv_rows(lines, "x")][1:] == [["1", "One, two."], ["2", "a;b"]]
     with pytest.raises(InputError, match="header 2; put quotes around sentences with semicolons"):
         list(csv_rows(["a;b", "1;2;3"], "x"))

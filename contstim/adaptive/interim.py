@@ -27,7 +27,7 @@ from contstim.evaluation.stopping import (
     pairwise_level,
     stopping_boundary,
 )
-from contstim.trial_kinds import EXPERIMENTAL, with_kinds
+from contstim.trial_kinds import EXPERIMENTAL, add_kinds
 
 _ANCHOR = "anchor"  # condition of the trials that all participants see; no policy chooses them
 
@@ -208,7 +208,7 @@ def is_chosen(choices: pd.DataFrame) -> BoolArray:
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
             raise InputError(f"the choices have no column {column!r}; give one row per trial")
-    table = with_kinds(choices)
+    table = add_kinds(choices)
     answered = pd.to_numeric(table["rating"], errors="coerce").notna()
     chosen = answered & (table["kind"] == EXPERIMENTAL)
     if "condition" in table:

@@ -21,7 +21,7 @@ from contstim.evaluation.methods import describe_analyses, describe_measures, de
 from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.stopping import Stopping
-from contstim.evaluation.summary import counted, span
+from contstim.evaluation.summary import format_count, format_range
 from contstim.settings import build, read_toml
 from contstim.tables import require_columns
 from contstim.trial_kinds import EXPERIMENTAL
@@ -81,19 +81,22 @@ class PlannedDesign:
         n, groups = trials["participant"].nunique(), trials["group"].nunique()
         by_condition = pd.crosstab(trials["participant"], trials["condition"])
         conditions = [
-            f"{span(counts)} of condition {name!r}" for name, counts in by_condition.items()
+            f"{format_range(counts)} of condition {name!r}" for name, counts in by_condition.items()
         ]
         words = (
-            f"The trials are for {counted(n, 'participant')} in {counted(groups, 'group')}. "
-            f"Each participant answers {span(sizes)} trials: {', '.join(conditions)}. "
+            f"The trials are for {format_count(n, 'participant')} "
+            f"in {format_count(groups, 'group')}. "
+            f"Each participant answers {format_range(sizes)} trials: {', '.join(conditions)}. "
         )
         words += (
-            f"The {pairs} experimental pairs of a participant form {counted(items, 'item')}."
+            f"The {pairs} experimental pairs of a participant form {format_count(items, 'item')}."
             if has_items
             else "The table has no column 'item': each pair is an item of its own."
         )
         if models:
-            words += f" The pairs compare {counted(len(models), 'model')}: {', '.join(models)}."
+            words += (
+                f" The pairs compare {format_count(len(models), 'model')}: {', '.join(models)}."
+            )
         return cls(n, groups, pairs, items, int(sizes.max()), len(models), words)
 
     def check_sample(self, sample: Sample) -> None:
@@ -161,7 +164,7 @@ def study_paragraphs(
         design.check_sample(sample)
     elif sample.trials_each is not None and sample.participants is not None:
         n, groups = sample.trials_each, sample.groups or 1
-        words = f"Each participant judges {counted(n, 'pair')} of sentences."
+        words = f"Each participant judges {format_count(n, 'pair')} of sentences."
         design = PlannedDesign(sample.participants, groups, n, n, n, words=words)
     paragraphs = {"Stimuli": stimuli} if stimuli else {}
     if design is not None:
@@ -169,14 +172,14 @@ def study_paragraphs(
     if adaptive is not None:
         n = adaptive.stopping.participants
         paragraphs["Participants"] = (
-            f"At most {counted(n, 'participant')} finish; the stopping rule says when it ends."
+            f"At most {format_count(n, 'participant')} finish; the stopping rule says when it ends."
         )
         paragraphs |= plan_paragraphs(adaptive)
     elif n := sample.participants or (design.participants if design else 0):
         groups = design.groups if design is not None else sample.groups or 1
         where = f", in {groups} groups with pairs of their own" if groups > 1 else ""
         paragraphs["Participants"] = (
-            f"{counted(n, 'participant')}{where}. The number is fixed before the study."
+            f"{format_count(n, 'participant')}{where}. The number is fixed before the study."
         )
     paragraphs["Exclusions"] = options.exclusions.words
     analysis = describe_measures(options), describe_analyses(options), describe_tests(options)
@@ -217,8 +220,8 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
     corrected = f", before correction for {comparisons} comparisons" * (comparisons > 1)
     groups = f" in {design.groups} groups with their own pairs" * (design.groups > 1)
     return (
-        f"With {counted(design.participants, 'participant')}{groups} and "
-        f"{counted(design.pairs, 'pair')} each, power is {', '.join(shares)} "
+        f"With {format_count(design.participants, 'participant')}{groups} and "
+        f"{format_count(design.pairs, 'pair')} each, power is {', '.join(shares)} "
         f"(p < 0.05{corrected}), for two models that disagree on every pair. It was found by "
         "simulating the planned test, with participants and items random and participants as "
         f"variable as those of Golan et al. (2023), in 1000 studies; seed {options.seed}."
@@ -331,22 +334,22 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     plan
         What was planned.
     """
-    departures = []
+    deviations = []
     policy, answered = plan.choosing.by, is_chosen(choices)
     chosen, trials = choices[answered], "trial" if policy.is_fixed else "chosen trial"
     answers = chosen.groupby("participant").size()
     people = int((answers >= plan.trials).sum())
     if people > plan.stopping.participants:
-        departures.append(
+        deviations.append(
             f"{people} participants finished; the plan has at most {plan.stopping.participants}."
         )
     most = int(answers.max()) if len(answers) else 0
     if most > plan.trials:
-        departures.append(f"a participant answered {most} {trials}s; the plan has {plan.trials}.")
+        deviations.append(f"a participant answered {most} {trials}s; the plan has {plan.trials}.")
     condition = choices["condition"] if "condition" in choices else pd.Series("", choices.index)
     n_anchors = len(ordered_pairs(choices[condition == "anchor"])[0].drop_duplicates())
     if n_anchors != plan.anchors:
-        departures.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
+        deviations.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
     pairs, _ = ordered_pairs(chosen)
     twice = int(
         (pairs.assign(of=chosen["participant"]) if policy.is_fixed else pairs).duplicated().sum()
@@ -354,11 +357,11 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     if twice:
         repeated = f"1 {trials} repeats" if twice == 1 else f"{twice} {trials}s repeat"
         whom = "asks nobody a pair twice" if policy.is_fixed else "asks each pair once"
-        departures.append(f"{repeated} a pair; the plan {whom}.")
+        deviations.append(f"{repeated} a pair; the plan {whom}.")
     if policy.is_fixed:
-        return departures
+        return deviations
     if "propensity" not in chosen:
-        departures.append("the choices have no propensities; the plan stores that of every trial.")
+        deviations.append("the choices have no propensities; the plan stores that of every trial.")
     else:
         propensity = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
         epsilon = plan.choosing.at_random
@@ -366,11 +369,11 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         floor = epsilon / np.asarray(available, dtype=np.float64)
         bad = int((~(propensity >= floor * (1 - 1e-9))).sum())
         if bad:
-            departures.append(
+            deviations.append(
                 f"{'1 trial has' if bad == 1 else f'{bad} trials have'} a propensity below epsilon "
                 f"/ available pairs, or none; the plan has epsilon {epsilon:g}."
             )
-    return departures
+    return deviations
 
 
 def _weighted(values: list[str], weights: tuple[float, ...]) -> str:

@@ -18,7 +18,7 @@ from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.inference.base import CEILING_INTERVALS
 from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.scores import joined_scores, score_table
+from contstim.evaluation.scores import join_scores, score_table
 from contstim.files import json_value
 from contstim.tables import read_table
 from contstim.text.normalise import normalise_sentence
@@ -77,7 +77,7 @@ class ChoiceBenchmark(Benchmark):
         source = self.human.scores
         if scores is not None:
             self.refuse_names(map(str, scores["model"].unique()))
-            source = scores if source is None else joined_scores(source, scores)
+            source = scores if source is None else join_scores(source, scores)
         elif source is None:
             raise InputError(f"{self.name} has no published models; name one, --model SPEC")
         result = evaluate(self.human, source)

@@ -11,15 +11,15 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError, NoDataError
-from contstim.evaluation.choices import HumanData, RawChoices, finish
+from contstim.evaluation.choices import HumanData, RawChoices, prepare_choices
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers import read_choices
-from contstim.evaluation.scores import ScoreSource, score_table, unscored_catch
+from contstim.evaluation.scores import ScoreSource, find_unscored_catch, score_table
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import DESCRIBED, Column, check_psychds, described_text
 from contstim.experiment.study import read_study
 from contstim.files import check_new_folder, file_digest, replacing, write_whole
-from contstim.tables import CHOICES, neutral_table, table_text
+from contstim.tables import CHOICES, escape_table, format_csv
 from contstim.text.normalise import letters_of
 
 #: Columns of a table of choices that are published; others only on request.
@@ -196,7 +196,7 @@ def publish(
     published = published.assign(participant=people.map(pseudonyms)).reset_index(drop=True)
     tables, has_scores = {"choices": published}, source is not None
     if source is not None:
-        scored = choices[~unscored_catch(choices, source)]
+        scored = choices[~find_unscored_catch(choices, source)]
         shown = scored[["sentence_1", "sentence_2"]].to_numpy().ravel().tolist()
         wide = score_table(source, shown)
         long = wide.rename_axis("sentence").reset_index().melt("sentence", var_name="model")
@@ -212,7 +212,7 @@ def publish(
     with replacing(folder) as place:
         for task, table in tables.items():
             path = place / "data" / f"{prefix}-{task}_data.csv"
-            write_whole(path, table_text(neutral_table(table)))
+            write_whole(path, format_csv(escape_table(table)))
         text = described_text(
             about.title,
             about.description or about.title,
@@ -223,7 +223,7 @@ def publish(
         )
         write_whole(place / "dataset_description.json", text)
         if has_scores:
-            data = finish(RawChoices(published, scale="slider"))
+            data = prepare_choices(RawChoices(published, scale="slider"))
             evaluate(data, tables["scores"], preset=preset).report(place / "results")
         scores_file = f"data/{prefix}-scores_data.csv"
         readme = _README.format(

@@ -15,7 +15,13 @@ from contstim.benchmarks.pairs import ChoiceBenchmark, PairBenchmark, read_minim
 from contstim.benchmarks.ratings import DeltaBenchmark, LabelBenchmark, RatingBenchmark
 from contstim.benchmarks.syntaxgym import Suite, read_suite
 from contstim.benchmarks.words import SuiteBenchmark, WordBenchmark
-from contstim.evaluation.choices import Cleaning, HumanData, RawChoices, finish, rescale
+from contstim.evaluation.choices import (
+    CleaningRules,
+    HumanData,
+    RawChoices,
+    prepare_choices,
+    rescale,
+)
 from contstim.evaluation.importers import read_choices
 from contstim.files import json_value
 from contstim.tables import read_table, require_columns
@@ -36,7 +42,9 @@ def _finish_choices(table: pd.DataFrame, low: int, high: int) -> HumanData:
     Choices without a sentence or an answer, and repeated ones, are excluded.
     """
     table = table.assign(rating=rescale(table["rating"], low, high))
-    return finish(RawChoices(table, Cleaning("exclude", "exclude", "keep_first"), "slider"))
+    return prepare_choices(
+        RawChoices(table, CleaningRules("exclude", "exclude", "keep_first"), "slider")
+    )
 
 
 def golan2023(files: _Files, shared: _Shared) -> Benchmark:

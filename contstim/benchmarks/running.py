@@ -16,7 +16,7 @@ from contstim.files import check_replaceable, replacing_folder, write_whole
 from contstim.models.base import SentenceModel, Totals
 from contstim.models.cache import ScoreCache, describe_model, model_identity, versions
 from contstim.progress import track
-from contstim.tables import SCORES, SPEC, UNIT, neutral_table, table_text
+from contstim.tables import SCORES, SPEC, UNIT, escape_table, format_csv
 
 #: Number of sentences that are scored and saved together.
 BATCH_SIZE = 256
@@ -152,12 +152,12 @@ class BenchmarkRun:
                     compared = self.benchmarks[name].compare_figures(judgement.results)
                     tables["published"] = compared
                 for stem, table in tables.items():
-                    write_whole(part / f"{stem}.csv", table_text(neutral_table(table)))
+                    write_whole(part / f"{stem}.csv", format_csv(escape_table(table)))
                 scores = self.scores[name]
                 if judgement.evaluation is None and scores is not None:
-                    text = table_text(neutral_table(scores))
+                    text = format_csv(escape_table(scores))
                     write_whole(part / "scores.csv.gz", gzip.compress(text.encode(), mtime=0))
-            write_whole(place / "results.csv", table_text(neutral_table(self.results)))
+            write_whole(place / "results.csv", format_csv(escape_table(self.results)))
             provenance = {
                 "benchmarks": {name: one.title for name, one in self.benchmarks.items()},
                 "models": list(self.models),

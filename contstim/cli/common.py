@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 from contstim.cli.parameters import read_output
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
-from contstim.tables import table_text
+from contstim.tables import format_csv
 from contstim.text.languages import language_called, language_of
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
 def write_rows(table: pd.DataFrame, path: str, reading: Iterable[str | None] = ()) -> None:
     """Write a table as CSV; parameters and errors as of `write_output`."""
     with write_output(path, reading) as out:
-        out.write(table_text(table))
+        out.write(format_csv(table))
 
 
 def executor_of(where: str | None) -> Executor:

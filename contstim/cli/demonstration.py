@@ -33,7 +33,7 @@ from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Triplet
-from contstim.tables import table_text
+from contstim.tables import format_csv
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
@@ -113,7 +113,7 @@ def demonstrate(folder: Path, seed: int) -> None:
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {seed + 1}")
     table = pd.DataFrame(rows)
-    write_whole(folder / "triplets.csv", table_text(table))
+    write_whole(folder / "triplets.csv", format_csv(table))
     result = _evaluate(folder / "results")
     verdict = summarize(result)
     say("\nWhich model people follow: choices of 30 simulated people, who come with contstim")

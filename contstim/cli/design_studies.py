@@ -253,14 +253,14 @@ def _simulate_pilot(
     """Return simulated studies like a pilot, and print the differences that it found."""
     from contstim.design.studies import StudySimulator
     from contstim.evaluation.evaluate import evaluate
-    from contstim.evaluation.exclusion import leave_out_unknown
+    from contstim.evaluation.exclusion import exclude_unknown_words
     from contstim.evaluation.scores import model_scores
     from contstim.models.registry import load_models
 
     human = format.read([pilot], questions)
     if compare:
         models = load_models(compare)
-        human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
+        human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
         table = model_scores(models, human.choices)
     else:
         table = read_table(str(scores))

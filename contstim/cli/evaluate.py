@@ -147,11 +147,11 @@ def evaluate_choices(
         random seed [0]
     """
     from contstim.evaluation.evaluate import evaluate
-    from contstim.evaluation.exclusion import check_rules, leave_out_unknown, parse_rules
+    from contstim.evaluation.exclusion import check_rules, exclude_unknown_words, parse_rules
     from contstim.evaluation.exclusion import exclude as apply_rules
-    from contstim.evaluation.importers import with_people
+    from contstim.evaluation.importers import join_participants
     from contstim.evaluation.options import preset_options, read_plan
-    from contstim.evaluation.scores import joined_scores, model_scores, unscored_catch
+    from contstim.evaluation.scores import find_unscored_catch, join_scores, model_scores
     from contstim.evaluation.summary import describe_sample, summarize
     from contstim.models.registry import load_models
 
@@ -159,7 +159,7 @@ def evaluate_choices(
     files = [choices, *more_choices]
     human = choice_format.read(files, trials)
     if participant_table is not None:
-        human = with_people(human, read_table(participant_table, cells="text"))
+        human = join_participants(human, read_table(participant_table, cells="text"))
     table = read_table(scores) if scores else None
     if mixed_models and table is None and human.scores is None and not model:
         raise InputError("--mixed-models needs --model or --scores")
@@ -185,12 +185,12 @@ def evaluate_choices(
         models = load_models(model)
         for loaded in models:
             tell_model(loaded)
-        human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
+        human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
         to_score = human.choices
         if table is not None:
-            to_score = to_score[~unscored_catch(to_score, table)]
+            to_score = to_score[~find_unscored_catch(to_score, table)]
         scored = model_scores(models, to_score)
-        table = scored if table is None else joined_scores(table, scored)
+        table = scored if table is None else join_scores(table, scored)
     for note in human.notes:
         tell(note)
     folder = Path(out)
@@ -219,8 +219,8 @@ def _read_files(
     files: list[str], format: str, described: dict[str, Any], buttons: int | None
 ) -> HumanData:
     """Return the choices of all files."""
-    from contstim.evaluation.importers import FORMATS, read_choices, together
-    from contstim.evaluation.importers.jspsych import complete_files
+    from contstim.evaluation.importers import FORMATS, combine_choices, read_choices
+    from contstim.evaluation.importers.jspsych import drop_partial_files
 
     require_known("--format", format, FORMATS)
     if buttons is not None and format not in ("auto", "jspsych"):
@@ -236,7 +236,7 @@ def _read_files(
         options = {} if buttons is None else {"n_choices": buttons}
     if len(set(files)) < len(files):
         raise InputError("a file of choices is given twice; give each once")
-    complete, notes = complete_files([Path(path) for path in files])
+    complete, notes = drop_partial_files([Path(path) for path in files])
     paths = [str(path) for path in complete]
     for note in notes:
         tell(note)
@@ -245,7 +245,7 @@ def _read_files(
     names = [path.name.split(".")[0] for path in complete]
     if len(set(names)) < len(names):
         names = paths
-    return together(
+    return combine_choices(
         {n: read_choices(path, format, **options) for n, path in zip(names, paths, strict=True)}
     )
 

@@ -11,7 +11,7 @@ from contstim.design.trials import random_sides
 from contstim.errors import InputError, require_whole
 from contstim.tables import CHOICES, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentence, normalise_sentences
-from contstim.trial_kinds import with_kinds
+from contstim.trial_kinds import add_kinds
 
 _MOST_PARTICIPANTS = 10_000
 _PAIR = ("sentence_1", "sentence_2")
@@ -112,7 +112,7 @@ def latin_square(
     trials: pd.DataFrame = pd.concat(parts, ignore_index=True)
     first = ["participant", "group", "trial"]
     if paired:
-        trials = with_kinds(trials)
+        trials = add_kinds(trials)
         trials[["model_1", "model_2"]] = trials.reindex(columns=["model_1", "model_2"])
         first = [*CHOICES[:8], "stimulus", "item", "side_1", "kind"]
     trials = trials[[*first, *(name for name in trials if name not in first)]]

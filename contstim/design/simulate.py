@@ -11,14 +11,14 @@ from pydantic import Field
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import align_choices, check_choices, missing_text, name_rows
+from contstim.evaluation.choices import align_choices, check_choices, format_rows, lacks_sentence
 from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.scores import (
     ScoreSource,
-    as_source,
+    find_unscored_catch,
+    load_score_source,
     log_ratios,
     score_table,
-    unscored_catch,
 )
 from contstim.models.base import SentenceModel
 from contstim.models.registry import Models
@@ -173,9 +173,9 @@ def simulate_choices(
     if scores is None:
         ratios, models = np.zeros((len(rows), 0)), []
     else:
-        scores = as_source(scores)
+        scores = load_score_source(scores)
         pairs = rows[["sentence_1", "sentence_2"]]
-        unscored = unscored_catch(rows, scores)
+        unscored = find_unscored_catch(rows, scores)
         distinct = pairs[~unscored].drop_duplicates().reset_index(drop=True)
         wide = score_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
         where = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
@@ -224,9 +224,9 @@ def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
     require_columns(design, ("sentence_1", "sentence_2"), what)
     if design.empty:
         raise InputError(f"{what} has no rows; give trials or pairs of sentences")
-    missing = missing_text(design.reset_index(drop=True))
+    missing = lacks_sentence(design.reset_index(drop=True))
     if missing.any():
-        raise InputError(f"{what} lacks a sentence ({name_rows(missing)}); fill it in")
+        raise InputError(f"{what} lacks a sentence ({format_rows(missing)}); fill it in")
 
 
 def draw_ratings(

@@ -25,10 +25,10 @@ from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.scores import (
     ScoreSource,
-    as_source,
+    find_unscored_catch,
+    load_score_source,
     log_ratios,
     score_table,
-    unscored_catch,
 )
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData, default_analyses, select
@@ -174,9 +174,9 @@ class StudySimulator:
         1              10   0.98       1.0
         """
         require_pairs(design)
-        scores = as_source(scores)
+        scores = load_score_source(scores)
         design = normalise_trials(design)
-        design = design[~unscored_catch(design, scores)].reset_index(drop=True)
+        design = design[~find_unscored_catch(design, scores)].reset_index(drop=True)
         for name, value in (("condition", "all"), ("model_1", None), ("model_2", None)):
             if name not in design:
                 design = design.assign(**{name: value})
@@ -326,7 +326,7 @@ class StudySimulator:
         1  signed_rank_cosine    1.0
         """
         require_whole("n_groups", n_groups, 1)
-        data = data.of_pairs((data.pairs["kind"] == EXPERIMENTAL).to_numpy())
+        data = data.select_pairs((data.pairs["kind"] == EXPERIMENTAL).to_numpy())
         n_choices = np.bincount(data.pair, minlength=data.n_pairs)
         n_people, n_items = len(np.unique(data.participant)), len(np.unique(data.item))
         if n_people < MIN_PARTICIPANTS or n_items < MIN_UNITS:
@@ -404,7 +404,7 @@ class StudySimulator:
         data = TrialData(
             participants=pd.RangeIndex(n * n_people),
             groups=pd.RangeIndex(1),
-            group_of=np.zeros(n * n_people, dtype=np.int64),
+            group_codes=np.zeros(n * n_people, dtype=np.int64),
             participant=(person + study * n_people).ravel(),
             pair=(position + study * k).ravel(),
             rating=rating.ravel(),

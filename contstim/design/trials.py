@@ -24,7 +24,7 @@ from contstim.text.items import number_items
 from contstim.text.language import Language, split_word
 from contstim.text.languages import language_of, written_language
 from contstim.text.normalise import normalise_sentence
-from contstim.trial_kinds import with_kinds
+from contstim.trial_kinds import add_kinds
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (
@@ -380,7 +380,7 @@ def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int
             table.insert(0, "participant", group * layout.participants + member + 1)
             tables.append(table)
     trials: pd.DataFrame = pd.concat(tables, ignore_index=True)
-    trials = with_kinds(trials)
+    trials = add_kinds(trials)
     kinds = trials["condition"].map(_KINDS)
     trials["kind_1"], trials["kind_2"] = kinds.str[0], kinds.str[1]
     return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "kind", "kind_1", "kind_2"]]
@@ -440,8 +440,8 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     sides = ~trials["side_1"].isin(["left", "right"])
     if sides.any():
         raise ValidationError(f"side_1 is {trials['side_1'][sides].iloc[0]!r}, not left or right")
-    trials = with_kinds(trials)
-    wrong = trials["kind"] != with_kinds(trials[["condition"]])["kind"]
+    trials = add_kinds(trials)
+    wrong = trials["kind"] != add_kinds(trials[["condition"]])["kind"]
     if wrong.any():
         row = trials[wrong].iloc[0]
         raise ValidationError(

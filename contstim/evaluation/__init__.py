@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from contstim.evaluation.choices import (
     CHOICE_COLUMNS,
-    Cleaning,
+    CleaningRules,
     HumanData,
     align_choices,
     check_choices,
@@ -20,9 +20,9 @@ from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
 from contstim.evaluation.importers import (
     FORMATS,
+    combine_choices,
+    join_participants,
     read_choices,
-    together,
-    with_people,
 )
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
@@ -43,7 +43,7 @@ __all__ = [
     "FORMATS",
     "PRESETS",
     "Analysis",
-    "Cleaning",
+    "CleaningRules",
     "Evaluation",
     "EvaluationOptions",
     "ExclusionRules",
@@ -52,18 +52,18 @@ __all__ = [
     "benjamini_hochberg",
     "catch_accuracy",
     "check_choices",
+    "combine_choices",
     "evaluate",
     "evaluate_file",
     "exclude",
+    "join_participants",
     "preset_options",
     "read_choices",
     "rescale",
     "score_table",
     "signed_rank_cosine",
     "signed_ranks",
-    "together",
     "wilcoxon_signed_rank",
-    "with_people",
 ]
 
 

@@ -126,7 +126,7 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
 
 def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
     """Return the mean ratings of the pairs by random halves, (P,) each; NaN where not seen."""
-    order = np.lexsort((rng.random(len(data.group_of)), data.group_of))
+    order = np.lexsort((rng.random(len(data.group_codes)), data.group_codes))
     half = np.zeros(len(order), dtype=np.int64)
     # Alternating along a shuffle sorted by group halves every group.
     half[order] = np.arange(len(order)) % 2

@@ -47,7 +47,7 @@ class NoiseCeilings:
     @classmethod
     def of(cls, subset: Subset, measure: Measure, min_others: int = 1) -> NoiseCeilings:
         """Return the noise ceilings on the trials that at least `min_others` others saw."""
-        enough = subset.seen > min_others
+        enough = subset.n_judges > min_others
         matched = subset
         if not enough.all():
             matched = Subset(subset.data, subset.rows[enough], subset.models)
@@ -60,4 +60,4 @@ class NoiseCeilings:
         With two participants each is predicted by the other alone, and the variance between
         participants cannot be estimated.
         """
-        return self.matched.n_rows > 0 and bool(np.median(self.matched.seen) >= MIN_UNITS)
+        return self.matched.n_rows > 0 and bool(np.median(self.matched.n_judges) >= MIN_UNITS)

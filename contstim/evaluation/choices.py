@@ -22,7 +22,7 @@ from contstim.evaluation.items import assign_items
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, MISSING, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentences
-from contstim.trial_kinds import CATCH, EXPERIMENTAL, format_kinds, with_kinds
+from contstim.trial_kinds import CATCH, EXPERIMENTAL, add_kinds, format_kinds
 
 #: Columns of the choices table.
 CHOICE_COLUMNS = CHOICES
@@ -47,7 +47,7 @@ _EXCLUDED = {"rule": "str", "participant": "str", "n_rows": "int64", "detail": "
 
 
 @settings
-class Cleaning:
+class CleaningRules:
     """What to do with rows that cannot be analysed; whatever is left out is put in a table.
 
     Attributes
@@ -62,7 +62,7 @@ class Cleaning:
     >>> table = pd.DataFrame(
     ...     {"participant": ["p1", "p1"], "sentence_1": "We won.", "sentence_2": ["He won.", None]}
     ... )
-    >>> cleaning = Cleaning(missing_sentence="exclude")
+    >>> cleaning = CleaningRules(missing_sentence="exclude")
     >>> kept, excluded = clean_choices(table.assign(rating=2.5), cleaning)
     >>> len(kept), excluded["rule"].tolist()
     (1, ['missing sentence'])
@@ -80,7 +80,7 @@ class Cleaning:
 @displayed
 @dataclass(frozen=True, eq=False)
 class RawChoices:
-    """What an importer returns, for `finish` to clean, check and align.
+    """What an importer returns, for `prepare_choices` to clean, check and align.
 
     Attributes
     ----------
@@ -100,11 +100,11 @@ class RawChoices:
     """
 
     table: pd.DataFrame
-    cleaning: Cleaning = field(default_factory=Cleaning)
+    cleaning: CleaningRules = field(default_factory=CleaningRules)
     scale: str | None = None
     scores: pd.DataFrame | None = None
     notes: Sequence[str] = ()
-    excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
+    excluded: pd.DataFrame = field(default_factory=lambda: concat_exclusions())
 
 
 @displayed
@@ -122,7 +122,7 @@ class HumanData:
         Rows left out while reading: `rule`, `participant`, `n_rows`, `detail`.
     notes
         Sentences on decisions taken while reading.
-    turned
+    is_swapped
         In which rows the two sentences were exchanged while reading, see `align_choices`; by the
         index of `choices`. None if that is not known.
 
@@ -136,12 +136,12 @@ class HumanData:
 
     choices: pd.DataFrame
     scores: pd.DataFrame | None = None
-    excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
+    excluded: pd.DataFrame = field(default_factory=lambda: concat_exclusions())
     notes: tuple[str, ...] = ()
-    turned: pd.Series | None = None
+    is_swapped: pd.Series | None = None
 
 
-class Sieve:
+class ExclusionLog:
     """Choices from which rules take rows.
 
     Attributes
@@ -166,13 +166,13 @@ class Sieve:
         return pd.DataFrame(self._excluded, columns=list(_EXCLUDED)).astype(_EXCLUDED)
 
 
-def stack_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:
+def concat_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:
     """Return exclusions tables one after the other."""
     filled = [table for table in tables if len(table)]
-    return pd.concat(filled, ignore_index=True) if filled else Sieve(pd.DataFrame()).excluded
+    return pd.concat(filled, ignore_index=True) if filled else ExclusionLog(pd.DataFrame()).excluded
 
 
-def name_rows(bad: pd.Series, most: int = 5) -> str:
+def format_rows(bad: pd.Series, most: int = 5) -> str:
     """Name the rows where `bad` holds, counted from 1: ``rows 3, 8 and 12``.
 
     The index of `bad` holds 0-based row numbers of the file, so that rows keep their numbers
@@ -193,7 +193,7 @@ def refuse_rows(bad: pd.Series, message: str, values: pd.Series | None = None) -
     Parameters
     ----------
     bad
-        See `name_rows`.
+        See `format_rows`.
     message
         What is wrong, in which ``{rows}`` names the rows and ``{value}`` the first one's value.
     values
@@ -201,7 +201,7 @@ def refuse_rows(bad: pd.Series, message: str, values: pd.Series | None = None) -
     """
     if bad.any():
         value = None if values is None else values[bad].tolist()[0]
-        raise InputError(message.format(rows=name_rows(bad), value=value))
+        raise InputError(message.format(rows=format_rows(bad), value=value))
 
 
 def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.Series:
@@ -233,12 +233,14 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
     return (((numbers - low) / (high - low) * 2 - 1) * _TOP).round(_DECIMALS)
 
 
-def clean_choices(table: pd.DataFrame, cleaning: Cleaning) -> tuple[pd.DataFrame, pd.DataFrame]:
+def clean_choices(
+    table: pd.DataFrame, cleaning: CleaningRules
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Take out the rows that `cleaning` lets go and return the rest and the exclusions table."""
     require_columns(table, REQUIRED, "the choices table")
-    sieve = Sieve(table.assign(participant=normalise_labels(table["participant"])))
+    sieve = ExclusionLog(table.assign(participant=normalise_labels(table["participant"])))
     if cleaning.missing_sentence == "exclude":
-        bad = missing_text(sieve.kept)
+        bad = lacks_sentence(sieve.kept)
         sieve.take_out(bad, "missing sentence", "a sentence has no text in the file")
     if cleaning.identical_sentences == "exclude":
         bad = normalise_sentences(sieve.kept["sentence_1"]) == normalise_sentences(
@@ -292,7 +294,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out = out.reset_index(drop=True)
     refuse_rows(out["participant"].isna(), "a row has no participant ({rows})")
     refuse_rows(
-        missing_text(out),
+        lacks_sentence(out),
         "a sentence is missing ({rows}); fill it in or leave the row out",
     )
     for column in ("sentence_1", "sentence_2"):
@@ -330,7 +332,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
             "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
             given,
         )
-    out = assign_items(with_kinds(out))
+    out = assign_items(add_kinds(out))
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]
@@ -394,7 +396,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
       sentence_1 sentence_2  rating
     0    He won.    We won.    -2.5
     """
-    out = turn_pairs(table, _is_turned(table))
+    out = swap_sides(table, _needs_swap(table))
     hint_sides = "; if 1 is the left one, name the column that says where sentence 1 was"
     of_people = (
         "; a condition of participants is no column 'condition'; name its column as a condition"
@@ -418,17 +420,17 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
             )
             raise InputError(
                 f"the pair {row['sentence_1']!r} / {row['sentence_2']!r} has conflicting {what} "
-                f"({name_rows(rows)}); give each pair one{hint}"
+                f"({format_rows(rows)}); give each pair one{hint}"
             )
     return out.reset_index(drop=True)
 
 
-def _is_turned(table: pd.DataFrame) -> BoolArray:
+def _needs_swap(table: pd.DataFrame) -> BoolArray:
     first, second = (table[name].astype(object) for name in ("sentence_1", "sentence_2"))
     return np.asarray(first > second, dtype=np.bool_)
 
 
-def turn_pairs(table: pd.DataFrame, turn: BoolArray) -> pd.DataFrame:
+def swap_sides(table: pd.DataFrame, turn: BoolArray) -> pd.DataFrame:
     """Return choices with the pairs of some rows turned round.
 
     A turned row exchanges every pair of columns that end in ``_1`` and ``_2``, changes the sign
@@ -458,7 +460,7 @@ def turn_pairs(table: pd.DataFrame, turn: BoolArray) -> pd.DataFrame:
     return out
 
 
-def finish(raw: RawChoices) -> HumanData:
+def prepare_choices(raw: RawChoices) -> HumanData:
     """Clean, check and align what an importer read.
 
     Raises
@@ -469,16 +471,16 @@ def finish(raw: RawChoices) -> HumanData:
     """
     cleaned, excluded = clean_choices(raw.table, raw.cleaning)
     checked = check_choices(cleaned, raw.scale)
-    choices, turned = align_choices(checked), pd.Series(_is_turned(checked))
-    _refuse_turned_scale(choices)
-    excluded = stack_exclusions(raw.excluded, excluded)
+    choices, turned = align_choices(checked), pd.Series(_needs_swap(checked))
+    _refuse_reversed_scale(choices)
+    excluded = concat_exclusions(raw.excluded, excluded)
     notes = tuple(raw.notes)
     if (choices["kind"] != EXPERIMENTAL).any():
         notes += (f"Trials by kind: {format_kinds(choices)}.",)
     return HumanData(choices, raw.scores, excluded, notes, turned)
 
 
-def _refuse_turned_scale(choices: pd.DataFrame) -> None:
+def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
     """Refuse choices of which far fewer catch trials are right than guessing would give."""
     if "expected" not in choices:
         return
@@ -495,11 +497,11 @@ def _refuse_turned_scale(choices: pd.DataFrame) -> None:
 
 def require_aligned(table: pd.DataFrame) -> None:
     """Raise ValidationError unless `align_choices` has put every pair in order."""
-    if _is_turned(table).any():
+    if _needs_swap(table).any():
         raise ValidationError("the choices table is not aligned; call align_choices first")
 
 
-def missing_text(table: pd.DataFrame) -> pd.Series:
+def lacks_sentence(table: pd.DataFrame) -> pd.Series:
     """Return in which rows one of the two sentences has no text."""
     texts = table[["sentence_1", "sentence_2"]]
     blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
@@ -514,7 +516,7 @@ def _repeated(table: pd.DataFrame) -> pd.Series:
     return keys.assign(participant=table["participant"].astype("str")).duplicated()
 
 
-def on_known_scale(ratings: pd.Series) -> bool:
+def is_on_known_scale(ratings: pd.Series) -> bool:
     """Return whether one of `SCALES`, on -2.5 ... 2.5, holds all ratings."""
     return any(ratings.round(_DECIMALS).isin(values).all() for values in _VALUES.values())
 
@@ -534,7 +536,7 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
         message = f"rating {{value:g}} is not on the {scale} scale ({{rows}})"
         refuse_rows(~ratings.isin(_VALUES[scale]), message, ratings)
         return ratings
-    if on_known_scale(ratings):
+    if is_on_known_scale(ratings):
         return ratings
     refuse_rows(
         ~ratings.isin(frozenset().union(*_VALUES.values())),

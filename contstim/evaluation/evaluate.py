@@ -20,41 +20,45 @@ from contstim.evaluation.agreement import (
 from contstim.evaluation.choices import (
     HumanData,
     RawChoices,
-    finish,
-    stack_exclusions,
+    concat_exclusions,
+    prepare_choices,
 )
-from contstim.evaluation.exclusion import catch_accuracy, check_rules, exclude, leave_out_unknown
+from contstim.evaluation.exclusion import (
+    catch_accuracy,
+    check_rules,
+    exclude,
+    exclude_unknown_words,
+)
 from contstim.evaluation.importers import read_choices
 from contstim.evaluation.inference.base import Inference
 from contstim.evaluation.inference.crossed import QuasiFInference
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import (
     EvaluationOptions,
-    departures,
     preset_options,
     read_plan,
 )
 from contstim.evaluation.result import DetailTables, Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
     ScoreSource,
-    as_source,
+    find_unscored_catch,
+    load_score_source,
     model_scores,
     model_specs,
     score_notes,
     score_table,
     score_units,
-    unscored_catch,
 )
 from contstim.evaluation.tables import condition_table, result_tables
 from contstim.evaluation.trials import (
-    MOST_CONDITIONS,
+    MAX_CONDITIONS,
     Analysis,
     TrialData,
-    are_conditions,
-    by_level,
-    check_targets,
     default_analyses,
-    name_targets,
+    factors_match_conditions,
+    note_unscored_targets,
+    resolve_targets,
+    split_by_level,
 )
 from contstim.evaluation.values import compute_values
 from contstim.models.base import SentenceModel
@@ -119,15 +123,15 @@ def evaluate(
     fixed = {} if plan is None else read_plan(plan)
     planned = preset_options(preset, **fixed)
     options = preset_options(preset, **(fixed | changes))
-    human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
-    departed = None if plan is None else departures(options, planned)
-    if departed is not None and planned.sample is not None:
-        departed = (*departed, *planned.sample.describe_deviations(human.choices))
+    human = choices if isinstance(choices, HumanData) else prepare_choices(RawChoices(choices))
+    deviations = None if plan is None else describe_deviations(options, planned)
+    if deviations is not None and planned.sample is not None:
+        deviations = (*deviations, *planned.sample.describe_deviations(human.choices))
     check_rules(human.choices, options.exclusions)
-    given = None if scores is None else as_source(scores)
+    given = None if scores is None else load_score_source(scores)
     if isinstance(given, Mapping):
         models = [model for model in given.values() if isinstance(model, SentenceModel)]
-        human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
+        human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
         if len(models) == len(given):
             given = model_scores(models, human.choices)
     choices_kept, removed = exclude(human.choices, options.exclusions)
@@ -137,8 +141,8 @@ def evaluate(
     source = human.scores if given is None else given
     study = _Scored.of(choices_kept, source)
     specs = model_specs(study.source)
-    choices, named = name_targets(study.choices, list(study.units), specs)
-    data = TrialData.of(choices, study.scores, options.condition)
+    choices, named = resolve_targets(study.choices, list(study.units), specs)
+    data = TrialData.from_choices(choices, study.scores, options.condition)
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
     notes = [*human.notes, *on_items, *study.notes, *named]
@@ -147,7 +151,7 @@ def evaluate(
             "The plan has a table [adaptive]: p and q do not account for stopping early. For "
             "differences by the stopping rule use `contstim watch --plan`."
         )
-    notes += check_targets(data.pairs, data.models)
+    notes += note_unscored_targets(data.pairs, data.models)
     inference, options, levels = _inference(data, options)
     analyses, compared_by_level = _by_level(data, options, notes)
     shown = track(analyses, len(analyses), "evaluating")
@@ -169,14 +173,14 @@ def evaluate(
         summary=_summary(human.choices, choices_kept, data),
         provenance=Provenance(
             scores=study.scores.rename_axis("sentence").reset_index(),
-            excluded=stack_exclusions(human.excluded, removed),
+            excluded=concat_exclusions(human.excluded, removed),
             levels=levels,
             options=options,
             preset=preset,
             units=study.units,
             specs={model: specs[model] for model in data.models if model in specs},
             notes=tuple(notes),
-            departures=departed,
+            deviations=deviations,
             versions=versions("pandas"),
         ),
         data=data,
@@ -233,7 +237,7 @@ class _Scored:
     def of(cls, choices: pd.DataFrame, source: ScoreSource | None) -> _Scored:
         if source is None:
             return cls(choices, {}, pd.DataFrame(), {}, [])
-        unscored = unscored_catch(choices, source)
+        unscored = find_unscored_catch(choices, source)
         notes = []
         if n := len(choices.loc[unscored, ["sentence_1", "sentence_2"]].drop_duplicates()):
             notes.append(
@@ -306,7 +310,7 @@ def _analyses(data: TrialData, notes: list[str]) -> tuple[Analysis, ...]:
     """Return the analyses where none are named; conditions left out are added to the notes."""
     pairs = data.pairs
     conditions = pairs.loc[pairs["kind"] == EXPERIMENTAL, "condition"].nunique()
-    if conditions > MOST_CONDITIONS:
+    if conditions > MAX_CONDITIONS:
         notes.append(
             f"There are {conditions} conditions; they are not analysed one by one unless named."
         )
@@ -323,15 +327,15 @@ def _by_level(
     chosen = []
     if options.condition:
         named = bool(options.analyses)
-        chosen = [a for a in analyses if not a.where and (named or not a.conditions)]
+        chosen = [a for a in analyses if not a.factor_levels and (named or not a.conditions)]
         rest = [a for a in analyses if a not in chosen]
-        combined = bool(options.analyses) or not are_conditions(data)
-        analyses = [*by_level(chosen, data.factors, combined), *rest]
+        combined = bool(options.analyses) or not factors_match_conditions(data)
+        analyses = [*split_by_level(chosen, data.factors, combined), *rest]
     for analysis in analyses:
-        if analysis.where and not options.condition:
+        if analysis.factor_levels and not options.condition:
             raise InputError(
-                f"the analysis {analysis.name!r} names levels of {analysis.where[0][0]!r}; name "
-                "that column as a condition"
+                f"the analysis {analysis.name!r} names levels of "
+                f"{analysis.factor_levels[0][0]!r}; name that column as a condition"
             )
     if options.headline is not None:
         require_known("analysis", options.headline, [a.name for a in analyses])
@@ -347,7 +351,7 @@ def _summary(before: pd.DataFrame, included: pd.DataFrame, data: TrialData) -> S
         n_trials=data.n_pairs,
         n_choices=len(included),
         n_choices_read=len(before),
-        groups_apart=data.groups_apart,
+        has_disjoint_groups=data.has_disjoint_groups,
         trials_per_participant=_spread(data.participant),
         participants_per_trial=_spread(data.pair),
         median_rt_ms=None if included["rt_ms"].isna().all() else float(included["rt_ms"].median()),

@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import HumanData, Sieve, stack_exclusions
+from contstim.evaluation.choices import ExclusionLog, HumanData, concat_exclusions
 from contstim.models.base import SentenceModel
 from contstim.settings import Several, settings
 from contstim.tables import read_list
@@ -184,7 +184,7 @@ def exclude(
     (27, 3)
     """
     check_rules(choices, rules)
-    sieve = Sieve(choices)
+    sieve = ExclusionLog(choices)
     listed = choices["participant"].isin(rules.participants)
     sieve.take_out(listed, "listed", "named to be left out")
     if rules.min_catch_correct is not None:
@@ -226,11 +226,11 @@ def _no_catch(choices: pd.DataFrame) -> str:
     )
 
 
-def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
+def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
     """Leave out the trials in which a model does not know a word, so that all models share trials.
 
-    Catch trials stay, by which people are excluded whatever the models: `unscored_catch` says which
-    of them have no scores.
+    Catch trials stay, by which people are excluded whatever the models: `find_unscored_catch` says
+    which of them have no scores.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
     InputError
         If no trial is left.
     """
-    sieve, notes = Sieve(human.choices), list(human.notes)
+    sieve, notes = ExclusionLog(human.choices), list(human.notes)
     for model in models:
         sentences = sieve.kept[["sentence_1", "sentence_2"]]
         split = model.language.split
@@ -271,5 +271,5 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
                 f"no trial is left without {detail}; ask for unknown=unk in the spec, or use a "
                 "model that knows the words"
             )
-    excluded = stack_exclusions(human.excluded, sieve.excluded)
+    excluded = concat_exclusions(human.excluded, sieve.excluded)
     return replace(human, choices=sieve.kept, excluded=excluded, notes=tuple(notes))

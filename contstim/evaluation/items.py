@@ -10,7 +10,7 @@ from contstim.errors import InputError
 from contstim.files import digest
 from contstim.text.items import guess_items
 from contstim.text.normalise import normalise_labels, normalise_sentences
-from contstim.trial_kinds import EXPERIMENTAL, with_kinds
+from contstim.trial_kinds import EXPERIMENTAL, add_kinds
 
 _KEYS = ["sentence_1", "sentence_2"]
 
@@ -52,10 +52,10 @@ def normalise_trials(table: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        As `with_kinds` and `assign_items`.
+        As `add_kinds` and `assign_items`.
     """
     texts = {name: normalise_sentences(table[name]) for name in _KEYS}
-    return assign_items(with_kinds(table.assign(**texts)))
+    return assign_items(add_kinds(table.assign(**texts)))
 
 
 def encode_items(pairs: pd.DataFrame) -> IntArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.evaluation.summary import counted
+from contstim.evaluation.summary import format_count
 from contstim.response_model import MIN_GROUPS
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
     s, provenance = evaluation.summary, evaluation.provenance
     options = provenance.options
     sample = (
-        f"{counted(s.n_participants, 'participant')} in {counted(s.n_groups, 'group')} made "
+        f"{format_count(s.n_participants, 'participant')} in "
+        f"{format_count(s.n_groups, 'group')} made "
         f"{s.n_choices:,} choices on {s.n_trials:,} sentence pairs "
         f"({_range(*s.trials_per_participant)} trials per participant, "
         f"{_range(*s.participants_per_trial)} participants per pair)."
@@ -52,7 +53,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
     if options.inference == "crossed" and options.items == "random":
         data = evaluation.data
         tests += (
-            f" The {data.n_pairs:,} pairs form {counted(data.n_items, 'item')}."
+            f" The {data.n_pairs:,} pairs form {format_count(data.n_items, 'item')}."
             if data.n_items < data.n_pairs
             else " Each pair is an item of its own."
         )
@@ -78,7 +79,7 @@ def describe_measures(options: EvaluationOptions) -> str:
     measures = " ".join(m.description + m.upper_ceiling_description for m in used)
     return (
         f"{measures} Noise ceilings are computed for each analysis on the analysed trials that at "
-        f"least {counted(options.min_others, 'other participant')} saw. Values are means over "
+        f"least {format_count(options.min_others, 'other participant')} saw. Values are means over "
         "participants."
     )
 
@@ -90,8 +91,8 @@ def describe_analyses(options: EvaluationOptions) -> str:
         trials = _TARGETS.get(analysis.target, _TARGETS["all"])
         if analysis.conditions:
             trials += f", of the conditions {', '.join(analysis.conditions)}"
-        for column in dict.fromkeys(column for column, _ in analysis.where):
-            levels = [level for name, level in analysis.where if name == column]
+        for column in dict.fromkeys(column for column, _ in analysis.factor_levels):
+            levels = [level for name, level in analysis.factor_levels if name == column]
             trials += f", of {column} {' or '.join(levels)}"
         parts.append(f"{analysis.name}: {trials}")
     if not parts:

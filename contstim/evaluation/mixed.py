@@ -10,11 +10,11 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.evaluation.choices import (
     HumanData,
-    turn_pairs,
+    swap_sides,
 )
 from contstim.evaluation.scores import log_ratios
 from contstim.files import write_whole
-from contstim.tables import neutral_table, table_text
+from contstim.tables import escape_table, format_csv
 from contstim.trial_kinds import EXPERIMENTAL
 
 # The first columns of the table for mixed models.
@@ -111,9 +111,9 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
         raise InputError("the only preferences are in catch trials; there is nothing to fit")
     table = table.rename(columns={name: f"{name}_given" for name in made})
     pair = table.groupby(["sentence_1", "sentence_2"], sort=False).ngroup()
-    if human.turned is not None:
-        first_row = human.turned.loc[table.index].groupby(pair).transform("first")
-        table = turn_pairs(table, first_row.to_numpy(bool))
+    if human.is_swapped is not None:
+        first_row = human.is_swapped.loc[table.index].groupby(pair).transform("first")
+        table = swap_sides(table, first_row.to_numpy(bool))
     of_pairs = log_ratios(scores, table[~pair.duplicated()])
     of_pairs[~np.isfinite(of_pairs)] = np.nan
     for column, ratio in zip(made[2:], of_pairs.T, strict=True):
@@ -150,7 +150,7 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
         "fits": ",\n".join(_GLMER_FIT.format(column=column, items=items) for column in columns),
     }
     texts = {
-        "mixed_models.csv": table_text(neutral_table(table)),
+        "mixed_models.csv": format_csv(escape_table(table)),
         "mixed_glmer.R": _GLMER.format(**words),
         "mixed_brms.R": _BRMS.format(**words),
         "mixed_bambi.py": _BAMBI.format(**words),

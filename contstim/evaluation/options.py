@@ -187,7 +187,7 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     return {name: getattr(options, name) for name in table}
 
 
-def departures(
+def describe_deviations(
     options: EvaluationOptions | ExclusionRules,
     planned: EvaluationOptions | ExclusionRules,
     where: str = "",
@@ -197,7 +197,7 @@ def departures(
     for name, then in vars(planned).items():
         now = getattr(options, name)
         if name == "exclusions":
-            sentences += departures(now, then, "exclusions.")
+            sentences += describe_deviations(now, then, "exclusions.")
         elif now != then:
             sentences.append(f"{where}{name} is {_said(now)}; the plan has {_said(then)}.")
     return tuple(sentences)

@@ -66,9 +66,9 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         page.heading("Methods")
         for text in methods_paragraphs(evaluation):
             page.paragraph(text)
-        if provenance.departures is not None:
+        if provenance.deviations is not None:
             page.heading("Deviations from the analysis plan")
-            page.bullets(provenance.departures or ["None."])
+            page.bullets(provenance.deviations or ["None."])
         if provenance.notes:
             page.heading("Notes")
             page.bullets(provenance.notes)
@@ -112,7 +112,7 @@ def _add_results(evaluation: Evaluation, page: Page) -> None:
     )
     pairs = comparisons[["analysis", "measure", "model_1", "model_2"]].assign(
         difference=_estimates(comparisons, "difference"),
-        **{name: comparisons[name] for name in ("p", "q", "verdict", "note")},
+        **{name: comparisons[name] for name in ("p", "q", "conclusion", "note")},
     )
     first, *others = dict.fromkeys(models["analysis"])
     page.heading(f"Models ({first}; 95 % intervals)")
@@ -127,10 +127,10 @@ def _add_results(evaluation: Evaluation, page: Page) -> None:
     conditions = evaluation.conditions
     if len(conditions):
         page.heading("Differences between conditions")
-        columns = ["analysis", "measure", "by", "level_1", "level_2", "model_1", "model_2"]
+        columns = ["analysis", "measure", "factor", "level_1", "level_2", "model_1", "model_2"]
         table = conditions[columns].assign(
             difference=_estimates(conditions, "difference"),
-            **{name: conditions[name] for name in ("p", "q", "verdict", "note")},
+            **{name: conditions[name] for name in ("p", "q", "conclusion", "note")},
         )
         _add_table(page, table, "conditions.csv")
 

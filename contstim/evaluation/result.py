@@ -15,7 +15,7 @@ from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_whole
 from contstim.models.registry import score_kind
-from contstim.tables import SPEC, UNIT, neutral_table, table_text
+from contstim.tables import SPEC, UNIT, escape_table, format_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,16 +34,16 @@ MODEL_COLUMNS = (
 #: Columns of `Evaluation.comparisons`; the first eight are the ones that stay.
 COMPARISON_COLUMNS = (
     *("analysis", "measure", "model_1", "model_2", "difference", "p", "q", "effect"),
-    *("ci_low", "ci_high", "stderr", "df", "margin", "p_equivalence", "verdict"),
+    *("ci_low", "ci_high", "stderr", "df", "margin", "p_equivalence", "conclusion"),
     *("participants_needed", "items_needed", "unit", "n_units", "p_smallest", "test", "note"),
 )
 
 
 #: Columns of `Evaluation.conditions`.
 CONDITION_COLUMNS = (
-    *("analysis", "measure", "by", "level_1", "level_2", "model_1", "model_2", "difference"),
+    *("analysis", "measure", "factor", "level_1", "level_2", "model_1", "model_2", "difference"),
     *("p", "q", "ci_low", "ci_high", "stderr", "df", "n_participants_1", "n_participants_2"),
-    *("verdict", "note"),
+    *("conclusion", "note"),
 )
 
 
@@ -58,7 +58,7 @@ class Summary:
         Of what was analysed; a trial is a pair of sentences.
     n_choices_read
         Before exclusions.
-    groups_apart
+    has_disjoint_groups
         Whether no pair was seen by two groups.
     trials_per_participant, participants_per_trial
         Least, median and most.
@@ -75,7 +75,7 @@ class Summary:
     n_trials: int
     n_choices: int
     n_choices_read: int
-    groups_apart: bool
+    has_disjoint_groups: bool
     trials_per_participant: tuple[int, float, int]
     participants_per_trial: tuple[int, float, int]
     median_rt_ms: float | None
@@ -132,7 +132,7 @@ class Provenance:
         How it was done.
     notes
         Sentences on decisions taken on the way.
-    departures
+    deviations
         Sentences on what was not done as planned; None without an analysis plan.
     versions
         Of contstim, Python and the libraries.
@@ -146,11 +146,11 @@ class Provenance:
     options: EvaluationOptions
     preset: str
     notes: tuple[str, ...]
-    departures: tuple[str, ...] | None
+    deviations: tuple[str, ...] | None
     versions: dict[str, str]
 
     @property
-    def stated_scores(self) -> pd.DataFrame:
+    def scores_with_units(self) -> pd.DataFrame:
         """`scores` for a file: a row per model too, with units that its name does not tell."""
         if self.units == {model: score_kind(model).unit for model in self.units}:
             return self.scores
@@ -219,7 +219,7 @@ class Evaluation:
     def write_tables(self, folder: str | Path) -> list[Path]:
         """Write each table that has rows, and the two main ones always, as ``NAME.csv``.
 
-        Cells are made neutral for spreadsheets, see `contstim.tables.neutral_text`.
+        Cells are made neutral for spreadsheets, see `contstim.tables.escape_text`.
 
         Raises
         ------
@@ -228,10 +228,10 @@ class Evaluation:
         """
         place = Path(folder)
         written = []
-        for name, table in {**self.tables(), "scores": self.provenance.stated_scores}.items():
+        for name, table in {**self.tables(), "scores": self.provenance.scores_with_units}.items():
             if len(table) or name in ("models", "comparisons", "excluded"):
                 written.append(place / f"{name}.csv")
-                write_whole(written[-1], table_text(neutral_table(table)))
+                write_whole(written[-1], format_csv(escape_table(table)))
         return written
 
     def figure(

@@ -91,7 +91,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     return wide
 
 
-def as_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource:
+def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource:
     """Return scores in which models that are named by their specs, or in a list, are loaded.
 
     One model alone will do, or its spec.
@@ -112,7 +112,7 @@ def as_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource
     return {**cast("Mapping[str, _Source]", scores), **loaded}
 
 
-def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
+def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     """Return which of R trials are catch trials that have no scores, shape (R,).
 
     They test whether people attend, which takes no model. A table lacks their sentences where it
@@ -155,7 +155,7 @@ def model_scores(
 
     Those of catch trials that a table lacks are left out. `further` sentences are scored as well.
     """
-    choices = choices[~unscored_catch(choices, {model.name: model for model in models})]
+    choices = choices[~find_unscored_catch(choices, {model.name: model for model in models})]
     both = pd.concat([choices["sentence_1"], choices["sentence_2"]])
     sentences = list(dict.fromkeys([*both, *further]))
     tables = []
@@ -170,7 +170,7 @@ def model_scores(
     return pd.concat(tables, ignore_index=True)
 
 
-def joined_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
+def join_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of a table and those of models as one long table.
 
     Parameters

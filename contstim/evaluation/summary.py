@@ -46,8 +46,10 @@ def summarize(evaluation: Evaluation) -> list[str]:
         notes = [text for text in dict.fromkeys(evaluation.models["note"]) if text]
         reason = "; ".join(notes[:_MAX_NAMED]) or "no scores of models were given"
         return [f"No model was evaluated: {reason}."]
-    rows = of_same(models, models.iloc[0]).sort_values("value", ascending=False, kind="stable")
-    pairs = of_same(evaluation.comparisons, rows.iloc[0])
+    rows = select_same_analysis(models, models.iloc[0]).sort_values(
+        "value", ascending=False, kind="stable"
+    )
+    pairs = select_same_analysis(evaluation.comparisons, rows.iloc[0])
     best = rows.iloc[0]
     relations = _relations(str(best["model"]), pairs)
     data = evaluation.data
@@ -66,12 +68,12 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
     """Return how much was analysed and excluded, where models disagree, and what looks wrong."""
     s, excluded = evaluation.summary, evaluation.provenance.excluded
     sentences = [
-        f"Analysed: {counted(s.n_participants, 'participant')}, {counted(s.n_choices, 'choice')} "
-        f"on {counted(s.n_trials, 'sentence pair')}."
+        f"Analysed: {format_count(s.n_participants, 'participant')}, "
+        f"{format_count(s.n_choices, 'choice')} on {format_count(s.n_trials, 'sentence pair')}."
     ]
     rules = [
-        f"{rule} ({counted(block['participant'].nunique(), 'participant')}, "
-        f"{counted(int(block['n_rows'].sum()), 'choice')})"
+        f"{rule} ({format_count(block['participant'].nunique(), 'participant')}, "
+        f"{format_count(int(block['n_rows'].sum()), 'choice')})"
         for rule, block in excluded.groupby("rule", sort=False)
     ]
     sentences.append(f"Excluded: {'; '.join(rules)}." if rules else "Nothing was excluded.")
@@ -93,7 +95,7 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
     n = len(log_ratio)
     sentences = [
         f"These trials cannot distinguish {join_names(group)}: they prefer the same sentence in "
-        f"all {counted(n, 'pair')}."
+        f"all {format_count(n, 'pair')}."
         for group in group_identical(models, log_ratio)
     ]
     disagree = _disagreements(models, log_ratio)
@@ -101,9 +103,9 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
     if 0 < len(disagree) <= _MAX_NAMED:
         listed = "; ".join(f"{one} and {two}: {count}" for (one, two), count in counts.items())
     else:
-        listed = f"each two models: {span(counts.values())}" if counts else ""
+        listed = f"each two models: {format_range(counts.values())}" if counts else ""
     if listed:
-        sentences.append(f"Disagreements, of {counted(n, 'sentence pair')}: {listed}.")
+        sentences.append(f"Disagreements, of {format_count(n, 'sentence pair')}: {listed}.")
     return sentences
 
 
@@ -127,7 +129,7 @@ def experimental_log_ratios(data: TrialData) -> FloatArray:
     return data.log_ratio[experimental if experimental.any() else ~experimental]
 
 
-def of_same(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+def select_same_analysis(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
     """Return the rows of a table with the analysis and measure of a row."""
     return table[(table[["analysis", "measure"]] == row[["analysis", "measure"]]).all(axis=1)]
 
@@ -137,12 +139,12 @@ def join_names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number of things, in the plural unless it is one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def span(values: Iterable[int]) -> str:
+def format_range(values: Iterable[int]) -> str:
     """Return the smallest and the largest of some numbers, or the one that they all are."""
     numbers = sorted(set(values))
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
@@ -163,10 +165,10 @@ def _relations(model: str, pairs: pd.DataFrame) -> pd.DataFrame:
     first = here["model_1"] == model
     sign = np.where(first, 1.0, -1.0)
     low, high = here["ci_low"] * sign, here["ci_high"] * sign
-    better = here["verdict"] == np.where(first, "model 1", "model 2")
-    different = here["verdict"].isin(["model 1", "model 2"])
+    better = here["conclusion"] == np.where(first, "model 1", "model 2")
+    different = here["conclusion"].isin(["model 1", "model 2"])
     relation = np.select(
-        [better, different, here["verdict"] == "equivalent", here["p"].isna()],
+        [better, different, here["conclusion"] == "equivalent", here["p"].isna()],
         _RELATIONS[:4],
         _RELATIONS[4],
     )
@@ -251,7 +253,7 @@ def _below_chance(evaluation: Evaluation) -> list[str]:
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:
         return []
-    rows = of_same(models, models.iloc[0])
+    rows = select_same_analysis(models, models.iloc[0])
     below = rows[rows["ci_high"] < MEASURES[rows["measure"].iloc[0]].chance]
     if below.empty:
         return []

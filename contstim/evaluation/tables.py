@@ -101,8 +101,8 @@ def condition_table(
         q = benjamini_hochberg(family["p"].to_numpy(dtype=float))
         table.loc[family.index, "q"] = q
     higher = table["level_1"].where(table["difference"] > 0, table["level_2"])
-    table["verdict"] = ("more in " + higher).where(table["q"] < ALPHA, "undecided")
-    table["verdict"] = table["verdict"].where(table["p"].notna(), "")
+    table["conclusion"] = ("more in " + higher).where(table["q"] < ALPHA, "undecided")
+    table["conclusion"] = table["conclusion"].where(table["p"].notna(), "")
     return table
 
 
@@ -166,8 +166,8 @@ def _counts(outcome: AnalysisValues, m: int) -> dict[str, int]:
     part, counts = outcome.part_of(m), [0] * len(_COUNTS)
     if part is not None:
         subset, n_ceiling = part.subset, part.ceilings.matched.n_rows
-        tied = int(subset.tied_predictions()[subset.models == m][0])
-        counts = [subset.n_pairs, subset.n_rows, n_ceiling, tied, subset.tied_ratings()]
+        tied = int(subset.count_tied_predictions()[subset.models == m][0])
+        counts = [subset.n_pairs, subset.n_rows, n_ceiling, tied, subset.count_tied_ratings()]
     return dict(zip(_COUNTS, counts, strict=True))
 
 
@@ -261,10 +261,10 @@ def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
         here = (models["q_ceiling"] < ALPHA) & (models["side"] == side)
         add_note(models, here, f"significantly {word} the lower ceiling")
     add_note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
-    comparisons["verdict"] = _verdicts(comparisons)
+    comparisons["conclusion"] = _conclusions(comparisons)
 
 
-def _verdicts(comparisons: pd.DataFrame) -> list[str]:
+def _conclusions(comparisons: pd.DataFrame) -> list[str]:
     """Return for each row ``model 1``, ``model 2`` (which is better), or what else can be said."""
     p, q, side = (comparisons[name].to_numpy(dtype=float) for name in ("p", "q", "side"))
     small = np.full(len(p), np.nan)
@@ -295,7 +295,7 @@ def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
             **_named(outcome),
             "model": model,
             "participant": data.participants[who],
-            "group": data.groups[data.group_of[who]],
+            "group": data.groups[data.group_codes[who]],
             "value": value,
             "ceiling_lower": lower,
             "ceiling_upper": outcome.upper[who, m],
@@ -309,11 +309,12 @@ def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
     """Return one row per model and group, means over the group's participants."""
     data = outcome.data
     value, lower, upper = (
-        unit_means(array, data.group_of) for array in (outcome.value, outcome.lower, outcome.upper)
+        unit_means(array, data.group_codes)
+        for array in (outcome.value, outcome.lower, outcome.upper)
     )
     parts = []
     for m, model in enumerate(data.models):
-        with_value = data.group_of[~np.isnan(outcome.value[:, m])]
+        with_value = data.group_codes[~np.isnan(outcome.value[:, m])]
         people = np.bincount(with_value, minlength=len(data.groups))
         here = people > 0
         columns = {

@@ -30,7 +30,7 @@ from contstim.trial_kinds import CATCH, EXPERIMENTAL, FILLER, TRIAL_KINDS
 #: Which trials a model is scored on: all, or those made to target it in some role.
 TARGETS = ("all", "either", "accept", "reject")
 #: Up to so many conditions are analysed one by one.
-MOST_CONDITIONS = 12
+MAX_CONDITIONS = 12
 _KINDS = ("kind_1", "kind_2")
 _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "kind", "item", "model_1", "model_2")
 
@@ -53,7 +53,7 @@ class Analysis:
         is synthetic (``S``) the columns ``kind_1`` and ``kind_2`` say.
     kind
         The kind of trials that take part.
-    where
+    factor_levels
         Pairs (column, level) of columns that `EvaluationOptions.by` names: of each column that is
         there a choice must have one of the levels; empty for all choices.
 
@@ -77,7 +77,7 @@ class Analysis:
     conditions: Several[str] = ()
     target: Annotated[str, one_of(TARGETS, "target")] = "all"
     kind: Annotated[str, one_of(TRIAL_KINDS, "kind of trial")] = EXPERIMENTAL
-    where: Several[Annotated[tuple[str, str], Strict(False)]] = ()
+    factor_levels: Several[Annotated[tuple[str, str], Strict(False)]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +88,15 @@ class Factor:
     ----------
     levels
         Its values.
-    level_of
+    level_codes
         The code of each of R choices, shape (R,); -1 for a catch trial or filler that has none.
-    of_people
+    is_between_participants
         Whether each participant has one level; else each pair has.
     """
 
     levels: tuple[str, ...]
-    level_of: IntArray
-    of_people: bool
+    level_codes: IntArray
+    is_between_participants: bool
 
 
 @displayed
@@ -110,7 +110,7 @@ class TrialData:
     ----------
     participants, groups
         Labels: index of N participants; index of groups.
-    group_of
+    group_codes
         Group code of each participant, shape (N,).
     participant, pair
         Codes of each row, shape (R,).
@@ -131,7 +131,7 @@ class TrialData:
 
     participants: pd.Index
     groups: pd.Index
-    group_of: IntArray
+    group_codes: IntArray
     participant: IntArray
     pair: IntArray
     rating: FloatArray
@@ -142,7 +142,7 @@ class TrialData:
     rt_ms: FloatArray | None = None
 
     @classmethod
-    def of(
+    def from_choices(
         cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None, by: Sequence[str] = ()
     ) -> TrialData:
         """Index validated and aligned `choices`; `scores` has one column per model.
@@ -164,8 +164,8 @@ class TrialData:
         )
         participant, participants = pd.factorize(choices["participant"])
         group, groups = pd.factorize(choices["group"])
-        group_of = np.zeros(len(participants), dtype=np.int64)
-        group_of[participant] = group
+        group_codes = np.zeros(len(participants), dtype=np.int64)
+        group_codes[participant] = group
         order = np.lexsort((pair, participant))
         factors = {column: _factor(choices, column, pair, order) for column in by}
         models = () if scores is None else tuple(str(c) for c in scores.columns)
@@ -176,10 +176,10 @@ class TrialData:
         rating, times = (choices[c].to_numpy(dtype=np.float64)[order] for c in ("rating", "rt_ms"))
         rt_ms = None if np.isnan(times).all() else times
         return cls(
-            *(*labels, group_of, person, shown, rating, pairs, models, ratio, factors, rt_ms),
+            *(*labels, group_codes, person, shown, rating, pairs, models, ratio, factors, rt_ms),
         )
 
-    def of_pairs(self, chosen: BoolArray) -> TrialData:
+    def select_pairs(self, chosen: BoolArray) -> TrialData:
         """Return the choices on some of the pairs, a mask of shape (P,), by the same people."""
         rows = chosen[self.pair]
         return replace(
@@ -189,23 +189,23 @@ class TrialData:
             rating=self.rating[rows],
             rt_ms=None if self.rt_ms is None else self.rt_ms[rows],
             factors={
-                name: replace(factor, level_of=factor.level_of[rows])
+                name: replace(factor, level_codes=factor.level_codes[rows])
                 for name, factor in self.factors.items()
             },
             pairs=self.pairs[chosen].reset_index(drop=True),
             log_ratio=self.log_ratio[chosen],
         )
 
-    def takes_part(self, analysis: Analysis) -> BoolArray:
+    def has_levels(self, analysis: Analysis) -> BoolArray:
         """Return whether each row has the levels of an analysis, shape (R,)."""
         there = np.ones(len(self.participant), dtype=np.bool_)
-        for column in dict.fromkeys(column for column, _ in analysis.where):
+        for column in dict.fromkeys(column for column, _ in analysis.factor_levels):
             require_known("column of by", column, self.factors)
             factor = self.factors[column]
-            levels = [level for name, level in analysis.where if name == column]
+            levels = [level for name, level in analysis.factor_levels if name == column]
             for level in levels:
                 require_known(f"level of {column}", level, factor.levels)
-            there &= np.isin(factor.level_of, [factor.levels.index(level) for level in levels])
+            there &= np.isin(factor.level_codes, [factor.levels.index(level) for level in levels])
         return there
 
     @cached_property
@@ -219,9 +219,9 @@ class TrialData:
         return int(self.item.max(initial=-1)) + 1
 
     @property
-    def groups_apart(self) -> bool:
+    def has_disjoint_groups(self) -> bool:
         """Whether no pair was seen by two groups."""
-        seen = np.unique(np.stack([self.pair, self.group_of[self.participant]]), axis=1)
+        seen = np.unique(np.stack([self.pair, self.group_codes[self.participant]]), axis=1)
         return bool(len(np.unique(seen[0])) == seen.shape[1])
 
     @property
@@ -239,33 +239,35 @@ def _factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray)
     values = values.where(~lacking)
     people = values.groupby(choices["participant"], sort=False).nunique()
     pairs = values.groupby(pair).nunique()
-    of_people = bool((people <= 1).all())
-    if not of_people and (pairs > 1).any():
+    is_between_participants = bool((people <= 1).all())
+    if not is_between_participants and (pairs > 1).any():
         raise InputError(
             f"participant {people.index[people > 1][0]!r} has several values of {column!r}, and so "
             "have pairs; it must be a condition of participants, or a factor of pairs"
         )
-    level_of, levels = pd.factorize(values)
-    if not 1 < len(levels) <= MOST_CONDITIONS:
+    level_codes, levels = pd.factorize(values)
+    if not 1 < len(levels) <= MAX_CONDITIONS:
         shown = f", {levels[0]!r}" if len(levels) == 1 else ""
         raise InputError(
             f"the column {column!r} has {len(levels)} value{'s' * (len(levels) > 1)}{shown}; name "
-            f"one with 2 to {MOST_CONDITIONS} conditions of participants or pairs"
+            f"one with 2 to {MAX_CONDITIONS} conditions of participants or pairs"
         )
-    return Factor(tuple(map(str, levels)), level_of.astype(np.int64)[order], of_people)
+    return Factor(
+        tuple(map(str, levels)), level_codes.astype(np.int64)[order], is_between_participants
+    )
 
 
-def are_conditions(data: TrialData) -> bool:
+def factors_match_conditions(data: TrialData) -> bool:
     """Return whether the levels of all factors together are the conditions, called otherwise."""
     asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
-    table = pd.DataFrame({name: factor.level_of for name, factor in data.factors.items()})
+    table = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
     table, condition = table[asked], data.pairs["condition"].to_numpy()[data.pair][asked]
     cell = table.groupby([*table], sort=False).ngroup().to_numpy()
     counts = {len(pd.unique(codes)) for codes in (cell, condition)}
     return counts == {len(set(zip(cell, condition, strict=True)))}
 
 
-def by_level(
+def split_by_level(
     analyses: Sequence[Analysis], factors: Mapping[str, Factor], combined: bool = True
 ) -> list[Analysis]:
     """Return analyses, and after each the same by levels of each factor, and by combinations."""
@@ -282,7 +284,7 @@ def by_level(
                 replace(
                     analysis,
                     name=", ".join([analysis.name, *map(" ".join, where)]),
-                    where=tuple(where),
+                    factor_levels=tuple(where),
                 )
                 for where in wheres
             ),
@@ -290,7 +292,7 @@ def by_level(
     ]
 
 
-def default_analyses(pairs: pd.DataFrame, most: int = MOST_CONDITIONS) -> tuple[Analysis, ...]:
+def default_analyses(pairs: pd.DataFrame, most: int = MAX_CONDITIONS) -> tuple[Analysis, ...]:
     """Return the analyses that suit the trials.
 
     ``all`` (every trial but catch trials and fillers); ``targeted`` (of these, each model on the
@@ -366,7 +368,7 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
     return np.asarray((first | second) & rows[:, None], dtype=np.bool_)
 
 
-def name_targets(
+def resolve_targets(
     choices: pd.DataFrame, models: Sequence[str], specs: Mapping[str, str]
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return choices whose targets are called as the models are, and notes on it.
@@ -386,7 +388,7 @@ def name_targets(
     return choices.assign(**columns.replace(names)) if names else choices, notes
 
 
-def check_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
+def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
     """Return notes on targeted models without scores."""
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
     lacking = sorted(targeted - set(models))

@@ -83,7 +83,7 @@ class AnalysisValues:
             table = np.full((len(data.participants), len(data.models)), np.nan)
             for part in parts:
                 subset = part.ceilings.matched if matched else part.subset
-                table[np.ix_(subset.labels, subset.models)] = of(part)
+                table[np.ix_(subset.participants, subset.models)] = of(part)
             return table
 
         return cls(
@@ -121,7 +121,7 @@ def compute_values(
 
 def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
     """Yield the models that share their trials; without targets that is all of them, or none."""
-    everyone, there = np.arange(len(data.models)), data.takes_part(analysis)
+    everyone, there = np.arange(len(data.models)), data.has_levels(analysis)
     if analysis.target == "all":
         pairs = select(analysis, data.pairs, ["any"])[:, 0]
         yield Subset(data, np.flatnonzero(pairs[data.pair] & there), everyone)

@@ -25,7 +25,7 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown
 from contstim.files import digest_of, write_record
 from contstim.selection.scores import read_scores
-from contstim.tables import TABLES, read_table, table_text
+from contstim.tables import TABLES, format_csv, read_table
 from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
 _PAIR = ("sentence_1", "sentence_2")
@@ -81,7 +81,7 @@ def new_adaptive_study(
     table = lay_out(made, natural, plan, catch)
     with tempfile.TemporaryDirectory() as name:
         trials = Path(name) / "trials.csv"
-        trials.write_text(table_text(table), encoding="utf-8", newline="")
+        trials.write_text(format_csv(table), encoding="utf-8", newline="")
         write_record(trials, {"catch": catch, "seed": plan.seed, "pool": made.digest})
         text = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
         text += "\n".join(_toml("adaptive", plan)) + "\n"

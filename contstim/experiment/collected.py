@@ -20,7 +20,7 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
 from contstim.files import digest
 from contstim.tables import CHOICES, read_table
-from contstim.trial_kinds import TRIAL_KINDS, kind_of_condition
+from contstim.trial_kinds import TRIAL_KINDS, infer_kind
 
 #: What a trial has beside its own columns, and what its answer has, in every table of trials.
 _PLACE = ("kind", "assignment", "item")
@@ -323,7 +323,7 @@ def _place(
 def _kind(trial: Trial) -> str:
     """Return the kind of a trial, as its row or its condition states it."""
     stated = trial.row.get("kind", "")
-    return stated if stated in TRIAL_KINDS else kind_of_condition(trial.condition)
+    return stated if stated in TRIAL_KINDS else infer_kind(trial.condition)
 
 
 def _iso(seconds: float | None) -> str | None:

@@ -24,7 +24,7 @@ from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
 from contstim.files import json_value, record_path, write_whole
-from contstim.tables import neutral_table, table_text
+from contstim.tables import escape_table, format_csv
 from contstim.trial_kinds import TRIAL_KINDS
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
@@ -331,7 +331,7 @@ def described_text(
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
     # Participants' texts are among the cells: no spreadsheet may take one for a formula.
-    write_whole(path, table_text(neutral_table(table)))
+    write_whole(path, format_csv(escape_table(table)))
 
 
 def check_psychds(folder: str | Path) -> dict[str, int]:

@@ -14,9 +14,9 @@ from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, TrialOptions
 from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.files import write_whole
-from contstim.tables import csv_rows, csv_text, numbered_lines
+from contstim.tables import csv_rows, format_csv_rows, numbered_lines
 from contstim.text.normalise import normalise_sentence
-from contstim.trial_kinds import CATCH, kind_of_condition
+from contstim.trial_kinds import CATCH, infer_kind
 
 _LAYOUT = ("participant", "group", "trial", "condition")
 _PAIR = ("sentence_1", "sentence_2", "side_1")
@@ -359,7 +359,9 @@ def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequenc
     OutputError
         If the place cannot be written to.
     """
-    write_whole(path, csv_text(columns, ([row.get(name, "") for name in columns] for row in rows)))
+    write_whole(
+        path, format_csv_rows(columns, ([row.get(name, "") for name in columns] for row in rows))
+    )
 
 
 def _whole(row: Mapping[str, str], name: str) -> int:
@@ -387,7 +389,7 @@ def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def _side_expected(row: Mapping[str, str]) -> str | None:
     """Return the side of the right sentence, if one is: of a catch trial the natural one, 1."""
-    is_catch = kind_of_condition(row["condition"]) == CATCH
+    is_catch = infer_kind(row["condition"]) == CATCH
     given = row.get("expected") or ("1" if is_catch else "")
     if given not in ("", "1", "2"):
         raise InputError(f"expected is {given!r}; give 1 or 2, the right sentence, or nothing")

@@ -15,7 +15,7 @@ import pandas as pd
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.scored import ScoreTable, canonical_scores
-from contstim.tables import MISSING, TRIPLETS, read_table, say_once
+from contstim.tables import MISSING, TRIPLETS, print_once, read_table
 
 _LONG = ("sentence", "model", "log_prob")
 
@@ -53,7 +53,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     """
     scores = read_score_table(path)
     for note in scores.notes:
-        say_once(f"{path}: {note}")
+        print_once(f"{path}: {note}")
     return scores.log_probs
 
 

@@ -21,7 +21,7 @@ from itertools import groupby
 from os import PathLike
 
 from contstim.errors import InputError
-from contstim.tables import csv_header, csv_rows, numbered_lines, source_name
+from contstim.tables import csv_rows, format_source, numbered_lines, read_csv_header
 from contstim.text.language import NO_BREAK, Language, closing_mark, split_word
 from contstim.text.languages import ENGLISH, written_language
 from contstim.text.normalise import normalise_sentence
@@ -319,14 +319,14 @@ def read_sentences(path: str | PathLike[str], *, pairs: bool = False) -> list[st
     >>> read_sentences("natural.txt")
     ['The dog slept.', 'He saw a ship.']
     """
-    name = source_name(path)
+    name = format_source(path)
     lines = [line for _, line in numbered_lines(path)]
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
         raise InputError(f"{name} holds no sentence; give one sentence per line")
     both = ("sentence_1", "sentence_2") if pairs else ()
-    header = csv_header(path, lines, "sentence", *both)
+    header = read_csv_header(path, lines, "sentence", *both)
     if header is not None and "sentence" not in header:
         columns = [_column(name, lines, header, column) for column in both]
         rows = list(

@@ -19,7 +19,7 @@ import numpy as np
 from contstim.arrays import BoolArray
 from contstim.errors import InputError, require_known
 from contstim.files import digest, replacing
-from contstim.tables import TABLES, csv_header, csv_rows, csv_text, numbered_lines
+from contstim.tables import TABLES, csv_rows, format_csv_rows, numbered_lines, read_csv_header
 from contstim.text import WordList
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH, language_called
@@ -469,7 +469,7 @@ class Vocabulary:
                 if tagged:
                     row.append(" ".join(self.tags.get(word.lower(), ())))
                 rows.append([*row, self.language.code] if foreign else row)
-        return csv_text((*_COLUMNS, *["tags"] * tagged, *["language"] * foreign), rows)
+        return format_csv_rows((*_COLUMNS, *["tags"] * tagged, *["language"] * foreign), rows)
 
     @classmethod
     def read(
@@ -555,7 +555,7 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
         For a file that cannot be read or is not UTF-8, and for a row without a word.
     """
     lines = [text for _, text in numbered_lines(path)]
-    header = csv_header(path, lines, "word")
+    header = read_csv_header(path, lines, "word")
     if header is None or (len(header) == 1 and not {*TABLES} & {*Path(path).suffixes}):
         return [{"word": line.strip()} for line in lines if line.strip()], ["word"]
     rows = []

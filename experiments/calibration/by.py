@@ -113,7 +113,7 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     return TrialData(
         participants=pd.Index(range(n * n_people)),
         groups=pd.Index(["all"]),
-        group_of=np.zeros(n * n_people, dtype=np.int64),
+        group_codes=np.zeros(n * n_people, dtype=np.int64),
         participant=person,
         pair=pair,
         rating=np.digitize(felt, LIMITS) - 2.5,

@@ -69,7 +69,7 @@ def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
     return TrialData(
         participants=pd.Index(range(cell.people)),
         groups=pd.Index(["all"]),
-        group_of=np.zeros(cell.people, dtype=np.int64),
+        group_codes=np.zeros(cell.people, dtype=np.int64),
         participant=person,
         pair=pair,
         rating=np.digitize(felt, LIMITS) - 2.5,

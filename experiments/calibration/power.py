@@ -113,7 +113,7 @@ def of_pair(table: pd.DataFrame, pair: list[str]) -> pd.DataFrame:
 def comparisons(choices: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """Return the comparisons that `evaluate` makes by default."""
     options = EvaluationOptions()
-    data = TrialData.of(choices, scores.set_index("sentence"))
+    data = TrialData.from_choices(choices, scores.set_index("sentence"))
     outcomes = (
         outcome
         for analysis in default_analyses(data.pairs)
@@ -201,7 +201,7 @@ def from_pilots(difference: float, people: int, pairs: int, seed: int) -> Design
         table, scores, simulation, each = large.study(seed + number)
         choices = simulate_choices(table, scores, simulation, each, seed=seed + number)
         scores = scores.drop(columns="people").set_index("sentence")
-        pilots.append(StudySimulator.from_pilot(TrialData.of(choices, scores)))
+        pilots.append(StudySimulator.from_pilot(TrialData.from_choices(choices, scores)))
     name = f"{_PILOTS} pilots of 60 x 120 (mean and range)"
     return Design(name, pilots, small.size, small.study)
 

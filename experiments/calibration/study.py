@@ -130,7 +130,7 @@ def simulate(
     return TrialData(
         participants=pd.Index(range(n_people)),
         groups=pd.Index(["all"]),
-        group_of=np.zeros(n_people, dtype=np.int64),
+        group_codes=np.zeros(n_people, dtype=np.int64),
         participant=person,
         pair=pair,
         rating=np.digitize(felt, LIMITS) - 2.5,

@@ -26,7 +26,7 @@ from contstim.synthesis.pool import Place, SentencePool, syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
-from contstim.tables import csv_text
+from contstim.tables import format_csv_rows
 from contstim.text import length_range
 from contstim.text.vocabulary import bundled_vocabulary
 
@@ -121,7 +121,9 @@ def main() -> None:
         triplets = [Triplet.of(one, two, 1) for one, two in both if one.changed and two.changed]
         columns = Triplet.columns()
         file = folder / f"triplets{least:g}-{args.words}.csv"
-        write_whole(file, csv_text(columns, ([t.row()[c] for c in columns] for t in triplets)))
+        write_whole(
+            file, format_csv_rows(columns, ([t.row()[c] for c in columns] for t in triplets))
+        )
         mean = float(np.mean([t.controversiality for t in triplets])) if triplets else 0.0
         print(f"  {least:>6g}: {len(triplets):2d} triplets, {mean:.1f} nats")
 

@@ -173,8 +173,8 @@ def test_signed_rank_plans_and_samples_alone():
 
 
 def test_columns_that_analyses_go_by_are_named():
-    where = ("language", "de"), ("language", "en"), ("frequency", "high")
-    analyses = (Analysis("some", ("hard",), where=where),)
+    levels = ("language", "de"), ("language", "en"), ("frequency", "high")
+    analyses = (Analysis("some", ("hard",), factor_levels=levels),)
     options = EvaluationOptions(condition=("language", "frequency"), analyses=analyses)
     text = study_paragraphs(options)["Analysis"]
     assert "of the conditions hard, of language de or en, of frequency high." in text
@@ -207,16 +207,16 @@ def test_data_that_are_not_as_planned_are_departures(tmp_path):
     plan.write_text("[sample]\nparticipants = 7\ngroups = 2\ntrials_each = 8\n")
     choices = trials().assign(rating=-1.5, rt_ms=900.0)
     gone = choices[(choices["participant"] != 1) | (choices["trial"] > 1)]
-    assert evaluate(choices, plan=plan).provenance.departures == (
+    assert evaluate(choices, plan=plan).provenance.deviations == (
         "The data have 6 participants; the plan has 7.",
     )
     plan.write_text("[sample]\nparticipants = 6\ngroups = 3\ntrials_each = 8\n")
-    assert evaluate(gone, plan=plan).provenance.departures == (
+    assert evaluate(gone, plan=plan).provenance.deviations == (
         "The data have 2 groups; the plan has 3.",
         "1 of 6 participants judged fewer than 8 pairs; the plan has 8 each.",
     )
     plan.write_text("[sample]\nparticipants = 6\ntrials_each = 7\n")
-    assert evaluate(gone, plan=plan).provenance.departures == (
+    assert evaluate(gone, plan=plan).provenance.deviations == (
         "5 of 6 participants judged more than 7 pairs; the plan has 7 each.",
     )
 

@@ -50,6 +50,6 @@ def test_from_pilot_to_report(
         return shown
 
     verdict = play_until_closed(study, visit)
-    _, departures = evaluate_study(tmp_path)
-    assert departures == ["None."]
+    _, deviations = evaluate_study(tmp_path)
+    assert deviations == ["None."]
     assert f"conclusion: {verdict}" in watch_study(tmp_path)

@@ -14,7 +14,7 @@ from contstim.evaluation.trials import TrialData
 def data(make_study):
     study, scores = make_study(n_people=10, n_pairs=14)
     choices = align_choices(check_choices(study))
-    return TrialData.of(
+    return TrialData.from_choices(
         choices, score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
     )
 

@@ -24,7 +24,7 @@ from contstim.evaluation.trials import TrialData
 def data_of(study, scores):
     choices = align_choices(check_choices(study))
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
-    return choices, TrialData.of(choices, wide)
+    return choices, TrialData.from_choices(choices, wide)
 
 
 def everything(data):
@@ -137,8 +137,8 @@ def test_ties_count_one_half_and_are_counted():
     _, data = data_of(study, scores)
     subset = everything(data)
     np.testing.assert_allclose(MEASURES["accuracy"].values(subset)[:, 0], [0.75, 0.25])
-    assert subset.tied_predictions().tolist() == [1]
-    assert subset.tied_ratings() == 1
+    assert subset.count_tied_predictions().tolist() == [1]
+    assert subset.count_tied_ratings() == 1
     with pytest.raises(UnknownNameError, match="unknown measure 'cosine'"):
         MEASURES["cosine"].values(subset)
 
@@ -165,10 +165,10 @@ def test_ceilings_are_the_plain_ones(make_study, measure, share, min_others, cha
     study, scores = change(*make_study(n_people=9, n_pairs=10, n_groups=2, share=share, noise=2.0))
     choices = align_choices(check_choices(study, "slider"))
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
-    data = TrialData.of(choices, wide)
+    data = TrialData.from_choices(choices, wide)
     found = ceilings_of(everything(data), measure, min_others)
     expected = plain_ceilings(data, measure, min_others)
-    assert found.matched.labels.tolist() == sorted(expected)
+    assert found.matched.participants.tolist() == sorted(expected)
     both = np.column_stack([found.lower, found.upper])
     plain = np.reshape([expected[i] for i in sorted(expected)], (-1, 2))
     np.testing.assert_allclose(both, plain)
@@ -181,7 +181,7 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
     study, scores = change(*make_study(n_people=9, n_pairs=8, n_groups=2, share=share))
     choices = align_choices(check_choices(study, "slider"))
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
-    data = TrialData.of(choices, wide)
+    data = TrialData.from_choices(choices, wide)
     rng = np.random.default_rng(1)
     people = rng.integers(0, 3, size=(12, 9)).astype(float)
     pairs = rng.integers(0, 4, size=(12, data.n_pairs)).astype(float)
@@ -298,7 +298,7 @@ def test_the_mean_stays_where_others_tie_and_leave_somebody_without_a_ceiling(me
     ]
     names = ["participant", "sentence_1", "sentence_2", "rating"]
     choices = align_choices(check_choices(pd.DataFrame(rows, columns=names)))
-    subset = everything(TrialData.of(choices))
+    subset = everything(TrialData.from_choices(choices))
     ceilings = ceilings_of(subset, measure)
     assert np.isnan(ceilings.lower).tolist() == [False, False, measure != "accuracy"]
     cells = ceilings.measure.ceiling_influence(ceilings.matched)[0]

@@ -14,9 +14,9 @@ from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import (
     CHOICE_COLUMNS,
+    combine_choices,
+    join_participants,
     read_choices,
-    together,
-    with_people,
 )
 from contstim.evaluation.importers import FORMATS
 
@@ -374,7 +374,7 @@ def test_several_files_are_one_table(tmp_path, capsys):
         "e1": read_choices(first),
         "e2": read_choices(tmp_path / "e2.csv", columns={"response": "answer", "side": "side"}),
     }
-    human = together(both)
+    human = combine_choices(both)
     assert human.choices["file"].value_counts().to_dict() == {"e1": 15, "e2": 15}
     assert human.choices["participant"].nunique() == 10
     alike = "5 participants of several files are called alike, such as 'p0'; they count as diff"
@@ -403,9 +403,9 @@ def test_several_files_are_one_table(tmp_path, capsys):
     assert main([*asked, *given, "--exclude", f"participants={tmp_path / 'list.txt'}"]) == 2
     assert "there is no participant 'p0' to leave out" in capsys.readouterr().err
     with pytest.raises(InputError, match="^e1 has a column 'file' of its own; rename it"):
-        together({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]})
+        combine_choices({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]})
     with pytest.raises(InputError, match="has conflicting conditions .*as a condition$"):
-        together({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})
+        combine_choices({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})
 
 
 def test_items_of_numbers_in_one_file_are_those_of_texts_in_another():
@@ -414,7 +414,7 @@ def test_items_of_numbers_in_one_file_are_those_of_texts_in_another():
     columns = ["participant", "item", "sentence_1", "sentence_2", "rating"]
     numbers = pd.DataFrame(rows, columns=columns)
     as_texts = numbers.assign(item=numbers["item"].astype(str) + " ")
-    human = together({"e1": read_choices(numbers), "e2": read_choices(as_texts)})
+    human = combine_choices({"e1": read_choices(numbers), "e2": read_choices(as_texts)})
     assert set(human.choices["item"]) == {"0", "1"}
 
 
@@ -464,7 +464,7 @@ def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
     choices.to_csv("choices.csv", index=False)
     native = ["yes" if who % 2 else "no" for who in range(10)]
     people = pd.DataFrame({"participant": range(10), "native": native, "age": range(20, 30)})
-    human = with_people(read_choices(choices), people)
+    human = join_participants(read_choices(choices), people)
     expected = people.set_index("participant")["age"].loc[human.choices["participant"].astype(int)]
     assert human.choices["age"].tolist() == expected.tolist()
     # As an experiment exports answers to its questions.
@@ -490,4 +490,4 @@ def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
         (people.rename(columns={"participant": "who"}), "has no column 'participant'"),
     ):
         with pytest.raises(InputError, match=message):
-            with_people(read_choices(choices), table)
+            join_participants(read_choices(choices), table)

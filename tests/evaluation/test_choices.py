@@ -3,8 +3,8 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError, UnknownNameError, ValidationError
-from contstim.evaluation import Cleaning, align_choices, check_choices, rescale
-from contstim.evaluation.choices import RawChoices, clean_choices, finish, require_aligned
+from contstim.evaluation import CleaningRules, align_choices, check_choices, rescale
+from contstim.evaluation.choices import RawChoices, clean_choices, prepare_choices, require_aligned
 
 
 def table(**columns):
@@ -159,7 +159,7 @@ def test_unknown_scale_and_cleaning():
     with pytest.raises(UnknownNameError, match="unknown rating scale '5-point'"):
         check_choices(table(), "5-point")
     with pytest.raises(UnknownNameError, match="repeated_trial"):
-        Cleaning(repeated_trial="exclude")
+        CleaningRules(repeated_trial="exclude")
 
 
 def test_rescale():
@@ -228,7 +228,7 @@ def test_cleaning_reports_every_row_it_takes_out():
             "rating": [0.5, 0.5, 0.5, 0.5, 0.5],
         }
     )
-    kept, report = clean_choices(dirty, Cleaning("exclude", "exclude", "keep_first"))
+    kept, report = clean_choices(dirty, CleaningRules("exclude", "exclude", "keep_first"))
     assert kept.index.tolist() == [0, 3]
     assert report[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
         ["missing sentence", "p1", 1],
@@ -245,14 +245,14 @@ def test_spaces_make_no_other_pair():
         sentence_1=["B  b.", "C c.", "B b. "],
         sentence_2=["A a.", "C  c.", "A  a."],
     )
-    kept, left_out = clean_choices(given, Cleaning("error", "exclude", "keep_first"))
+    kept, left_out = clean_choices(given, CleaningRules("error", "exclude", "keep_first"))
     assert left_out["rule"].tolist() == ["identical sentences", "repeated trial"]
     assert check_choices(kept)["sentence_1"].tolist() == ["B b."]
 
 
 def test_the_table_of_exclusions_has_the_same_types_with_rows_and_without():
-    _, none = clean_choices(table(), Cleaning())
-    _, some = clean_choices(table(sentence_1=None), Cleaning(missing_sentence="exclude"))
+    _, none = clean_choices(table(), CleaningRules())
+    _, some = clean_choices(table(sentence_1=None), CleaningRules(missing_sentence="exclude"))
     assert len(none) == 0
     assert len(some) > 0
     assert none.dtypes.to_dict() == some.dtypes.to_dict()
@@ -268,12 +268,12 @@ def test_rows_keep_their_numbers_after_others_were_left_out():
             "rating": [0.5, 0.5, 9.0],
         }
     )
-    kept, _ = clean_choices(dirty, Cleaning(missing_sentence="exclude"))
+    kept, _ = clean_choices(dirty, CleaningRules(missing_sentence="exclude"))
     with pytest.raises(InputError, match=r"\(row 3\)"):
         check_choices(kept)
     clash = dirty.assign(participant=["p1", "p2", "p3"], rating=0.5, condition=["u", "v", "w"])
     clash["sentence_1"], clash["sentence_2"] = [None, "C", "C"], ["B", "D", "D"]
-    kept, _ = clean_choices(clash, Cleaning(missing_sentence="exclude"))
+    kept, _ = clean_choices(clash, CleaningRules(missing_sentence="exclude"))
     with pytest.raises(InputError, match=r"conflicting conditions \(rows 2 and 3\)"):
         align_choices(check_choices(kept))
 
@@ -301,17 +301,17 @@ def test_a_scale_that_is_turned_round_is_refused():
         "be turned round; exchange low and high, or correct the column 'expected'$"
     )
     with pytest.raises(InputError, match=message):
-        finish(RawChoices(with_checks(2)))
+        prepare_choices(RawChoices(with_checks(2)))
 
 
 @pytest.mark.parametrize(("n_right", "n"), [(18, 20), (6, 20), (0, 8)])
 def test_careless_people_and_few_checks_are_not_taken_for_a_turned_scale(n_right, n):
-    assert len(finish(RawChoices(with_checks(n_right, n))).choices) == 2 * n
+    assert len(prepare_choices(RawChoices(with_checks(n_right, n))).choices) == 2 * n
 
 
 def test_experimental_trials_may_have_an_unexpected_answer():
     illusions = with_checks(2, condition="illusion").assign(kind="experimental")
-    assert len(finish(RawChoices(illusions)).choices) == 40
+    assert len(prepare_choices(RawChoices(illusions)).choices) == 40
 
 
 def test_seconds_become_milliseconds():
@@ -322,7 +322,7 @@ def test_seconds_become_milliseconds():
 
 def test_people_are_called_alike_before_rows_are_taken_out():
     raw = table(participant=["p1", "p1", "p1 "])
-    kept_rows, excluded = clean_choices(raw, Cleaning(repeated_trial="keep_first"))
+    kept_rows, excluded = clean_choices(raw, CleaningRules(repeated_trial="keep_first"))
     assert kept_rows["participant"].tolist() == ["p1", "p1"]
     assert excluded[["rule", "participant"]].to_numpy().tolist() == [["repeated trial", "p1"]]
     with pytest.raises(InputError, match=r"a row has no participant \(row 3\)"):

@@ -28,7 +28,7 @@ from contstim.evaluation import (
     signed_rank_cosine,
     wilcoxon_signed_rank,
 )
-from contstim.evaluation.exclusion import leave_out_unknown
+from contstim.evaluation.exclusion import exclude_unknown_words
 from contstim.evaluation.inference.base import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.evaluation.summary import summarize
@@ -216,7 +216,7 @@ def test_a_claim_that_cannot_be_tested_gets_no_p_and_a_sentence(make_study, shap
     for table, p in ((result.models, "p_ceiling"), (result.comparisons, "p")):
         assert table[p].isna().all()
         assert table["note"].str.contains(note).all()
-    assert (result.comparisons["verdict"] == "").all()
+    assert (result.comparisons["conclusion"] == "").all()
 
 
 def test_scores_in_every_shape_give_the_same(make_study):
@@ -372,7 +372,7 @@ def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
     model = load_model(f"ngram:{path}?language=fr&punctuation=split")
     columns = ["participant", "sentence_1", "sentence_2"]
     pairs = [("p", "L'homme dort.", "Elle dort."), ("p", "L'homme rit.", "Elle mange.")]
-    left = leave_out_unknown(
+    left = exclude_unknown_words(
         HumanData(pd.DataFrame(pairs, columns=columns).assign(kind="experimental")), [model]
     )
     assert left.choices["sentence_1"].tolist() == ["L'homme dort."]
@@ -544,7 +544,7 @@ def test_the_summary_says_how_many_would_decide(make_study):
         table = result.comparisons[result.comparisons["measure"] == "accuracy"]
         best = result.models.loc[result.models["value"][:3].idxmax(), "model"]
         rows = table[(table["model_1"] == best) | (table["model_2"] == best)]
-        row = rows[rows["verdict"] == "undecided"].iloc[0]
+        row = rows[rows["conclusion"] == "undecided"].iloc[0]
         sentence = summarize(result)[1]
         assert f"{int(row[f'{named}_needed']):,} {named}" in sentence
         if effects == "fixed":

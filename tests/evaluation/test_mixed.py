@@ -15,7 +15,7 @@ def test_items_are_those_of_the_analysis(make_study, tmp_path):
     }
     for name, (item, n_items) in numbers.items():
         human = read_choices(study.assign(item=item))
-        assert TrialData.of(human.choices).n_items == n_items
+        assert TrialData.from_choices(human.choices).n_items == n_items
         table = mixed_model_table(human, wide)
         assert table["item"].notna().all()
         assert table["item"].nunique() == n_items

@@ -1,4 +1,4 @@
-"""Analysis plans: what they fix, and what is said of departures."""
+"""Analysis plans: what they fix, and what is said of deviations."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
     assert options.exclusions.min_trials == 5
     assert set(result.models["analysis"]) == {"mine"}
     assert set(result.models["measure"]) == {"accuracy"}
-    assert result.provenance.departures == ()
+    assert result.provenance.deviations == ()
     assert "<h2>Deviations from the analysis plan</h2>\n<ul><li>None.</li></ul>" in result.report(
         tmp_path / "out"
     ).read_text("utf-8")
@@ -45,16 +45,17 @@ def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
 def test_a_plan_names_levels_of_columns(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(
-        'condition = ["native"]\n[[analyses]]\nname = "natives"\nwhere = [["native", "yes"]]\n',
+        'condition = ["native"]\n[[analyses]]\nname = "natives"\n'
+        'factor_levels = [["native", "yes"]]\n',
         "utf-8",
     )
     (analysis,) = read_plan(path)["analyses"]
-    assert analysis.where == (("native", "yes"),)
+    assert analysis.factor_levels == (("native", "yes"),)
 
 
 def test_without_a_plan_nothing_is_said_of_one(make_study, tmp_path):
     result = evaluate(*make_study())
-    assert result.provenance.departures is None
+    assert result.provenance.deviations is None
     assert "analysis plan" not in result.report(tmp_path).read_text("utf-8")
 
 

@@ -14,7 +14,7 @@ import pytest
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation import HumanData, read_choices
-from contstim.evaluation.importers import with_people
+from contstim.evaluation.importers import join_participants
 
 _PAIRS = [
     (f"The {animal} {verb} in the old barn.", f"In the {animal} barn {verb} the old.")
@@ -308,7 +308,7 @@ def test_numbers_of_people_have_no_point_and_are_found_in_a_table_of_people(
     human = read_choices(tmp_path / "choices.csv", columns={"participant": "sub"})
     assert human.choices["participant"].tolist() == ["1", "2"]
     people = pd.DataFrame({"participant": ["1", "2"], "native": ["yes", "no"]})
-    assert with_people(human, people).choices["native"].tolist() == ["yes", "no"]
+    assert join_participants(human, people).choices["native"].tolist() == ["yes", "no"]
 
 
 def test_a_condition_of_sessions_of_qualtrics_is_of_people() -> None:

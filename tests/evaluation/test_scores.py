@@ -14,7 +14,7 @@ from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.items import normalise_trials
-from contstim.evaluation.scores import unscored_catch
+from contstim.evaluation.scores import find_unscored_catch
 
 N = 8
 SCORES = pd.DataFrame(
@@ -91,8 +91,8 @@ def test_other_trials_need_scores(folder: Path) -> None:
         evaluate(choices, SCORES)
     choices["condition"] = ["catch", "natural"]
     trials = normalise_trials(choices)
-    assert unscored_catch(trials, SCORES).tolist() == [True, False]
-    assert unscored_catch(trials, {"a": len}).tolist() == [False, False]
+    assert find_unscored_catch(trials, SCORES).tolist() == [True, False]
+    assert find_unscored_catch(trials, {"a": len}).tolist() == [False, False]
     # With nothing but catch trials there is no model to evaluate: what lacks is said.
     with pytest.raises(InputError, match="has no score for 2 of 2 sentences"):
         evaluate(choices[:1], SCORES)

@@ -72,7 +72,7 @@ def test_values_are_spearmans_correlations_whatever_was_chosen(missing: float) -
         turned = evaluate(choices.assign(rating=-choices["rating"]), scores, measures=("speed",))
         again = turned.models.query("analysis == 'all'").set_index("model").loc[model]
         assert again["value"] == row["value"]
-    assert result.comparisons["verdict"].tolist() == ["model 1"]
+    assert result.comparisons["conclusion"].tolist() == ["model 1"]
     assert row["ceiling_lower"] > 0.1  # pairs have times of their own
     assert row["ceiling_upper"] > row["ceiling_lower"]
 

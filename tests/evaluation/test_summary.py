@@ -86,7 +86,7 @@ def test_models_that_prefer_the_same_sentences_are_not_compared(study):
     assert "better than b" in second
     assert "equivalent" not in first + second
     row = result.comparisons.query("model_1 == 'a' and model_2 == 'c'").iloc[0]
-    assert (row["verdict"], row["difference"]) == ("indistinguishable", 0)
+    assert (row["conclusion"], row["difference"]) == ("indistinguishable", 0)
     assert row["note"] == "both models prefer the same sentence of every pair"
     only = evaluate(choices, wide[["a", "c"]].reset_index(), **ONE)
     assert "equivalent" not in " ".join(summarize(only))

@@ -61,7 +61,7 @@ def test_scores_of_catch_trials_change_nothing_but_their_own_analysis(with_catch
 def test_one_condition_beside_catch_trials_is_not_analysed_twice(with_catch):
     study, _ = with_catch
     study["condition"] = study["condition"].replace({"natural": "synthetic"})
-    data = TrialData.of(align_choices(check_choices(study)))
+    data = TrialData.from_choices(align_choices(check_choices(study)))
     assert [a.name for a in default_analyses(data.pairs)] == ["all", "targeted", "catch", "fillers"]
 
 
@@ -84,9 +84,9 @@ def test_an_analysis_has_trials_of_one_kind(with_catch):
 
 def test_a_part_of_the_pairs_keeps_people_and_their_choices(with_catch):
     study, scores = with_catch
-    data = TrialData.of(align_choices(check_choices(study)), scores.set_index("sentence"))
+    data = TrialData.from_choices(align_choices(check_choices(study)), scores.set_index("sentence"))
     chosen = np.arange(data.n_pairs) % 3 == 0
-    part = data.of_pairs(chosen)
+    part = data.select_pairs(chosen)
     rows = chosen[data.pair]
     whole = data.pairs["sentence_1"].to_numpy()[data.pair[rows]]
     assert list(part.pairs["sentence_1"].to_numpy()[part.pair]) == list(whole)

@@ -7,7 +7,7 @@ from typing import Any
 
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.settings import Count, settings
-from contstim.tables import csv_text
+from contstim.tables import format_csv_rows
 
 __all__ = ["EXTREMES"]
 
@@ -35,7 +35,7 @@ class _Extremes(Stage):
         number = run.plan.table(ExtremesOptions).number
         best = {model: values.nlargest(number) for model, values in run.log_probs().items()}
         rows = [(m, *pair) for m, values in best.items() for pair in values.items()]
-        return csv_text(["model", "sentence", "log_prob"], rows), {"number": number}
+        return format_csv_rows(["model", "sentence", "log_prob"], rows), {"number": number}
 
 
 EXTREMES = _Extremes()

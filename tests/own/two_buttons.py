@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import RawChoices, name_rows
+from contstim.evaluation.choices import RawChoices, format_rows
 from contstim.tables import read_table
 
 __all__ = ["read_two_buttons"]
@@ -27,5 +27,5 @@ def read_two_buttons(source: str | Path | pd.DataFrame) -> RawChoices:
     names = {"person": "participant", "left": "sentence_1", "right": "sentence_2"}
     rating = table["key"].map(_RATINGS)
     if rating.isna().any():
-        raise InputError(f"a key is neither F nor J ({name_rows(rating.isna())})")
+        raise InputError(f"a key is neither F nor J ({format_rows(rating.isna())})")
     return RawChoices(table.rename(columns=names).assign(rating=rating))

@@ -90,7 +90,7 @@ def publish(
     from contstim.benchmarks.publishing import About, read_study_choices
     from contstim.benchmarks.publishing import publish as write_folder
     from contstim.evaluation.importers import read_choices
-    from contstim.evaluation.scores import joined_scores, model_scores
+    from contstim.evaluation.scores import join_scores, model_scores
     from contstim.models.registry import load_models
 
     if Path(study).is_dir():
@@ -106,7 +106,7 @@ def publish(
     table = None if scores is None else read_table(scores)
     if model:
         made = model_scores(load_models(model), human.choices, cache)
-        table = made if table is None else joined_scores(table, made)
+        table = made if table is None else join_scores(table, made)
     write_folder(
         human,
         About(title, author, licence, description, language),

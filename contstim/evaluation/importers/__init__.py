@@ -18,15 +18,15 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.evaluation.choices import (
     REQUIRED,
-    Cleaning,
+    CleaningRules,
     HumanData,
     RawChoices,
     align_choices,
-    finish,
+    concat_exclusions,
+    prepare_choices,
     rescale,
-    stack_exclusions,
 )
-from contstim.evaluation.importers.exports import are_codes, read_export, read_recognised
+from contstim.evaluation.importers.exports import has_codes, read_export, read_export_table
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
 from contstim.text.normalise import normalise_labels
@@ -41,7 +41,7 @@ def read_tidy(
     high: float | None = None,
     scale: str | None = None,
     expected: str = "",
-    cleaning: Cleaning | None = None,
+    cleaning: CleaningRules | None = None,
 ) -> RawChoices:
     """Read a choices table, or one whose columns have other names.
 
@@ -87,19 +87,19 @@ def read_tidy(
         data["kind"] = EXPERIMENTAL
     # Whoever names the ends of a scale may have a slider.
     scale = scale or (None if low is None else "slider")
-    return RawChoices(data, cleaning or Cleaning(), scale)
+    return RawChoices(data, cleaning or CleaningRules(), scale)
 
 
 def _read_any(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
     """Read the choices table itself, or the export of a program, or a table as it is described."""
-    table, program = read_recognised(source)
+    table, program = read_export_table(source)
     plain = program is None and all(value in (None, {}) for value in options.values())
-    if plain and {*REQUIRED} <= {*map(str, table.columns)} and not are_codes(table["rating"]):
+    if plain and {*REQUIRED} <= {*map(str, table.columns)} and not has_codes(table["rating"]):
         return read_tidy(table)
     return read_export(source, **options)
 
 
-_LENIENT = Cleaning("exclude", "exclude", "keep_first")
+_LENIENT = CleaningRules("exclude", "exclude", "keep_first")
 
 #: Importers by the name of the format: from a path, or a table already read, to `RawChoices`.
 #: Installed packages bring more by entry points of the group ``contstim.importers``.
@@ -180,12 +180,12 @@ def read_choices(
     if not isinstance(source, str | Path | pd.DataFrame):
         raise InputError(
             f"read_choices reads one table or file, not a {type(source).__name__}; join several "
-            "with together({NAME: read_choices(FILE), ...})"
+            "with combine_choices({NAME: read_choices(FILE), ...})"
         )
-    return finish(FORMATS[format](source, **options))
+    return prepare_choices(FORMATS[format](source, **options))
 
 
-def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
+def join_participants(human: HumanData, people: pd.DataFrame) -> HumanData:
     """Return choices with what is known of those who made them, for ``by`` and mixed models.
 
     Parameters
@@ -207,7 +207,7 @@ def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
     >>> choices = pd.DataFrame({"participant": ["p1", "p2"], "rating": [2.5, -2.5]})
     >>> human = read_choices(choices.assign(sentence_1="Go home.", sentence_2="Home go."))
     >>> people = pd.DataFrame({"participant": ["p1", "p2"], "native": ["yes", "no"]})
-    >>> with_people(human, people).choices["native"].tolist()
+    >>> join_participants(human, people).choices["native"].tolist()
     ['yes', 'no']
     """
     require_columns(people, ["participant"], "the table of participants")
@@ -238,7 +238,7 @@ def with_people(human: HumanData, people: pd.DataFrame) -> HumanData:
     return replace(human, choices=joined, notes=notes)
 
 
-def together(parts: Mapping[str, HumanData]) -> HumanData:
+def combine_choices(parts: Mapping[str, HumanData]) -> HumanData:
     """Return the choices of several files as one table, whose column ``file`` says which.
 
     If each file has one participant, and no two files the same one, they are one data set: there is
@@ -263,7 +263,7 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
     --------
     >>> from contstim import datasets, read_choices
     >>> human = read_choices(datasets.simulated_choices())
-    >>> both = together({"first": human, "second": human})
+    >>> both = combine_choices({"first": human, "second": human})
     >>> both.choices["file"].value_counts().to_dict(), both.choices["participant"].nunique()
     ({'first': 600, 'second': 600}, 60)
     """
@@ -293,11 +293,11 @@ def together(parts: Mapping[str, HumanData]) -> HumanData:
         notes = [f"{len(parts)} files with one participant each.", *dict.fromkeys(notes)]
     choices = align_choices(pd.concat(tables, ignore_index=True))
     scores = [human.scores for human in parts.values() if human.scores is not None]
-    turned = [human.turned for human in parts.values() if human.turned is not None]
+    turned = [human.is_swapped for human in parts.values() if human.is_swapped is not None]
     return HumanData(
         choices,
         pd.concat(scores, ignore_index=True) if len(scores) == len(parts) else None,
-        stack_exclusions(*(human.excluded for human in parts.values())),
+        concat_exclusions(*(human.excluded for human in parts.values())),
         tuple(notes),
         pd.concat(turned, ignore_index=True) if len(turned) == len(parts) else None,
     )

@@ -17,17 +17,17 @@ import pandas as pd
 
 from contstim.errors import InputError, near_matches, require_known
 from contstim.evaluation.choices import (
-    Cleaning,
+    CleaningRules,
     RawChoices,
-    name_rows,
-    on_known_scale,
+    concat_exclusions,
+    format_rows,
+    is_on_known_scale,
     refuse_rows,
     rescale,
-    stack_exclusions,
 )
-from contstim.evaluation.importers.jspsych import read_trials
+from contstim.evaluation.importers.jspsych import read_trial_files
 from contstim.evaluation.importers.names import NAMES, RESERVED, TRUTH, plain
-from contstim.evaluation.importers.qualtrics import rows_of_questions
+from contstim.evaluation.importers.qualtrics import reshape_questions
 from contstim.tables import numbered_lines, read_table, require_columns
 
 # The columns that only a program's exports have.
@@ -50,7 +50,7 @@ def recognised(table: pd.DataFrame) -> str | None:
     return next((name for name, needed in _PROGRAMS.items() if needed <= columns), None)
 
 
-def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+def read_export_table(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
     """Read a table or file and recognise the program that wrote it, None if unknown."""
     if isinstance(source, pd.DataFrame):
         return source, recognised(source)
@@ -62,7 +62,7 @@ def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, st
         return _read_pcibex(lines, str(source)), "PCIbex"
     is_json = bool(lines) and lines[0].lstrip()[:1] in ("[", "{")
     if path.is_dir() or is_json or path.suffix in (".json", ".jsonl", ".txt"):
-        table = read_trials(path)
+        table = read_trial_files(path)
     else:
         table = read_table(source, cells="guessed")
     return table, recognised(table)
@@ -202,13 +202,13 @@ def read_export(
     """
     has_side = side not in (None, "none")
     columns = ({"side": str(side)} if has_side else {}) | dict(columns or {})
-    data, recognised_as = read_recognised(source)
+    data, recognised_as = read_export_table(source)
     program = program or recognised_as
     kind = f"{program} export" if program else "table"
     call = _Call(source, columns, low=low, high=high, n_choices=n_choices)
-    excluded, decisions = stack_exclusions(), list[str]()
+    excluded, decisions = concat_exclusions(), list[str]()
     if program == "Qualtrics":
-        data, excluded, decisions = rows_of_questions(data, trials)
+        data, excluded, decisions = reshape_questions(data, trials)
     data = data.reset_index(drop=True)
     taken = _find_columns(data, columns, program, call)
     data, shared = _separate_sessions(data, taken["participant"])
@@ -216,7 +216,7 @@ def read_export(
     others = [c for c in others if c not in (RESERVED if program else taken)]
     data = data[[*taken.values(), *others]].set_axis([*taken, *others], axis=1)
     coded = low is not None or high is not None
-    if "rating" in data and (coded or are_codes(data["rating"])):
+    if "rating" in data and (coded or has_codes(data["rating"])):
         data = data.rename(columns={} if "response" in data else {"rating": "response"})
         data = data.drop(columns="rating", errors="ignore")
     answer = "rating" if "rating" in data else "response"
@@ -265,7 +265,7 @@ def read_export(
         data["side_1"] = is_left.map({True: "left", False: "right"})
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
     # In a table of no known program a pair that comes again may be another participant's.
-    cleaning = Cleaning(repeated_trial="error" if program is None else "keep_first")
+    cleaning = CleaningRules(repeated_trial="error" if program is None else "keep_first")
     # Whoever names the ends of a scale may have a slider.
     scale = "slider" if coded or "scale_low" in taken else None
     return RawChoices(data, cleaning, scale, notes=notes, excluded=excluded)
@@ -441,11 +441,13 @@ def _ratings(
     return ratings.where(is_left, -ratings), f"{how}; {first} is certain of the left sentence."
 
 
-def are_codes(ratings: pd.Series) -> bool:
+def has_codes(ratings: pd.Series) -> bool:
     """Return whether a column of ratings holds codes, not ratings from -2.5 to 2.5."""
     given = ratings.dropna()
     numbers = pd.to_numeric(given, errors="coerce")
-    return bool(numbers.isna().any() or ((numbers % 1 == 0).all() and not on_known_scale(numbers)))
+    return bool(
+        numbers.isna().any() or ((numbers % 1 == 0).all() and not is_on_known_scale(numbers))
+    )
 
 
 def _by_code(
@@ -466,6 +468,6 @@ def _by_code(
     if bad.any():
         raise InputError(
             f"the answer {answers[bad].tolist()[0]!r} is neither {low!r} nor {high!r} "
-            f"({name_rows(bad)}); leave such rows out, or name other codes"
+            f"({format_rows(bad)}); leave such rows out, or name other codes"
         )
     return ratings, f"The answers are {low!r} and {high!r}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.choices import Cleaning, RawChoices, refuse_rows, rescale
+from contstim.evaluation.choices import CleaningRules, RawChoices, refuse_rows, rescale
 from contstim.tables import read_table, require_columns
 
 #: The published name of each kind of trial, by the sorted kinds of its two sentences: N natural,
@@ -95,7 +95,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
             "after the paper 'BERT has a mouth' (Wang & Cho 2019); MODEL alone is the mean over "
             "orders of words.",
         )
-    first = Cleaning(repeated_trial="keep_first")
+    first = CleaningRules(repeated_trial="keep_first")
     return RawChoices(table, first, "6-point", _scores(raw, models), notes)
 
 

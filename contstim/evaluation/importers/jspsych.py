@@ -9,12 +9,12 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.files import json_value
-from contstim.tables import guessed_table, numbered_lines, read_table
+from contstim.tables import numbered_lines, parse_table, read_table
 
 _ENDINGS = (".json", ".jsonl", ".csv", ".txt")
 
 
-def complete_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
+def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     """Return the files without partial ones whose complete file is there too, and notes.
 
     Browsers that stream a session write ``ID.partial.json`` beside ``ID.json``.
@@ -27,7 +27,7 @@ def complete_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     return [path for path in paths if path not in partial], notes
 
 
-def read_trials(path: Path) -> pd.DataFrame:
+def read_trial_files(path: Path) -> pd.DataFrame:
     """Read a CSV, JSON, JSON lines or text of JATOS, or a folder of such files, as they are.
 
     Raises
@@ -39,7 +39,7 @@ def read_trials(path: Path) -> pd.DataFrame:
         files = sorted(p for p in path.iterdir() if p.suffix in _ENDINGS)
         if not files:
             raise InputError(f"the folder {str(path)!r} holds no .json, .jsonl or .csv file")
-        return pd.concat(map(read_trials, complete_files(files)[0]), ignore_index=True)
+        return pd.concat(map(read_trial_files, drop_partial_files(files)[0]), ignore_index=True)
     lines = [] if path.suffix == ".csv" else [line for _, line in numbered_lines(path)]
     first = next((line.strip() for line in lines if line.strip()), "")
     if not lines:
@@ -54,7 +54,7 @@ def read_trials(path: Path) -> pd.DataFrame:
                 f"{path}, line {number} is JSON, and the first line is that of a table; export "
                 "the results of each kind of study to a file of their own"
             )
-    return guessed_table([header, *(line for line in lines[1:] if line != header)], str(path))
+    return parse_table([header, *(line for line in lines[1:] if line != header)], str(path))
 
 
 def _trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:

@@ -53,6 +53,6 @@ def plain(name: object) -> str:
     return re.sub(r"[\W_]", "", text.casefold())
 
 
-def taken_for(name: object) -> str:
+def match_role(name: object) -> str:
     """Return the column of the choices table that an export's column is, by its name, or ''."""
     return next((ours for ours, names in NAMES.items() if plain(name) in names), "")

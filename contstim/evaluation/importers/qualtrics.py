@@ -10,7 +10,7 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.evaluation.choices import refuse_rows
-from contstim.evaluation.importers.names import TRUTH, plain, taken_for
+from contstim.evaluation.importers.names import TRUTH, match_role, plain
 from contstim.tables import read_table, require_columns
 
 # What Qualtrics calls sessions of nobody: by text, and by code where numbers are exported.
@@ -34,7 +34,7 @@ _SECONDS = "_Page Submit"
 _STATED = re.compile(r"(?<![\w.,+*/-])(-?\d+)\s*=")
 
 
-def rows_of_questions(
+def reshape_questions(
     raw: pd.DataFrame, trials: str | Path | pd.DataFrame | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return an export of Qualtrics as a row per person and question.
@@ -188,7 +188,7 @@ def _further(people: pd.DataFrame, taken: set[str]) -> tuple[dict[str, str], lis
     names: dict[str, str] = {}
     notes = []
     for column in map(str, people):
-        ours = taken_for(column)
+        ours = match_role(column)
         if (
             (column in taken and not ours)
             or plain(column) in _OF_SESSION

@@ -78,11 +78,11 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
     if "group" in levels:
         group_counts = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=n_draws)
         sizes.append(n_groups)
-        people = group_counts[:, data.group_of].astype(np.float64)
+        people = group_counts[:, data.group_codes].astype(np.float64)
     if "participant" in levels:
         sizes.append(n_people)
         for g in range(n_groups):
-            members = np.flatnonzero(data.group_of == g)
+            members = np.flatnonzero(data.group_codes == g)
             trials = group_counts[:, g] * len(members)
             share = np.full(len(members), 1 / len(members))
             people[:, members] = rng.multinomial(trials, share)
@@ -102,7 +102,7 @@ def resample_values(subset: Subset, measure: Measure, draws: Resamples) -> Float
     dense matrices, one for each set of participants who saw the same pairs. NaN in a resample
     that holds no participant for whom the measure is defined.
     """
-    people = draws.people[:, subset.labels]
+    people = draws.people[:, subset.participants]
     shape = (len(people), len(subset.models))
     total, weight = np.zeros(shape), np.zeros(shape)
     if draws.pairs is None:
@@ -110,7 +110,7 @@ def resample_values(subset: Subset, measure: Measure, draws: Resamples) -> Float
         there = ~np.isnan(value)
         total, weight = people @ np.where(there, value, 0.0), people @ there.astype(np.float64)
     else:
-        for members, pair, rating in subset.set_blocks(measure.responses(subset)):
+        for members, pair, rating in subset.iterate_pair_sets(measure.responses(subset)):
             values = measure.resampled(rating, subset.data.log_ratio[pair][:, subset.models])
             step = max(1, _MOST_CELLS // max(rating.size, len(members)))
             for start in range(0, len(people), step):

@@ -82,7 +82,10 @@ class QuasiFInference:
         """
         first, second = (
             _cells_of(
-                group_by_trials(data, replace(analysis, where=(*analysis.where, (column, level)))),
+                group_by_trials(
+                    data,
+                    replace(analysis, factor_levels=(*analysis.factor_levels, (column, level))),
+                ),
                 measure,
             )
             for level in levels
@@ -179,8 +182,8 @@ class _Cells:
         self.subset = subset
         self.defined = ~np.isnan(cells)
         self.cells = cells
-        counts = np.bincount(subset.person[self.defined], minlength=subset.n_people)
-        self.people = subset.labels[counts > 0]
+        counts = np.bincount(subset.person[self.defined], minlength=subset.n_participants)
+        self.people = subset.participants[counts > 0]
 
     def mean(
         self, measure: Measure, population: str, number: int = 0
@@ -208,7 +211,7 @@ class _Cells:
         """Return which rows are of some people, shape (R,)."""
         if np.array_equal(people, self.people):
             return self.defined
-        return self.defined & np.isin(self.subset.labels, people)[self.subset.person]
+        return self.defined & np.isin(self.subset.participants, people)[self.subset.person]
 
 
 def _cells_of(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:

@@ -53,7 +53,7 @@ class SignedRankInference:
         unit = options.unit
         if unit == "auto":
             unit = inference_unit(len(data.groups))
-        unit_of = data.group_of if unit == "group" else np.arange(len(data.participants))
+        unit_of = data.group_codes if unit == "group" else np.arange(len(data.participants))
         draws = None
         if options.n_bootstrap:
             draws = draw_resamples(data, levels, options.n_bootstrap, options.seed)

@@ -109,7 +109,7 @@ class Measure(ABC):
             One number per choice, shape (R,).
         """
         answer, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
-        for person in range(subset.n_people):
+        for person in range(subset.n_participants):
             rows = np.flatnonzero((subset.person == person) & ~np.isnan(answer + prediction))
             n = len(rows)
             if not n:
@@ -128,8 +128,8 @@ class Measure(ABC):
         NaN where the measure is not defined.
         """
         answer, ratio = self.responses(subset), subset.data.log_ratio[subset.pair][:, subset.models]
-        values = np.full((subset.n_people, len(subset.models)), np.nan)
-        for person in range(subset.n_people):
+        values = np.full((subset.n_participants, len(subset.models)), np.nan)
+        for person in range(subset.n_participants):
             rows = subset.person == person
             for m in range(len(subset.models)):
                 values[person, m] = self.participant_value(answer[rows], ratio[rows, m])
@@ -141,12 +141,12 @@ class Measure(ABC):
         NaN if nobody else has a vote.
         """
         answer, votes = self.responses(subset), np.empty(subset.n_rows)
-        for person in range(subset.n_people):
+        for person in range(subset.n_participants):
             rows = subset.person == person
             votes[rows] = self.vote(answer[rows])
         has_vote = (~np.isnan(votes)).astype(np.float64)
-        votes, seen = np.nan_to_num(votes), subset.at_pair(has_vote)
-        total = subset.at_pair(votes)
+        votes, seen = np.nan_to_num(votes), subset.sum_by_pair(has_vote)
+        total = subset.sum_by_pair(votes)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = (total - votes) / (seen - has_vote), total / seen
         return np.round(means[0], DECIMALS), np.round(means[1], DECIMALS)
@@ -154,8 +154,8 @@ class Measure(ABC):
     def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the lower and the upper noise ceiling of each participant, (N,) each."""
         answer, (others, everyone) = self.responses(subset), self.mean_votes(subset)
-        values = np.full((2, subset.n_people), np.nan)
-        for person in range(subset.n_people):
+        values = np.full((2, subset.n_participants), np.nan)
+        for person in range(subset.n_participants):
             rows = subset.person == person
             values[:, person] = (
                 self.participant_value(answer[rows], others[rows]),
@@ -174,7 +174,9 @@ class Measure(ABC):
         for value, votes in zip(self.ceilings(subset), self.mean_votes(subset), strict=True):
             raw = self.trial_influence(subset, votes)
             with np.errstate(invalid="ignore", divide="ignore"):
-                mean = subset.of_person(np.nan_to_num(raw)) / subset.of_person(~np.isnan(raw))
+                mean = subset.sum_by_participant(np.nan_to_num(raw)) / subset.sum_by_participant(
+                    ~np.isnan(raw)
+                )
             influence.append(raw + (value - mean)[subset.person])
         return influence[0], influence[1]
 

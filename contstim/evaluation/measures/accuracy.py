@@ -34,16 +34,17 @@ class Accuracy(TrialMean):
     def values(self, subset: Subset) -> FloatArray:
         """Return each model's accuracy for each participant, shape (N here, M here)."""
         # A tie on either side has sign 0 and so counts one half.
-        total = subset.row_matrix(np.sign(subset.rating), subset.pair, subset.data.n_pairs)
+        total = subset.participant_matrix(np.sign(subset.rating), subset.pair, subset.data.n_pairs)
         agreed = np.asarray(total @ subset.signs)
-        return np.asarray(0.5 + 0.5 * agreed / subset.trials[:, None])
+        return np.asarray(0.5 + 0.5 * agreed / subset.n_trials[:, None])
 
     def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the lower and the upper noise ceiling of each participant, (N,) each."""
         sign = np.sign(subset.rating)
-        votes = subset.at_pair(sign)
+        votes = subset.sum_by_pair(sign)
         lower, upper = self.trial_value(sign, votes - sign), self.trial_value(sign, votes)
-        return subset.of_person(lower) / subset.trials, subset.of_person(upper) / subset.trials
+        sums = subset.sum_by_participant(lower), subset.sum_by_participant(upper)
+        return sums[0] / subset.n_trials, sums[1] / subset.n_trials
 
 
 ACCURACY = Accuracy()

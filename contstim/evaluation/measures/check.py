@@ -78,7 +78,7 @@ def _study(rng: np.random.Generator, people: int = 7, pairs: int = 9, models: in
     data = TrialData(
         participants=pd.Index(range(people)),
         groups=pd.Index(["all"]),
-        group_of=np.zeros(people, dtype=np.int64),
+        group_codes=np.zeros(people, dtype=np.int64),
         participant=person,
         pair=pair,
         rating=rng.choice(_RATINGS, size=len(pair)),
@@ -114,9 +114,9 @@ def _means(measure: Measure, subset: Subset) -> None:
 
 def _means_of_people(subset: Subset, cells: FloatArray) -> FloatArray:
     """Return the mean of each participant's cells that are there, NaN without any, shape (N,)."""
-    there = subset.of_person((~np.isnan(cells)).astype(np.float64))
+    there = subset.sum_by_participant((~np.isnan(cells)).astype(np.float64))
     with np.errstate(invalid="ignore"):
-        return np.asarray(subset.of_person(np.nan_to_num(cells)) / there)
+        return np.asarray(subset.sum_by_participant(np.nan_to_num(cells)) / there)
 
 
 def _derivatives(measure: Measure, subset: Subset) -> None:

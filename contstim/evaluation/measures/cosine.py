@@ -57,14 +57,15 @@ class SignedRankCosine(Measure):
         """Return each model's cosine for each participant, shape (N here, M here)."""
         human = subset.human_ranks
         model, n_model = subset.model_ranks()
-        dot = subset.row_matrix(human.ranks, subset.shared.place, len(model)) @ model
+        indices = subset.pair_sets.row_indices
+        dot = subset.participant_matrix(human.ranks, indices, len(model)) @ model
         norm = np.sqrt(sum_of_squares(human.counts)[:, None] * sum_of_squares(n_model))
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / norm)
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
         """Return what each choice contributes to its participant's cosine, see `cosine_cells`."""
-        return cosine_cells(subset.human_ranks, subset.ranked(prediction))
+        return cosine_cells(subset.human_ranks, subset.rank_within_participants(prediction))
 
     def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
         """Return how cosines follow from how often each pair counts, as ties of the same size."""
@@ -86,7 +87,7 @@ class SignedRankCosine(Measure):
     def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the mean normalised signed ranks of the others, and of all, (R,) each."""
         ranks = _normalised_ranks(subset)
-        total, seen = subset.at_pair(ranks), subset.seen
+        total, seen = subset.sum_by_pair(ranks), subset.n_judges
         others = np.round((total - ranks) / np.maximum(seen - 1, 1), DECIMALS)
         return others, np.round(total / seen, DECIMALS)
 
@@ -99,12 +100,12 @@ class SignedRankCosine(Measure):
         """
         ranks, (others, everyone) = _normalised_ranks(subset), self.mean_votes(subset)
         defined = np.where(subset.human_ranks.counts > 0, 1.0, np.nan)
-        predicted = subset.ranked(others)
-        dot = subset.of_person(predicted.ranks * ranks)
+        predicted = subset.rank_within_participants(others)
+        dot = subset.sum_by_participant(predicted.ranks * ranks)
         with np.errstate(invalid="ignore", divide="ignore"):
             lower = dot / np.sqrt(sum_of_squares(predicted.counts))
-            norm = np.sqrt(subset.of_person(everyone**2))[subset.person]
-            upper = subset.of_person(everyone * ranks / norm)
+            norm = np.sqrt(subset.sum_by_participant(everyone**2))[subset.person]
+            upper = subset.sum_by_participant(everyone * ranks / norm)
         return lower * defined, upper * defined
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
@@ -123,12 +124,12 @@ class SignedRankCosine(Measure):
         votes, (others, everyone) = _normalised_ranks(subset), self.mean_votes(subset)
         person = subset.person
         with np.errstate(invalid="ignore", divide="ignore"):
-            norm = np.sqrt(subset.of_person(others**2))[person]
-            cosine = subset.of_person(others * votes)[person] / norm
-            slope = np.nan_to_num((votes - cosine * others / norm) / norm / (subset.seen - 1))
-        of_others = subset.at_pair(slope) - slope
-        moved = subset.at_pair(slope * others) - slope * others
-        effect = subset.of_person(of_others * votes - moved)
+            norm = np.sqrt(subset.sum_by_participant(others**2))[person]
+            cosine = subset.sum_by_participant(others * votes)[person] / norm
+            slope = np.nan_to_num((votes - cosine * others / norm) / norm / (subset.n_judges - 1))
+        of_others = subset.sum_by_pair(slope) - slope
+        moved = subset.sum_by_pair(slope * others) - slope * others
+        effect = subset.sum_by_participant(of_others * votes - moved)
         lower = self.trial_influence(subset, others)
         defined = np.unique(person[~np.isnan(lower)])
         effect -= effect[defined].mean() if len(defined) else 0.0
@@ -143,7 +144,7 @@ class SignedRankCosine(Measure):
         human = subset.human_ranks
         largest = cosine_cells(human, human)
         with np.errstate(invalid="ignore", divide="ignore"):
-            value = (subset.of_person(largest) / subset.trials)[subset.person]
+            value = (subset.sum_by_participant(largest) / subset.n_trials)[subset.person]
             return largest, np.sqrt(value) + (largest - value) / (2 * np.sqrt(value))
 
 

@@ -23,7 +23,7 @@ from contstim.cli.parameters import (
 from contstim.errors import InputError
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
-from contstim.tables import neutral_table
+from contstim.tables import escape_table
 
 # Reading data loads pandas, which a server does without: it is back the sooner after a crash.
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def export(
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
     print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
     if ids is not None:
-        write_rows(neutral_table(recruiter_ids(described, data.file(study))), ids)
+        write_rows(escape_table(recruiter_ids(described, data.file(study))), ids)
         print(f"{ids}: recruiters' ids, personal data")
 
 

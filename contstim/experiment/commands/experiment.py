@@ -50,7 +50,7 @@ from contstim.experiment.study import Study, read_study
 from contstim.experiment.timeline import timeline_text, timeline_variables
 from contstim.experiment.trials import read_design
 from contstim.files import write_whole
-from contstim.trial_kinds import CATCH, kind_of_condition
+from contstim.trial_kinds import CATCH, infer_kind
 
 NEW = """Write a study folder, to edit.
 
@@ -197,8 +197,7 @@ def new(
     _describe(made)
     if preset is not None:
         n_catch = [
-            sum(kind_of_condition(t.condition) == CATCH for t in ts)
-            for ts in made.design.trials.values()
+            sum(infer_kind(t.condition) == CATCH for t in ts) for ts in made.design.trials.values()
         ]
         published = STUDY_PRESETS[preset].catch
         if set(n_catch) != {published}:

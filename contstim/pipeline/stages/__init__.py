@@ -24,7 +24,7 @@ from contstim.models.registry import score_kind
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Seed, Several, build, matching, settings
-from contstim.tables import SCORES, SPEC, UNIT, csv_text
+from contstim.tables import SCORES, SPEC, UNIT, format_csv_rows
 from contstim.text import length_range, pool, read_sentences
 from contstim.text.language import Language
 from contstim.text.languages import language_called
@@ -478,7 +478,7 @@ class _Score(Stage):
         rows = list(self._rows(run))
         models = [run.identity(given) for given in run.models]
         missing = len(models) * len(run.sentences) - len(rows)
-        return csv_text(run.score_columns, rows), {"missing": missing, "models": models}
+        return format_csv_rows(run.score_columns, rows), {"missing": missing, "models": models}
 
     @staticmethod
     def _rows(run: Run) -> Iterator[tuple[object, ...]]:

@@ -15,7 +15,7 @@ from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.settings import Count, Natural, Several, one_of, settings
-from contstim.tables import read_table, table_text
+from contstim.tables import format_csv, read_table
 from contstim.text import read_words
 
 
@@ -113,7 +113,7 @@ class _Design(Stage):
             common_words=self._common_words(run),
             seed=run.plan.study.seed,
         )
-        return table_text(trials), notes_of(trials)
+        return format_csv(trials), notes_of(trials)
 
     @staticmethod
     def _table(run: Run, stage: Stage) -> pd.DataFrame | None:

@@ -12,7 +12,7 @@ from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
 from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.natural import NaturalSelection, select_natural_pairs
 from contstim.settings import Several, settings, values_of
-from contstim.tables import table_text
+from contstim.tables import format_csv
 from contstim.text.features import repeats_no_word
 
 
@@ -87,7 +87,7 @@ class _Natural(Stage):
                 options.constraints, scores.index, features, run.n_tokens(), run.language
             ),
         )
-        return table_text(pairs), notes_of(pairs)
+        return format_csv(pairs), notes_of(pairs)
 
 
 NATURAL = _Natural()

@@ -18,7 +18,7 @@ from contstim.pipeline.work import Task
 from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.sets import SetSelection, select_set, triplet_pairs
 from contstim.settings import Several, settings, values_of
-from contstim.tables import table_text
+from contstim.tables import format_csv
 from contstim.text.features import repeats_no_word
 
 
@@ -111,7 +111,7 @@ class _Set(Stage):
             ),
             seed=run.plan.study.seed,
         )
-        return table_text(pairs), notes_of(pairs)
+        return format_csv(pairs), notes_of(pairs)
 
     def _synthetic(self, run: Run) -> list[str]:
         """Return the synthetic sentences, once all syntheses are finished."""

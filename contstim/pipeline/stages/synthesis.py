@@ -14,7 +14,7 @@ from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
 from contstim.synthesis import strategy_text
 from contstim.synthesis.results import Triplet, model_columns, written_and_natural
-from contstim.tables import csv_text
+from contstim.tables import format_csv_rows
 from contstim.text.diversity import diversity
 
 #: Notes of a table besides the settings that it was made with.
@@ -165,7 +165,7 @@ class SynthesisStage(Stage):
             figures["words"] = diversity(*written_and_natural(rows), run.language.code).row()
         values = [{**row.row(), **model_columns(row, syntheses.specs)} for row in rows]
         columns = list(values[0]) if values else Triplet.columns()
-        text = csv_text(columns, (row.values() for row in values))
+        text = format_csv_rows(columns, (row.values() for row in values))
         return text, {**self.settings(run), **figures}
 
 

@@ -12,7 +12,7 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.selection.triplet_objectives import TIE_RULES, check_objective
 from contstim.selection.triplets import TripletSelection, resolve_n_strata, select_triplets
 from contstim.settings import one_of, settings, values_of
-from contstim.tables import table_text
+from contstim.tables import format_csv
 
 #: What the strata of triplets are quantiles of.
 REFERENCES = ("triplets", "sentences")
@@ -88,7 +88,7 @@ class _Triplets(Stage):
             ties=options.ties,
             reference=run.log_probs() if options.reference == "sentences" else None,
         )
-        return table_text(chosen), notes_of(chosen)
+        return format_csv(chosen), notes_of(chosen)
 
 
 TRIPLETS_STAGE = _Triplets()

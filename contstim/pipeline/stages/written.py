@@ -9,7 +9,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.pooled import PooledSyntheses
 from contstim.pipeline.stages import Run, StudyPlan
 from contstim.pipeline.stages.synthesis import SynthesisStage
-from contstim.tables import csv_text
+from contstim.tables import format_csv_rows
 
 #: Columns of the table besides those of scores: ``natural`` or ``written``, and log-probabilities
 #: under the writer after its prompt, nats (`contstim.synthesis.writer.Draft`).
@@ -33,7 +33,7 @@ class _Pool(SynthesisStage):
         tasks, syntheses = self.tasks(run), self.of(run)
         assert isinstance(syntheses, PooledSyntheses)
         figures = {"tasks": len(tasks), "missing": len(run.store.left(tasks)), **syntheses.notes()}
-        text = csv_text((*run.score_columns, *COLUMNS), self._rows(run, syntheses))
+        text = format_csv_rows((*run.score_columns, *COLUMNS), self._rows(run, syntheses))
         return text, {**self.settings(run), **figures}
 
     @staticmethod

@@ -33,7 +33,7 @@ def study(right, groups=None):
     )
     sentences = [*frame["sentence_1"], *frame["sentence_2"]]
     scores = score_table({"m": {s: float(s[0] == "b") for s in sentences}}, sentences)
-    return TrialData.of(align_choices(check_choices(frame)), scores)
+    return TrialData.from_choices(align_choices(check_choices(frame)), scores)
 
 
 def covers(data, truth, levels, seed, n_draws):

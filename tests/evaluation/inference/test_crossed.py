@@ -67,7 +67,7 @@ def test_models_with_the_same_predictions_are_indistinguishable():
         same = table[(table["model_1"] == "good") & (table["model_2"] == "copy")]
         assert (same["difference"] == 0).all()
         assert (same["p"] == 1).all()
-        assert (same["verdict"] == "indistinguishable").all()
+        assert (same["conclusion"] == "indistinguishable").all()
 
 
 def test_what_could_not_be_tested_is_said_to_be_so():
@@ -136,7 +136,7 @@ def test_conditions_of_participants_are_analysed_and_compared(by_native):
         ]
         assert row.difference == pytest.approx(lead[0] - lead[1])
         assert (row.p < 0.05) == (row.ci_low > 0 or row.ci_high < 0)
-        assert (row.verdict == "undecided") == (row.q >= 0.05)
+        assert (row.conclusion == "undecided") == (row.q >= 0.05)
     copies = table[(table["model_1"] == "good") & (table["model_2"] == "copy")]
     assert copies["difference"].tolist() == [0, 0]
     assert (copies["p"] == 1).all()
@@ -156,12 +156,12 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
     assert len(pd.read_csv(tmp_path / "conditions.csv")) == len(result.conditions)
     with pytest.raises(InputError, match="unknown analysis 'natives'; did you mean"):
         evaluate(*by_native, condition="native", headline="natives")
-    analyses = (Analysis("natives", where=(("native", "yes"),)),)
+    analyses = (Analysis("natives", factor_levels=(("native", "yes"),)),)
     named = evaluate(*by_native, condition="native", analyses=analyses).models
     assert set(named["n_participants"]) == {len(by_native[0]["participant"].unique()) / 2}
     with pytest.raises(InputError, match="name that column as a condition"):
         evaluate(*by_native, analyses=analyses)
-    unknown = (Analysis("natives", where=(("native", "ja"),)),)
+    unknown = (Analysis("natives", factor_levels=(("native", "ja"),)),)
     with pytest.raises(InputError, match="unknown level of native 'ja'"):
         evaluate(*by_native, condition="native", analyses=unknown)
 
@@ -215,13 +215,13 @@ def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
         np.testing.assert_array_equal(rows["value"], alone["value"])
         np.testing.assert_array_equal(rows["ci_low"], alone["ci_low"])
     table = result.conditions
-    assert set(table["by"]) == {"length", "tense"}
+    assert set(table["factor"]) == {"length", "tense"}
     value = result.models.set_index(["analysis", "measure", "model"])["value"]
     n = choices["participant"].nunique()
     for row in table.itertuples():
         lead = [
-            value[f"all, {row.by} {level}", row.measure, row.model_1]
-            - (value[f"all, {row.by} {level}", row.measure, row.model_2] if row.model_2 else 0)
+            value[f"all, {row.factor} {level}", row.measure, row.model_1]
+            - (value[f"all, {row.factor} {level}", row.measure, row.model_2] if row.model_2 else 0)
             for level in (row.level_1, row.level_2)
         ]
         assert row.difference == pytest.approx(lead[0] - lead[1])
@@ -229,7 +229,7 @@ def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
     # By conditions of people and by factors of pairs at once.
     both = evaluate(choices, scores, condition=("native", "length"), analyses=ALL)
     assert "all, native no, length long" in set(both.models["analysis"])
-    sizes = both.conditions.groupby("by")["n_participants_1"].first()
+    sizes = both.conditions.groupby("factor")["n_participants_1"].first()
     assert sizes["native"] == sizes["length"] / 2
     # Conditions that are the levels themselves, called otherwise, are not analysed twice.
     named = choices.assign(condition=choices["length"].str.cat(choices["tense"]).fillna("filler"))
