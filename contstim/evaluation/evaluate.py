@@ -35,6 +35,7 @@ from contstim.evaluation.inference.crossed import QuasiFInference
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import (
     EvaluationOptions,
+    describe_deviations,
     preset_options,
     read_plan,
 )
