@@ -145,7 +145,7 @@ def _candidates(name: str, spec: str, text: str, positions: Sequence[int], round
     index = np.arange(len(listed))
     model.score([text])
     for position in positions:
-        model.replacements(sentence, position, listed)
+        model.score_replacements(sentence, position, listed)
     sides: dict[str, Callable[[list[str]], object]] = {"the sentences afresh": model.score}
     if isinstance(model, CausalModel):
         # Scored together, sentences compute once what they begin with in common.
@@ -158,7 +158,9 @@ def _candidates(name: str, spec: str, text: str, positions: Sequence[int], round
                 texts = [str(sentence.replace(position, word)) for word in listed]
                 shared.append(
                     _seconds(
-                        lambda p=position: model.replacements(sentence, p, listed).score(index)
+                        lambda p=position: model.score_replacements(sentence, p, listed).score(
+                            index
+                        )
                     )
                 )
                 fresh.append(_seconds(lambda score=score, texts=texts: score(texts)))
@@ -199,12 +201,12 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     n = len(texts)
     if isinstance(model, MaskedModel):
         n = sum(len(model.plan(e).masks) for e in model.encode(texts))
-    model.replacements(sentence, 3, listed)
+    model.score_replacements(sentence, 3, listed)
     ours, other = [], []
     for _ in range(rounds):
         model.score(texts[:1])
         model.encode_and_score(str(sentence))
-        ours.append(_seconds(lambda: model.replacements(sentence, 3, listed)))
+        ours.append(_seconds(lambda: model.score_replacements(sentence, 3, listed)))
         other.append(_seconds(lambda: model.score(texts)) / n)
     what = f"s for bounds of {len(listed):,} words, against one context"
     contexts = statistics.median(a / b for a, b in zip(ours, other, strict=True))
@@ -212,19 +214,19 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     print(ROW.format(name, f"{what} (ratio: contexts in time)", *row), flush=True)
     coded = model.encode(texts[:1])
     length = len(coded[0].ids)
-    inputs = _tokens_computed(model, lambda: model.replacements(sentence, 3, listed)) / length
+    inputs = _tokens_computed(model, lambda: model.score_replacements(sentence, 3, listed)) / length
     what = "inputs as long as the sentence computed for these bounds, against 140"
     print(ROW.format(name, what, inputs, 140, 140 / inputs), flush=True)
     if not isinstance(model, CausalModel):
         return
     rng = np.random.default_rng(0)
     index = rng.choice(len(listed), 200, replace=False)
-    table = model.replacements(sentence, 3, listed)
+    table = model.score_replacements(sentence, 3, listed)
     prefix = sentence.words[:3]
     full = model.score([" ".join([*prefix, listed.words[i]]) for i in index])
     first = [model.tokenizer.candidates(sentence, 3, listed).tokens[i][0] for i in index]
     alone = _first_tokens(model, " ".join(prefix), np.array(first))
-    gaps = [(alone - full).mean(), (table.upper[index] - full).mean()]
+    gaps = [(alone - full).mean(), (table.upper_bounds[index] - full).mean()]
     what = "nats that bounds by trie lie above p(up to the word), against first tokens alone"
     print(ROW.format(name, what, gaps[1], gaps[0], gaps[0] / max(gaps[1], 1e-9)), flush=True)
 

@@ -211,10 +211,10 @@ def differences(folder: Path, seed: int = 0) -> tuple[list[float], int, int]:
     worst, candidates = 0.0, WordList.of(made(30))
     for position in (3, 15, 16, 17, 30, 33):
         sentence = Sentence.parse(" ".join(long_start + made(5)))
-        replacements = model.replacements(sentence, position, candidates)
+        replacements = model.score_replacements(sentence, position, candidates)
         expected = plain(folder, [str(sentence.replace(position, w)) for w in candidates.words])
         given = replacements.score(np.arange(len(candidates)))
-        over = (expected - replacements.upper).max()
+        over = (expected - replacements.upper_bounds).max()
         worst = max(worst, float(np.abs(given - expected).max()), float(over))
     held = [key for key, result in model.network.tried.items() if result]
     rows = max((key[2] for key in held if key[0] == "trees"), default=0)

@@ -76,10 +76,10 @@ def time_replacements(model: NgramModel, sentences: list[str], n_candidates: int
     candidates = WordList(tuple(w for w, k in zip(words, known, strict=True) if k)[:n_candidates])
     parsed = [Sentence.parse(s) for s in sentences if len(s.split()) == 9][:N_POSITIONS]
     begin = time.perf_counter()
-    model.replacements(parsed[0], 0, candidates)
+    model.score_replacements(parsed[0], 0, candidates)
     first = time.perf_counter() - begin
     begin = time.perf_counter()
-    found = [model.replacements(s, i % len(s), candidates) for i, s in enumerate(parsed)]
+    found = [model.score_replacements(s, i % len(s), candidates) for i, s in enumerate(parsed)]
     together = (time.perf_counter() - begin) / len(parsed)
     begin = time.perf_counter()
     fresh = model.score([str(parsed[0].replace(0, word)) for word in candidates])
@@ -88,7 +88,7 @@ def time_replacements(model: NgramModel, sentences: list[str], n_candidates: int
         f"replacements, {len(candidates)} candidates: {together * 1e3:.2f} ms in one step "
         f"(the first {first:.2f} s, since it reads the arrays), {one_by_one * 1e3:.0f} ms one by "
         f"one, ratio {one_by_one / together:.0f}; largest difference "
-        f"{abs(found[0].upper - fresh).max():.1e} nats"
+        f"{abs(found[0].upper_bounds - fresh).max():.1e} nats"
     )
 
 

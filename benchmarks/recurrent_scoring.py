@@ -58,7 +58,7 @@ def main() -> None:
     clock, cpu = time.perf_counter(), time.process_time()
     scores = model.score(sentences)
     seconds, cpu = time.perf_counter() - clock, time.process_time() - cpu
-    tokens = sum(len(part.units) for part in model.parts(sentences))
+    tokens = sum(len(part.tokens) for part in model.score_tokens(sentences))
     layer, few = plain_lstm(network), len(sentences) // 5
     weights, vocabulary = network.weights, network.vocabulary
     clock = time.perf_counter()

@@ -38,7 +38,7 @@ def main() -> None:
         model = load_model(f"contstim:{name}?unknown=unk")
         model.score(sentences[:100])
         began = time.perf_counter()
-        together = model.totals(sentences).score
+        together = model.score_with_counts(sentences).score
         batch = time.perf_counter() - began
         few = sentences[:200]
         began = time.perf_counter()

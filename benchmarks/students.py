@@ -23,7 +23,7 @@ import numpy as np
 
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel
-from contstim.models.devices import torch_threads
+from contstim.models.devices import limit_torch_threads
 from contstim.text import read_sentences
 from contstim.training.distilling import distill
 from contstim.training.options import FitOptions
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--timed", type=int, default=300)
     args = parser.parse_args()
-    with torch_threads(), tempfile.TemporaryDirectory() as place:
+    with limit_torch_threads(), tempfile.TemporaryDirectory() as place:
         folder = args.student
         if folder is None:
             folder = Path(place) / "student"

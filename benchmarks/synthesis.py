@@ -63,8 +63,8 @@ def main() -> None:
     words = proposal.words(sentence, 3)
     began = time.perf_counter()
     for _ in range(10):
-        reject.replacements(sentence, 3, words)
-        accept.replacements(sentence, 3, words)
+        reject.score_replacements(sentence, 3, words)
+        accept.score_replacements(sentence, 3, words)
     at_once = (time.perf_counter() - began) / 10
     texts = [str(sentence.replace(3, word)) for word in words]
     began = time.perf_counter()

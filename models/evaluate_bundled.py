@@ -60,8 +60,8 @@ def print_perplexity(model: SentenceModel, sentences: list[str]) -> None:
     values: list[np.ndarray] = []
     n_words = 0
     for first in range(0, len(sentences), BATCH):
-        for part in model.parts(sentences[first : first + BATCH]):
-            units += part.units
+        for part in model.score_tokens(sentences[first : first + BATCH]):
+            units += part.tokens
             n_words += part.n_words
             values.append(part.log_probs)
     log_probs = np.concatenate(values)

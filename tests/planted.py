@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.base import Hints, Replacements
+from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.synthesis.candidates import Candidates, ScoreCounter
 from contstim.synthesis.problem import ModelContrast
 from contstim.text import Sentence, WordList
@@ -20,24 +20,25 @@ def on_demand(
     *,
     upper: FloatArray | None = None,
     estimate: FloatArray | None = None,
-    **hints: Any,
-) -> Replacements:
+    cost: float | FloatArray = 1.0,
+    **sizes: Any,
+) -> ReplacementScores:
     """Return a table of scores known on demand; bounds and estimates say nothing unless given."""
     scores = np.array(values)
     nothing = np.zeros(len(scores))
-    return Replacements(
+    return ReplacementScores(
         nothing if upper is None else upper,
         nothing if estimate is None else estimate,
         False,
         lambda i: scores[i],
-        Hints(**hints),
+        ScoringCost(cost, **sizes),
     )
 
 
-def at_once(values: Sequence[float]) -> Replacements:
+def at_once(values: Sequence[float]) -> ReplacementScores:
     """Return a table of scores known at once."""
     scores = np.array(values)
-    return Replacements(scores, scores, True, lambda i: scores[i])
+    return ReplacementScores(scores, scores, True, lambda i: scores[i])
 
 
 @dataclass
@@ -56,8 +57,8 @@ class Planted:
         Which proposals are taken.
     """
 
-    reject: Replacements
-    accept: Replacements
+    reject: ReplacementScores
+    accept: ReplacementScores
     minimum: float = -6.0
     below: float = -15.0
     brought: float = 0.0
@@ -81,7 +82,7 @@ class Planted:
 
     def candidates(self) -> Candidates:
         """Return the candidates as a strategy sees them."""
-        n = len(self.reject.upper)
+        n = len(self.reject.upper_bounds)
         tables = {
             name: replace(table, score=self._noting(name, table))
             for name, table in (("reject", self.reject), ("accept", self.accept))
@@ -94,7 +95,7 @@ class Planted:
             now={"reject": self.below, "accept": self.accepted},
             tables=tables,
             known={
-                name: table.estimate if table.exact else np.full(n, np.nan)
+                name: table.estimates if table.is_exact else np.full(n, np.nan)
                 for name, table in tables.items()
             },
             allowed=np.ones(n, dtype=np.bool_) if self.allowed is None else self.allowed,
@@ -111,7 +112,7 @@ class Planted:
         """Run one word search."""
         return search(self.candidates())
 
-    def _noting(self, name: str, table: Replacements) -> Callable[[IntArray], FloatArray]:
+    def _noting(self, name: str, table: ReplacementScores) -> Callable[[IntArray], FloatArray]:
         def score(index: IntArray) -> FloatArray:
             self.batches.append((name, index.tolist()))
             return table.score(index)

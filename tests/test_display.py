@@ -82,7 +82,7 @@ def results() -> dict[str, Any]:
         **{name: getattr(evaluation, name) for name in ("provenance", "data")},
         **{"evaluation": evaluation, "plan": plan, "pool": pool},
         **{"conductor": conductor, "block": block, "posterior": conductor.posterior},
-        "parts": bigram.parts(["Every child in the village knew that song."])[0],
+        "parts": bigram.score_tokens(["Every child in the village knew that song."])[0],
         "design": StudySimulator.from_difference(0.2),
     }
 

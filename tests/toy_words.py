@@ -6,7 +6,7 @@ import pytest
 
 from contstim.models import ModelSpec
 from contstim.models.registry import FAMILIES, register_family
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -22,9 +22,9 @@ FREE = Vocabulary(WordList.of(SIX), WordList.of(SIX), frozenset(SIX))
 ALL = [" ".join(words) for words in itertools.product(SIX, repeat=3)]
 
 
-def table_model(spec: ModelSpec) -> TableModel:
+def table_model(spec: ModelSpec) -> RandomBigramModel:
     """Return the model of `LOWER` and `UPPER` whose seed is the spec's location."""
-    return TableModel([*LOWER, *UPPER], int(spec.location))
+    return RandomBigramModel([*LOWER, *UPPER], int(spec.location))
 
 
 @pytest.fixture

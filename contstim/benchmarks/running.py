@@ -13,8 +13,8 @@ import pandas as pd
 from contstim.benchmarks.benchmark import RESULTS, Benchmark, Judgement
 from contstim.errors import InputError
 from contstim.files import check_replaceable, replacing_folder, write_whole
-from contstim.models.base import SentenceModel, Totals
-from contstim.models.cache import ScoreCache, describe_model, model_identity, versions
+from contstim.models.base import SentenceModel, SentenceScores
+from contstim.models.cache import ScoreCache, describe_model, model_identity, package_versions
 from contstim.progress import track
 from contstim.tables import SCORES, SPEC, UNIT, escape_table, format_csv
 
@@ -41,9 +41,9 @@ def score_whole_sentences(
     """
     wanted = list(sentences)
     for batch in _batches(wanted, f"scoring, {model.name}"):
-        cache.totals(model, batch)
+        cache.score_with_counts(model, batch)
     scores = cache.read(model_identity(model))
-    totals = Totals.of_rows(scores[sentence] for sentence in wanted)
+    totals = SentenceScores.from_rows(scores[sentence] for sentence in wanted)
     counts = totals.n_tokens, totals.n_words, totals.stderr
     columns = (wanted, model.name, totals.score, *counts, model.kind.unit, model.spec)
     return pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True)))
@@ -162,7 +162,7 @@ class BenchmarkRun:
                 "benchmarks": {name: one.title for name, one in self.benchmarks.items()},
                 "models": list(self.models),
                 "notes": list(self.notes),
-                "versions": versions("pandas"),
+                "versions": package_versions("pandas"),
             }
             text = json.dumps(provenance, indent=1, ensure_ascii=False) + "\n"
             write_whole(place / PROVENANCE, text)

@@ -24,7 +24,7 @@ from contstim.evaluation.result import Evaluation
 from contstim.evaluation.summary import summarize
 from contstim.files import write_whole
 from contstim.models.base import SentenceModel
-from contstim.models.devices import torch_threads
+from contstim.models.devices import limit_torch_threads
 from contstim.models.registry import load_model
 from contstim.progress import say, track
 from contstim.selection import select_natural_pairs
@@ -183,7 +183,7 @@ def write_triplets(
         models = [load(spec) for spec in pair]
         others = () if bound is None else (load(bound.model),)
         proposal = _proposal(words, *models, *others)
-        with torch_threads():
+        with limit_torch_threads():
             ways = [
                 synthesize(
                     sentence,
@@ -262,7 +262,7 @@ def _evaluate(folder: Path) -> Evaluation:
     choices = datasets.simulated_choices()
     shown = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     models = [load_model(spec) for spec in dict.fromkeys(itertools.chain(*PAIRS))]
-    with torch_threads():
+    with limit_torch_threads():
         scores = {model.spec: pd.Series(model.score(shown), index=shown) for model in models}
     result = evaluate(choices, scores)
     result.report(folder)

@@ -28,11 +28,11 @@ app = application("models", __doc__)
 
 def list_models() -> None:
     """List bundled models and model families."""
-    from contstim.models.registry import bundled_models, families
+    from contstim.models.registry import available_families, bundled_models
 
     for name, entry in bundled_models().items():
         print(f"{'contstim:' + name:<30} {entry.summary}")
-    for family in families().values():
+    for family in available_families().values():
         if family.name != "contstim":
             print(f"{family.name + ':PATH':<30} {family.summary}")
 

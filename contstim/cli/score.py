@@ -64,13 +64,13 @@ def score(
         output table [standard output]
     """
     from contstim.models.registry import load_models
-    from contstim.models.training_overlap import training_notes
+    from contstim.models.training_overlap import training_overlap_notes
 
     texts = read_sentences(sentences, pairs=True)
     models = load_models(model)
     for loaded in models:
         tell_model(loaded)
-    for note in training_notes([loaded.spec for loaded in models], texts):
+    for note in training_overlap_notes([loaded.spec for loaded in models], texts):
         tell(note)
     write = _write_words if by == "word" else _write_sentences
     with write_output(out, [sentences]) as file:
@@ -99,7 +99,7 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
             new = list(dict.fromkeys(sentence for sentence in chunk if sentence not in before))
             figures = dict(before)
             if new:
-                totals = _numbered(model.totals, new, first, chunk)
+                totals = _numbered(model.score_with_counts, new, first, chunk)
                 arrays = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
                 rows = zip(*(array.tolist() for array in arrays), strict=True)
                 figures.update(zip(new, rows, strict=True))

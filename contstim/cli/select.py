@@ -363,9 +363,9 @@ def _training_notes(selected: pd.DataFrame) -> list[str]:
     """Say for which models the natural sentences of a selection are training text."""
     import pandas as pd
 
-    from contstim.models.training_overlap import training_notes
+    from contstim.models.training_overlap import training_overlap_notes
 
     columns = ["natural"] if "natural" in selected else ["sentence_1", "sentence_2"]
     models = selected[[name for name in ("model_1", "model_2") if name in selected]]
     sentences = [str(sentence) for sentence in pd.unique(selected[columns].to_numpy().ravel())]
-    return training_notes(models.to_numpy().ravel().astype(str).tolist(), sentences)
+    return training_overlap_notes(models.to_numpy().ravel().astype(str).tolist(), sentences)

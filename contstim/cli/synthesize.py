@@ -153,7 +153,7 @@ def synthesize(
     out
         output table [standard output]
     """
-    from contstim.models.training_overlap import training_notes
+    from contstim.models.training_overlap import training_overlap_notes
     from contstim.pipeline.options import SynthesisOptions
 
     if sentence and sentences:
@@ -189,7 +189,7 @@ def synthesize(
             f"the vocabulary has {share} different words of the sentences; if they are in another "
             "language, make one of it with 'contstim vocabulary' and give it as --vocabulary",
         )
-    for note in training_notes((*study.models, *study.further), study.sentences.listed):
+    for note in training_overlap_notes((*study.models, *study.further), study.sentences.listed):
         tell(note)
     reading = [sentences, vocabulary, plan]
     report = _write(study, out, pool, reading, estimate, executor)

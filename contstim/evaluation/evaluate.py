@@ -63,7 +63,7 @@ from contstim.evaluation.trials import (
 )
 from contstim.evaluation.values import compute_values
 from contstim.models.base import SentenceModel
-from contstim.models.cache import versions
+from contstim.models.cache import package_versions
 from contstim.models.registry import Models
 from contstim.progress import track
 from contstim.settings import read_toml
@@ -182,7 +182,7 @@ def evaluate(
             specs={model: specs[model] for model in data.models if model in specs},
             notes=tuple(notes),
             deviations=deviations,
-            versions=versions("pandas"),
+            versions=package_versions("pandas"),
         ),
         data=data,
         **between,

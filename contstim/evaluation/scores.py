@@ -14,10 +14,10 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
-from contstim.models.scored import (
-    ScoredSentences,
+from contstim.models.score_table import (
+    ScoreTableModel,
     canonical_scores,
-    one_score_each,
+    drop_repeated_scores,
 )
 from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text.normalise import match_sentences, normalise_sentence
@@ -129,7 +129,7 @@ def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     sources = {"": scores} if isinstance(scores, pd.DataFrame) else scores
     for model, source in sources.items():
         if isinstance(source, SentenceModel):
-            if isinstance(source, ScoredSentences):
+            if isinstance(source, ScoreTableModel):
                 scored &= source.has_scores(catch_sentences)
             if source.event.unknown == "error":
                 words = map(source.language.split, catch_sentences)
@@ -161,7 +161,11 @@ def model_scores(
     tables = []
     for model in models:
         scored = None if cache is None else ScoreCache(cache)
-        totals = model.totals(sentences) if scored is None else scored.totals(model, sentences)
+        totals = (
+            model.score_with_counts(sentences)
+            if scored is None
+            else scored.score_with_counts(model, sentences)
+        )
         # Of some models the tokens are not known.
         tokens = totals.n_tokens if totals.n_tokens.all() else np.nan
         counts = tokens, totals.n_words, totals.stderr
@@ -248,7 +252,7 @@ def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
 def _by_sentence(scores: pd.Series, model: object) -> pd.Series:
     """Return the scores of a model by its sentences, of which white space tells none apart."""
     spaced = scores.set_axis(pd.Index([normalise_sentence(str(text)) for text in scores.index]))
-    return one_score_each(spaced, f"model {str(model)!r}")
+    return drop_repeated_scores(spaced, f"model {str(model)!r}")
 
 
 def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:

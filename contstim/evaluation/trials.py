@@ -21,7 +21,7 @@ from contstim.evaluation.choices import (
 )
 from contstim.evaluation.items import encode_items
 from contstim.evaluation.scores import log_ratios
-from contstim.models.scored import name_in_table
+from contstim.models.score_table import model_name_in_spec
 from contstim.settings import Several, one_of, settings
 from contstim.tables import require_columns
 from contstim.text.normalise import normalise_labels
@@ -379,7 +379,10 @@ def resolve_targets(
     """
     called: dict[str, list[str]] = {}
     for model in models:
-        for name in {name_in_table(specs.get(model, model)), specs.get(model, "")} - {"", model}:
+        for name in {model_name_in_spec(specs.get(model, model)), specs.get(model, "")} - {
+            "",
+            model,
+        }:
             called.setdefault(name, []).append(model)
     columns = choices[["model_1", "model_2"]]
     lacking = {*columns["model_1"].dropna(), *columns["model_2"].dropna()} - set(models)

@@ -109,7 +109,7 @@ class ModelSpec:
         """Return the value of option `key`, or `default`."""
         return dict(self.options).get(key, default)
 
-    def choice(self, key: str, choices: Iterable[str], default: str) -> str:
+    def get_choice(self, key: str, choices: Iterable[str], default: str) -> str:
         """Return option `key`, which must be one of `choices`."""
         value = self.get(key, default)
         offered = list(choices)

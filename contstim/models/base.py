@@ -102,7 +102,7 @@ class ScoreKind:
     highest
         No score exceeds this.
     splits_over_words
-        Whether a score is the sum of the words' shares; where it is not, `parts` and
+        Whether a score is the sum of the words' shares; where it is not, `score_tokens` and
         `score_words` of the model raise `InputError`.
     differs_in_nats
         Whether differences of scores are (estimated, maybe weighted) log-ratios, which can be
@@ -126,16 +126,16 @@ class ScoreKind:
 
 @displayed
 @dataclass(frozen=True)
-class SentenceParts:
+class TokenScores:
     """The scored units of one sentence.
 
     Attributes
     ----------
-    units
+    tokens
         The T scored units as text, the end symbol included where it is scored.
     log_probs
         Their log-probabilities in nats, shape (T,).
-    word_of
+    word_indices
         For each unit the index of the word it belongs to, shape (T,). The end symbol belongs to
         the last word.
     n_words
@@ -146,18 +146,18 @@ class SentenceParts:
     Examples
     --------
     >>> from contstim import load_model
-    >>> (parts,) = load_model("contstim:trigram").parts(["The dog slept."])
-    >>> parts.units
+    >>> (parts,) = load_model("contstim:trigram").score_tokens(["The dog slept."])
+    >>> parts.tokens
     ('The', 'dog', 'slept', '.', '</s>')
     >>> parts.log_probs.round(1)
     array([ -2.7,  -6.7, -10.4,  -2.4,  -0. ])
-    >>> parts.by_word().round(1)
+    >>> parts.sum_by_word().round(1)
     array([ -2.7,  -6.7, -12.9])
     """
 
-    units: tuple[str, ...]
+    tokens: tuple[str, ...]
     log_probs: FloatArray
-    word_of: IntArray
+    word_indices: IntArray
     n_words: int
     stderr: float = 0.0
 
@@ -166,16 +166,16 @@ class SentenceParts:
         """The sum over units, nats."""
         return float(self.log_probs.sum())
 
-    def by_word(self) -> FloatArray:
+    def sum_by_word(self) -> FloatArray:
         """Sum the units of each word: shape (W,), nats."""
         sums = np.zeros(self.n_words, dtype=np.float64)
-        np.add.at(sums, self.word_of, self.log_probs)
+        np.add.at(sums, self.word_indices, self.log_probs)
         return sums
 
 
 @displayed
 @dataclass(frozen=True)
-class Totals:
+class SentenceScores:
     """One row per sentence: what the `scores` table holds.
 
     Attributes
@@ -191,7 +191,8 @@ class Totals:
     Examples
     --------
     >>> from contstim import load_model
-    >>> totals = load_model("contstim:trigram").totals(["The dog slept.", "It was late."])
+    >>> model = load_model("contstim:trigram")
+    >>> totals = model.score_with_counts(["The dog slept.", "It was late."])
     >>> totals.score.round(1), totals.n_words
     (array([-22.2, -12.1]), array([3, 3]))
     """
@@ -202,14 +203,14 @@ class Totals:
     stderr: FloatArray
 
     @classmethod
-    def of_rows(cls, rows: Iterable[tuple[float, int, int, float]]) -> Totals:
+    def from_rows(cls, rows: Iterable[tuple[float, int, int, float]]) -> SentenceScores:
         """Put together what is known of one sentence after another, in the order above."""
         score, n_tokens, n_words, stderr = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
         return cls(score.copy(), n_tokens.astype(np.int64), n_words.astype(np.int64), stderr.copy())
 
 
 @dataclass(frozen=True)
-class Hints:
+class ScoringCost:
     """What a model may say of its exact scores of V candidates, for searches that use it.
 
     Attributes
@@ -226,17 +227,17 @@ class Hints:
     Examples
     --------
     >>> import numpy as np
-    >>> Replacements.known(np.array([-22.2, -25.0])).hints.cost
+    >>> ReplacementScores.from_exact_scores(np.array([-22.2, -25.0])).cost.n_inputs
     1.0
     """
 
-    cost: float | FloatArray = 1.0
+    n_inputs: float | FloatArray = 1.0
     multiply_adds: float | None = None
     n_tokens: IntArray | None = None
 
 
 @dataclass(frozen=True)
-class Replacements:
+class ReplacementScores:
     """Scores of one sentence with the word at one position replaced by each of V candidates.
 
     Attributes
@@ -255,28 +256,28 @@ class Replacements:
     Examples
     --------
     >>> import numpy as np
-    >>> known = Replacements.known(np.array([-22.2, -25.0]))
-    >>> known.exact, known.score(np.array([1]))
+    >>> known = ReplacementScores.from_exact_scores(np.array([-22.2, -25.0]))
+    >>> known.is_exact, known.score(np.array([1]))
     (True, array([-25.]))
     """
 
-    upper: FloatArray
-    estimate: FloatArray
-    exact: bool
+    upper_bounds: FloatArray
+    estimates: FloatArray
+    is_exact: bool
     score: Callable[[IntArray], FloatArray]
-    hints: Hints = field(default_factory=Hints)
+    cost: ScoringCost = field(default_factory=ScoringCost)
 
     @classmethod
-    def known(cls, scores: FloatArray) -> Replacements:
+    def from_exact_scores(cls, scores: FloatArray) -> ReplacementScores:
         """Return exact scores, shape (V,), that are all known at once."""
-        return cls(scores, scores, exact=True, score=scores.__getitem__)
+        return cls(scores, scores, is_exact=True, score=scores.__getitem__)
 
 
 # One of the two numbers by which UTF-16 writes a character of the higher planes.
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def as_sentences(sentences: Sequence[str]) -> list[str]:
+def check_sentences(sentences: Sequence[str]) -> list[str]:
     """Return `sentences` in canonical form, refusing a lone string and what is no text."""
     if isinstance(sentences, str):
         raise InputError(f"give a list of sentences, not the one string {sentences!r}")
@@ -297,9 +298,9 @@ def as_sentences(sentences: Sequence[str]) -> list[str]:
 class SentenceModel(ABC):
     """A model that says how probable a sentence is.
 
-    A family implements `event`, `fingerprint`, `in_vocabulary` and `parts`; it overrides `score`
-    and `replacements` where it can do better than the versions here, which define what those
-    must return.
+    A family implements `event`, `fingerprint`, `in_vocabulary` and `score_tokens`; it overrides
+    `score` and `score_replacements` where it can do better than the versions here, which define
+    what those must return.
 
     Parameters
     ----------
@@ -346,7 +347,7 @@ class SentenceModel(ABC):
         """Hexadecimal digest of the weights, for caches and provenance."""
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """How far, in nats, scores of one sentence may differ with the batch it stands in.
 
         0 where arithmetic does not depend on the batch.
@@ -376,7 +377,7 @@ class SentenceModel(ABC):
         """
 
     @abstractmethod
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score every unit of each sentence.
 
         Raises
@@ -387,28 +388,31 @@ class SentenceModel(ABC):
             For a word the model does not know, unless its event says ``unknown unk``.
         """
 
-    def totals(self, sentences: Sequence[str]) -> Totals:
-        """Score sentences and count their units. Raises as `parts` does."""
-        return Totals.of_rows(
-            (p.log_prob, len(p.log_probs), p.n_words, p.stderr) for p in self.parts(sentences)
+    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
+        """Score sentences and count their units. Raises as `score_tokens` does."""
+        return SentenceScores.from_rows(
+            (p.log_prob, len(p.log_probs), p.n_words, p.stderr)
+            for p in self.score_tokens(sentences)
         )
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
-        """Return one number per sentence: shape (S,), float64, nats. Raises as `parts` does."""
-        return self.totals(sentences).score
+        """Return one number per sentence: shape (S,), float64, nats."""
+        return self.score_with_counts(sentences).score
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the score of each sentence."""
-        return [p.by_word() for p in self.parts(sentences)]
+        return [p.sum_by_word() for p in self.score_tokens(sentences)]
 
-    def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
+    def count_tokens(self, sentences: Sequence[str]) -> IntArray | None:
         """Return into how many tokens the model cuts each of S sentences, without scoring: (S,).
 
-        None where it scores words as they are, or only scoring tells. Raises as `parts` does.
+        None where it scores words as they are, or only scoring tells.
         """
         return None
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score `sentence` with the word at `position` replaced by each of `words`.
 
         Every word must be one that the model knows. This general version bounds every candidate
@@ -426,7 +430,7 @@ class SentenceModel(ABC):
 
         upper = np.full(len(words), self.kind.highest, dtype=np.float64)
         flat = np.zeros(len(words), dtype=np.float64)
-        return Replacements(upper=upper, estimate=flat, exact=False, score=score)
+        return ReplacementScores(upper_bounds=upper, estimates=flat, is_exact=False, score=score)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"
@@ -459,11 +463,11 @@ def check_sentence_language(
             "family that has this option"
         )
     if not language.plain:
-        model.n_tokens(sentences)
+        model.count_tokens(sentences)
 
 
 def scores_vocabulary(model: SentenceModel) -> bool:
-    """Return whether `replacements` of a model returns all exact scores, and at little cost.
+    """Return whether `score_replacements` of a model returns all exact scores, and at little cost.
 
     Searches ask such models first. They have an attribute of this name, which is true.
     """
@@ -476,7 +480,7 @@ def _distributions() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
 
 
-def package_names(model: SentenceModel) -> tuple[str, ...]:
+def dependency_names(model: SentenceModel) -> tuple[str, ...]:
     """Return the installed packages that a model's scores depend on, sorted.
 
     Those of its class, and those that its attribute `packages` names, if it has one. Python,

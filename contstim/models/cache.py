@@ -22,17 +22,17 @@ from contstim import __version__
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.files import digest_of, json_value, write_whole
-from contstim.models.base import SentenceModel, Totals, package_names
+from contstim.models.base import SentenceModel, SentenceScores, dependency_names
 
 _PACKAGES = ("numpy", "scipy")
-#: The keys of a file, for the fields of `Totals` and `CachedScore` in their order.
+#: The keys of a file, for the fields of `SentenceScores` and `CachedScore` in their order.
 _KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
 # Scores of words are kept apart from those of sentences, as another model's would be.
 _BY_WORD, _WORD_KEYS = {"by": "word"}, ("words",)
 
 
 class CachedScore(NamedTuple):
-    """One sentence's part of `Totals`, in the order of the `scores` table."""
+    """One sentence's part of `SentenceScores`, in the order of the `scores` table."""
 
     score: float
     n_tokens: int
@@ -52,11 +52,11 @@ def describe_model(model: SentenceModel) -> dict[str, Any]:
         "event_digest": model.event.digest,
         "score": asdict(model.kind) | {"highest": highest if isfinite(highest) else None},
         "weights": model.fingerprint,
-        "packages": _installed(package_names(model)),
+        "packages": _installed(dependency_names(model)),
     }
 
 
-def versions(*packages: str) -> dict[str, str]:
+def package_versions(*packages: str) -> dict[str, str]:
     """Return the versions of what all numbers depend on and, where installed, of `packages`."""
     own = {"python": platform.python_version(), "contstim": __version__}
     return own | _installed((*_PACKAGES, *packages))
@@ -75,14 +75,14 @@ def _installed(packages: Sequence[str]) -> dict[str, str]:
 
 def model_identity(model: SentenceModel) -> dict[str, Any]:
     """Return everything that a model's scores depend on, besides the sentence, as JSON values."""
-    return {"model": describe_model(model), "versions": versions()}
+    return {"model": describe_model(model), "versions": package_versions()}
 
 
 class ScoreCache:
     """Scores of sentences, kept in a folder.
 
     A network's score of a sentence may differ in the last digits with the batch it stood in (see
-    :attr:`~contstim.models.base.SentenceModel.resolution`); the cache gives back what was
+    :attr:`~contstim.models.base.SentenceModel.batch_tolerance`); the cache gives back what was
     computed first.
 
     Parameters
@@ -132,7 +132,9 @@ class ScoreCache:
                 raise InputError(f"{path} is not a file of scores ({error}); remove it") from None
             self._seen.add(path)
 
-    def add(self, identity: Mapping[str, Any], sentences: Sequence[str], totals: Totals) -> None:
+    def add(
+        self, identity: Mapping[str, Any], sentences: Sequence[str], totals: SentenceScores
+    ) -> None:
         """Keep the scores of S sentences; they are on the disk when this returns.
 
         Raises
@@ -160,7 +162,7 @@ class ScoreCache:
             text = json.dumps(record, ensure_ascii=False, indent=0) + "\n"
             write_whole(self.folder / digest_of(identity) / name, text)
 
-    def totals(self, model: SentenceModel, sentences: Sequence[str]) -> Totals:
+    def score_with_counts(self, model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
         """Score S sentences, those that are not kept yet in one batch, and keep them.
 
         Raises
@@ -174,6 +176,6 @@ class ScoreCache:
         row_of = self.read(identity)
         missing = list(dict.fromkeys(s for s in sentences if s not in row_of))
         if missing:
-            self.add(identity, missing, model.totals(missing))
+            self.add(identity, missing, model.score_with_counts(missing))
             row_of = self.read(identity)
-        return Totals.of_rows(row_of[sentence] for sentence in sentences)
+        return SentenceScores.from_rows(row_of[sentence] for sentence in sentences)

@@ -126,7 +126,7 @@ def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
 
 def _check_routes(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
     together = model.score(sentences)
-    allowed = max(tolerance, model.resolution)
+    allowed = max(tolerance, model.batch_tolerance)
     routes = {
         "in reverse order": model.score(sentences[::-1])[::-1],
         "one by one": np.array([model.score([s])[0] for s in sentences]),
@@ -143,9 +143,9 @@ def _check_routes(model: SentenceModel, sentences: list[str], tolerance: float) 
 
 
 def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
-    totals = model.totals(sentences)
+    totals = model.score_with_counts(sentences)
     scores = model.score(sentences)
-    worst = _furthest(totals.score, scores, max(tolerance, model.resolution))
+    worst = _furthest(totals.score, scores, max(tolerance, model.batch_tolerance))
     if worst is not None:
         raise _fail(
             model,
@@ -215,10 +215,10 @@ def _check_replacements(
             continue
         subset = WordList(tuple(compress(words, is_known)))
         fresh = model.score([str(sentence.replace(position, word)) for word in subset])
-        table = model.replacements(sentence, position, subset)
+        table = model.score_replacements(sentence, position, subset)
         routes = {"on demand": table.score(np.arange(len(subset), dtype=np.int64))}
-        if table.exact:
-            routes["at once"] = table.estimate
+        if table.is_exact:
+            routes["at once"] = table.estimates
         for name, values in routes.items():
             worst = _furthest(values, fresh, tolerance)
             if worst is not None:
@@ -227,10 +227,11 @@ def _check_replacements(
                     f"replacement {subset.words[worst]!r} at position {position} of "
                     f"{str(sentence)!r} scores {values[worst]} {name}, {fresh[worst]} as a whole",
                 )
-        above = int((fresh - table.upper).argmax())
-        if not fresh[above] - table.upper[above] <= tolerance:
+        above = int((fresh - table.upper_bounds).argmax())
+        if not fresh[above] - table.upper_bounds[above] <= tolerance:
             raise _fail(
                 model,
                 f"replacement {subset.words[above]!r} at position {position} of "
-                f"{str(sentence)!r} scores {fresh[above]}, above its bound {table.upper[above]}",
+                f"{str(sentence)!r} scores {fresh[above]}, above its bound "
+                f"{table.upper_bounds[above]}",
             )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def torch_device(name: str, spec: ModelSpec | None = None) -> torch.device:
+def resolve_device(name: str, spec: ModelSpec | None = None) -> torch.device:
     """Return the device that PyTorch calls `name`, if it can be used here.
 
     Raises
@@ -37,7 +37,7 @@ def torch_device(name: str, spec: ModelSpec | None = None) -> torch.device:
 
 
 @contextmanager
-def torch_threads(number: int = 1) -> Iterator[None]:
+def limit_torch_threads(number: int = 1) -> Iterator[None]:
     """Let PyTorch, if it is in use, compute on `number` threads.
 
     The number of threads may change the last digits of a network's scores; with one everywhere,

@@ -15,7 +15,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
+from contstim.models.base import Event, SentenceModel, TokenScores, check_sentences
 from contstim.text.languages import ENGLISH
 from contstim.text.normalise import normalise_sentence
 
@@ -122,7 +122,7 @@ class LogitsModel(SentenceModel):
         return self._packages
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """1e-3 nats: most networks compute in single precision, in blocks that batches share."""
         return 1e-3
 
@@ -130,9 +130,9 @@ class LogitsModel(SentenceModel):
         """Return which words hold nothing that the tokenizer does not know, shape (V,)."""
         return np.array([self._unk not in self._cut(word)[0] for word in words], dtype=np.bool_)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score each token, given the start and those before it."""
-        texts = [normalise_sentence(sentence) for sentence in as_sentences(sentences)]
+        texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
         cuts = [self._tokens(text) for text in texts]
         scored: dict[int, FloatArray] = {}
         by_length = defaultdict(list)
@@ -148,8 +148,8 @@ class LogitsModel(SentenceModel):
                     rows = log_softmax(logits.astype(np.float64), axis=1)
                     scored[number] = rows[np.arange(length - 1), tokens[1:]]
         return [
-            SentenceParts(units, scored[number], word_of, len(texts[number].split()))
-            for number, (_, units, word_of) in enumerate(cuts)
+            TokenScores(units, scored[number], word_indices, len(texts[number].split()))
+            for number, (_, units, word_indices) in enumerate(cuts)
         ]
 
     @cached_property
@@ -187,13 +187,13 @@ class LogitsModel(SentenceModel):
         """Return the ids with start and end, the scored units and the word that each belongs to."""
         ids, places = self._cut(text)
         ends = [end for _, end in ENGLISH.spans(text)]
-        units, word_of = [], []
+        units, word_indices = [], []
         for token, (first, last) in zip(ids, places, strict=True):
             # White space before a word goes with it, whatever the tokenizer makes of it.
             units.append(text[first:last])
-            word_of.append(min(bisect_right(ends, first), len(ends) - 1))
+            word_indices.append(min(bisect_right(ends, first), len(ends) - 1))
             if token == self._unk:
-                word = text.split()[word_of[-1]]
+                word = text.split()[word_indices[-1]]
                 raise UnknownWordError(
                     f"{self.spec}: the tokenizer does not know {text[first:last]!r} of {word!r} in "
                     f"{text!r}; leave the sentence out"
@@ -204,8 +204,8 @@ class LogitsModel(SentenceModel):
         if self._end is not None:
             whole.append(self._end)
             units.append(self._event.end)
-            word_of.append(word_of[-1])
-        return whole, tuple(units), np.array(word_of, dtype=np.int64)
+            word_indices.append(word_indices[-1])
+        return whole, tuple(units), np.array(word_indices, dtype=np.int64)
 
 
 def _cutter(tokenizer: Any, name: str) -> Callable[[str], Cut]:

@@ -23,7 +23,7 @@ class Prefixes(ABC):
     """R beginnings of sentences under one model, and what it says of the words that may follow.
 
     What the model says of the words one after the other, and of the end, adds up to its score of
-    the sentence. Objects stay as they are: `followed_by` makes new ones.
+    the sentence. Objects stay as they are: `extend` makes new ones.
 
     Attributes
     ----------
@@ -34,16 +34,16 @@ class Prefixes(ABC):
     """
 
     def __init__(self, lists: tuple[WordList, WordList], n_words: int) -> None:
-        self.lists = lists
+        self.word_lists = lists
         self.n_words = n_words
 
     @property
     def words(self) -> WordList:
         """The V words that may follow."""
-        return self.lists[min(self.n_words, 1)]
+        return self.word_lists[min(self.n_words, 1)]
 
     @abstractmethod
-    def upper(self) -> tuple[FloatArray, BoolArray]:
+    def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return bounds of log p(word | beginning), (R, V), nats, and which words' are exact (V,).
 
         A word whose bound is not exact is no more probable than its bound.
@@ -59,34 +59,34 @@ class Prefixes(ABC):
             Which beginnings, and which of `words` after each; shape (k,).
         """
 
-    def crowd(self) -> FloatArray:
+    def log_group_sizes(self) -> FloatArray:
         """Return log of how many words share each word's bound, (V,): 0 where bounds are exact."""
         return np.zeros(len(self.words))
 
-    def word_ends(self) -> FloatArray:
+    def word_end_log_probs(self) -> FloatArray:
         """Return log p(the last word ends here | beginning), (R,), nats: 0 for models of words."""
-        return np.zeros(len(self.upper()[0]))
+        return np.zeros(len(self.upper_bounds()[0]))
 
     @abstractmethod
-    def ends(self, mark: str) -> FloatArray:
+    def end_log_probs(self, mark: str) -> FloatArray:
         """Return what the score gains where the sentence ends with `mark`, (R,), nats.
 
         That is the probability of the mark and of the end symbol, as far as they are scored.
         """
 
     @abstractmethod
-    def commas(self) -> FloatArray:
+    def comma_log_probs(self) -> FloatArray:
         """Return log p(a comma | beginning), (R,), nats; 0 where the model does not score it."""
 
     @abstractmethod
-    def with_commas(self, where: BoolArray) -> Prefixes:
+    def add_commas(self, where: BoolArray) -> Prefixes:
         """Return the beginnings, with a comma at the end of some, (R,); before the first word none.
 
         What the model says of the comma is no part of what it says of the word that follows.
         """
 
     @abstractmethod
-    def followed_by(self, rows: IntArray, index: IntArray) -> Prefixes:
+    def extend(self, rows: IntArray, index: IntArray) -> Prefixes:
         """Return k beginnings, each one of these and a word more.
 
         Parameters
@@ -96,15 +96,15 @@ class Prefixes(ABC):
             followed by several words.
         """
 
-    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Return what `log_probs` and `followed_by` give, for a network at the cost of the latter.
+    def score_and_extend(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
+        """Return what `log_probs` and `extend` give, for a network at the cost of the latter.
 
         Parameters
         ----------
         rows, index
             Which beginnings, and which of `words` after each; shape (k,).
         """
-        return self.log_probs(rows, index), self.followed_by(rows, index)
+        return self.log_probs(rows, index), self.extend(rows, index)
 
 
 class PrefixModel:
@@ -114,11 +114,11 @@ class PrefixModel:
     """
 
     @property
-    def guides_itself(self) -> bool:
+    def is_self_guided(self) -> bool:
         """Whether the model proposes words for its own sentences, which cost few inputs each."""
         return False
 
-    def prefixes(self, first: WordList, later: WordList) -> Prefixes | None:
+    def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return the empty prefix; None if the score is not a sum over words from left to right.
 
         Parameters
@@ -129,25 +129,27 @@ class PrefixModel:
         """
         return None
 
-    def guide(self, first: WordList, later: WordList) -> Prefixes | None:
+    def guide_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return the empty prefix for proposals, whose values need not sum to scores."""
-        return self.prefixes(first, later)
+        return self.empty_prefix(first, later)
 
     def with_context(self, text: str) -> PrefixModel | None:
         """Return the model of sentences that follow a text; None if it reads no context."""
         return None
 
 
-def prefixes_of(
+def empty_prefix(
     model: SentenceModel, lists: tuple[WordList, WordList], *, guide: bool = False
 ) -> Prefixes | None:
     """Return the empty prefix under a model, exact or as a guide; None if it has none."""
     if not isinstance(model, PrefixModel):
         return None
-    return model.guide(*lists) if guide else model.prefixes(*lists)
+    return model.guide_prefix(*lists) if guide else model.empty_prefix(*lists)
 
 
-def prefixes_after(model: SentenceModel, text: str, lists: tuple[WordList, WordList]) -> Prefixes:
+def empty_prefix_after(
+    model: SentenceModel, text: str, lists: tuple[WordList, WordList]
+) -> Prefixes:
     """Return the empty prefix of sentences that follow a text.
 
     Raises
@@ -156,7 +158,7 @@ def prefixes_after(model: SentenceModel, text: str, lists: tuple[WordList, WordL
         If the model reads no text before a sentence.
     """
     following = model.with_context(text) if isinstance(model, PrefixModel) else None
-    prefix = None if following is None else following.prefixes(*lists)
+    prefix = None if following is None else following.empty_prefix(*lists)
     if prefix is None:
         raise InputError(
             f"{model.spec!r} cannot write: it reads nothing before a sentence; name a causal "
@@ -194,7 +196,7 @@ class ScoredPrefixes(Prefixes):
     def _score(self, texts: Sequence[str]) -> FloatArray:
         return self._model.score(texts) if texts[0] else np.zeros(len(texts))
 
-    def upper(self) -> tuple[FloatArray, BoolArray]:
+    def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return 0 for all words, none of which is known."""
         n = len(self.words)
         return np.zeros((len(self._texts), n)), np.zeros(n, dtype=np.bool_)
@@ -210,22 +212,22 @@ class ScoredPrefixes(Prefixes):
             return np.zeros(0)
         return np.asarray(self._score(self._extended(rows, index)) - self._scores[rows])
 
-    def ends(self, mark: str) -> FloatArray:
+    def end_log_probs(self, mark: str) -> FloatArray:
         """Return what mark and end add to the scores of the texts, (R,), nats."""
         return np.asarray(self._whole.score([text + mark for text in self._texts]) - self._scores)
 
-    def commas(self) -> FloatArray:
+    def comma_log_probs(self) -> FloatArray:
         """Return what a comma adds to the scores of the texts, (R,), nats."""
         return np.asarray(self._score([text + COMMA for text in self._texts]) - self._scores)
 
-    def with_commas(self, where: BoolArray) -> ScoredPrefixes:
+    def add_commas(self, where: BoolArray) -> ScoredPrefixes:
         """Return texts, some with a comma."""
         pairs = zip(self._texts, where.tolist(), strict=True)
         return self._of([text + COMMA * marked for text, marked in pairs])
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> ScoredPrefixes:
+    def extend(self, rows: IntArray, index: IntArray) -> ScoredPrefixes:
         """Return longer texts."""
         return self._of(self._extended(rows, index))
 
     def _of(self, texts: Sequence[str]) -> ScoredPrefixes:
-        return ScoredPrefixes(self._model, self._whole, self.lists, texts)
+        return ScoredPrefixes(self._model, self._whole, self.word_lists, texts)

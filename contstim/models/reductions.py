@@ -19,13 +19,13 @@ from contstim.errors import InputError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
-    Replacements,
+    ReplacementScores,
     ScoreKind,
     SentenceModel,
-    SentenceParts,
-    Totals,
-    as_sentences,
-    package_names,
+    SentenceScores,
+    TokenScores,
+    check_sentences,
+    dependency_names,
 )
 from contstim.plugins import Registry
 from contstim.text import Sentence, WordList
@@ -45,7 +45,7 @@ class Reduction:
         (S,): at most 1, and no more for a longer sentence.
     kind
         From what the model's scores are to what the reduction makes of them.
-    above_unigram
+    subtracts_unigram
         Whether what the words' frequencies explain is taken off LP first.
     of_parts
         What the score is of the units themselves and what the model scores, in place of all that;
@@ -55,8 +55,8 @@ class Reduction:
     formula: str
     factor: Callable[[FloatArray], FloatArray]
     kind: Callable[[ScoreKind], ScoreKind]
-    above_unigram: bool = False
-    of_parts: Callable[[SentenceParts, Event], float] | None = None
+    subtracts_unigram: bool = False
+    of_parts: Callable[[TokenScores, Event], float] | None = None
 
     @property
     def has_shares(self) -> bool:
@@ -64,15 +64,15 @@ class Reduction:
         return self.of_parts is None
 
 
-def _reading(parts: SentenceParts, event: Event) -> float:
+def _reading(parts: TokenScores, event: Event) -> float:
     """Return the mean log-probability of a word plus that of the final mark and end symbol."""
-    n = len(parts.units)
+    n = len(parts.tokens)
     end = None if event.end == "none" else event.end  # "none" may be a word of the sentence
-    while n and (parts.units[n - 1] == end or is_closing(parts.units[n - 1].strip("Ġ▁"))):
+    while n and (parts.tokens[n - 1] == end or is_closing(parts.tokens[n - 1].strip("Ġ▁"))):
         n -= 1
-    if n == len(parts.units):
+    if n == len(parts.tokens):
         raise InputError(
-            f"a sentence ends in {parts.units[-1]!r}, not in a scored punctuation mark, which "
+            f"a sentence ends in {parts.tokens[-1]!r}, not in a scored punctuation mark, which "
             "reduction=reading needs; add one, such as a full stop"
         )
     return parts.log_prob / parts.n_words + float(parts.log_probs[n:].sum())
@@ -104,7 +104,7 @@ REDUCTIONS = Registry[Reduction](
             "SLOR = (LP - sum of the units' unigram log-probabilities) / T",
             _a_token,
             lambda kind: replace(kind, name="SLOR", unit="nats a token", highest=math.inf),
-            above_unigram=True,
+            subtracts_unigram=True,
         ),
         "reading": Reduction(
             "the mean log-probability of a word, plus that of the end",
@@ -144,19 +144,19 @@ class ReducedModel(SentenceModel):
     ) -> None:
         super().__init__(spec)
         self.reduction = REDUCTIONS[name]
-        if self.reduction.above_unigram != (unigram is not None):
+        if self.reduction.subtracts_unigram != (unigram is not None):
             raise InputError(
                 f"reduction {name!r} got the unigram model {unigram!r}; slor needs one, and the "
                 "others take none"
             )
         self.model = model
-        self.reduced_by = name
+        self.reduction_name = name
         self.unigram = unigram
 
     @property
     def event(self) -> Event:
         """The inner model's event, with this reduction and, for SLOR, its unigram model."""
-        name = self.reduced_by
+        name = self.reduction_name
         if self.unigram is not None:
             name += f" over {self.unigram.spec}"
         return replace(self.model.event, reduction=name)
@@ -172,13 +172,15 @@ class ReducedModel(SentenceModel):
     def packages(self) -> tuple[str, ...]:
         """Those of the models, and the one that brings the reduction."""
         models = [self.model] if self.unigram is None else [self.model, self.unigram]
-        names = [name for model in models for name in package_names(model)]
-        return (*names, *REDUCTIONS.packages(self.reduced_by))
+        names = [name for model in models for name in dependency_names(model)]
+        return (*names, *REDUCTIONS.packages(self.reduction_name))
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """The resolutions of the models: factors are at most 1."""
-        return self.model.resolution + (0.0 if self.unigram is None else self.unigram.resolution)
+        return self.model.batch_tolerance + (
+            0.0 if self.unigram is None else self.unigram.batch_tolerance
+        )
 
     @property
     def card(self) -> str | None:
@@ -196,11 +198,11 @@ class ReducedModel(SentenceModel):
         known = self.model.in_vocabulary(words)
         return known if self.unigram is None else known & self.unigram.in_vocabulary(words)
 
-    def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
+    def count_tokens(self, sentences: Sequence[str]) -> IntArray | None:
         """Return what the inner model does."""
-        return self.model.n_tokens(sentences)
+        return self.model.count_tokens(sentences)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Return the inner parts, reduced so that they sum to the score.
 
         SLOR takes a word's unigram log-probability off its units in equal shares.
@@ -215,7 +217,7 @@ class ReducedModel(SentenceModel):
                 f"{self.spec!r} is a {self.kind.name}, of which words have no share; ask for "
                 "another reduction or for sentence scores"
             )
-        inner = self.model.parts(sentences)
+        inner = self.model.score_tokens(sentences)
         if self.unigram is not None:
             words = self.unigram.score_words(sentences)
             inner = [_above_unigram(p, u) for p, u in zip(inner, words, strict=True)]
@@ -235,59 +237,61 @@ class ReducedModel(SentenceModel):
             values[np.isnan(inner)] = np.nan
         return words
 
-    def totals(self, sentences: Sequence[str]) -> Totals:
+    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         """Score sentences, and count the units."""
         if self.unigram is not None:
-            return super().totals(sentences)
+            return super().score_with_counts(sentences)
         if (of_parts := self.reduction.of_parts) is not None:
-            parts, event = self.model.parts(sentences), self.model.event
+            parts, event = self.model.score_tokens(sentences), self.model.event
             # The error of a part is no larger than that of the sum.
-            return Totals.of_rows(
-                (of_parts(p, event), len(p.units), p.n_words, p.stderr) for p in parts
+            return SentenceScores.from_rows(
+                (of_parts(p, event), len(p.tokens), p.n_words, p.stderr) for p in parts
             )
         inner = _counted(self.model, sentences)
         factors = self.reduction.factor(inner.n_tokens.astype(np.float64))
         score, stderr = inner.score * factors, inner.stderr * factors
         return replace(inner, score=score, stderr=stderr)
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score candidates; exact where all have as many units as the sentence itself."""
-        general = super().replacements(sentence, position, words)
+        general = super().score_replacements(sentence, position, words)
         if not self.reduction.has_shares:
             return general
-        inner = self.model.replacements(sentence, position, words)
+        inner = self.model.score_replacements(sentence, position, words)
         example = str(sentence.replace(position, words.words[0]))
-        n_tokens = self.model.totals([example]).n_tokens
+        n_tokens = self.model.score_with_counts([example]).n_tokens
         # Of sub-word units there is one a word at least; the first word may be left unscored.
         fewest = max(1, len(sentence) - 1)
         factor, largest = self.reduction.factor(np.array([float(n_tokens[0]), float(fewest)]))
-        upper, estimate = inner.upper, inner.estimate
+        upper, estimate = inner.upper_bounds, inner.estimates
         if self.unigram is not None:
-            table = self.unigram.replacements(sentence, position, words)
-            unigram = table.estimate if table.exact else table.score(np.arange(len(words)))
+            table = self.unigram.score_replacements(sentence, position, words)
+            unigram = table.estimates if table.is_exact else table.score(np.arange(len(words)))
             upper, estimate = upper - unigram, estimate - unigram
         if self.event.units.startswith("words"):
             # A candidate is one unit in place of one, so the number of units does not change.
             return replace(
                 inner,
-                upper=upper * factor,
-                estimate=estimate * factor,
+                upper_bounds=upper * factor,
+                estimates=estimate * factor,
                 score=general.score,
             )
         return replace(
             inner,
-            upper=np.maximum(upper, 0.0) * largest,
-            estimate=estimate * factor,
-            exact=False,
+            upper_bounds=np.maximum(upper, 0.0) * largest,
+            estimates=estimate * factor,
+            is_exact=False,
             score=general.score,
             # Whole sentences are scored.
-            hints=replace(inner.hints, cost=np.maximum(inner.hints.cost, 1.0)),
+            cost=replace(inner.cost, n_inputs=np.maximum(inner.cost.n_inputs, 1.0)),
         )
 
 
-def _counted(model: SentenceModel, sentences: Sequence[str]) -> Totals:
+def _counted(model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
     """Score sentences, and count their units; refuse a model that cannot tell them."""
-    totals = model.totals(sentences)
+    totals = model.score_with_counts(sentences)
     if not totals.n_tokens.all():
         raise InputError(
             f"{model.spec!r} does not tell how many units a sentence has, which reductions and "
@@ -296,10 +300,10 @@ def _counted(model: SentenceModel, sentences: Sequence[str]) -> Totals:
     return totals
 
 
-def _above_unigram(parts: SentenceParts, unigram: FloatArray) -> SentenceParts:
+def _above_unigram(parts: TokenScores, unigram: FloatArray) -> TokenScores:
     """Take each scored word's unigram log-probability off its units, in equal shares."""
-    counts = np.bincount(parts.word_of, minlength=parts.n_words)
-    shares = unigram[parts.word_of] / counts[parts.word_of]
+    counts = np.bincount(parts.word_indices, minlength=parts.n_words)
+    shares = unigram[parts.word_indices] / counts[parts.word_indices]
     return replace(parts, log_probs=parts.log_probs - shares)
 
 
@@ -369,7 +373,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     """
     require_known("unit of perplexity", per, ("token", "word"))
     _check_plain(model)
-    listed = as_sentences(sentences)
+    listed = check_sentences(sentences)
     if not listed:
         raise InputError("a corpus needs at least one sentence, got none")
     if per == "token":

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError, require_known
 from contstim.models import ModelSpec
-from contstim.models.base import ScoreKind, SentenceModel, as_sentences, check_sentence_language
+from contstim.models.base import ScoreKind, SentenceModel, check_sentence_language, check_sentences
 from contstim.plugins import imported, package_name
 from contstim.progress import waiting
 
@@ -30,7 +30,7 @@ _BUNDLED = "contstim"
 
 
 @dataclass(frozen=True)
-class Bundled:
+class BundledModel:
     """One bundled model: its file, the family that reads it and the options that fit it.
 
     A model that another package brings has a `converter`, ``module:function``, in place of a file:
@@ -75,12 +75,12 @@ def model_card(model: SentenceModel) -> str | None:
 
 
 @cache
-def bundled_models() -> dict[str, Bundled]:
+def bundled_models() -> dict[str, BundledModel]:
     """Return the bundled models by name, as ``bundled.toml`` lists them."""
     with (bundled_folder() / "bundled.toml").open("rb") as file:
         table = tomllib.load(file)
     return {
-        name: Bundled(
+        name: BundledModel(
             name,
             entry["family"],
             entry.get("file", ""),
@@ -171,9 +171,9 @@ def register_family(
     Examples
     --------
     >>> import contstim
-    >>> from contstim.models.toy import TableModel
+    >>> from contstim.models.toy import RandomBigramModel
     >>> def random_bigram(spec):
-    ...     return TableModel(["a", "b"], seed=int(spec.location))
+    ...     return RandomBigramModel(["a", "b"], seed=int(spec.location))
     ...
     >>> register_family("toy", "a random bigram model of two letters", random_bigram)
     >>> contstim.load_model("toy:1").score(["a b", "b a"]).shape
@@ -182,7 +182,7 @@ def register_family(
     FAMILIES[name] = Family(name, summary, loader, kind)
 
 
-def families() -> dict[str, Family]:
+def available_families() -> dict[str, Family]:
     """Return all families by name: `FAMILIES`, and those of installed packages after them."""
     return FAMILIES | {
         entry.name: _brought(entry)
@@ -238,8 +238,8 @@ register_family(
 register_family(
     "table",
     "scores that something else gave sentences: a CSV with the columns sentence and one of scores",
-    "contstim.models.scored:ScoredSentences",
-    "contstim.models.scored:ScoredSentences.kind_of",
+    "contstim.models.score_table:ScoreTableModel",
+    "contstim.models.score_table:ScoreTableModel.kind_of",
 )
 # Surrounding packages need not be installed.
 if find_spec("contstim.training") is not None:
@@ -327,16 +327,16 @@ def _of_spec(parsed: ModelSpec) -> SentenceModel:
     """Load the model that a spec names, without regard to what it is called."""
     family = _family(parsed)
     if family is None:
-        raise UnknownNameError.among("model family", parsed.family, families())
+        raise UnknownNameError.among("model family", parsed.family, available_families())
     without, wanted = _without_reduction(parsed)
     if not wanted:
         return _load(family, without)
     # Most models are loaded without a reduction, and need none of its code.
     from contstim.models.reductions import REDUCTIONS, ReducedModel
 
-    reduction = parsed.choice("reduction", REDUCTIONS, "sum")
-    above_unigram = REDUCTIONS[reduction].above_unigram
-    if "unigram" in wanted and not above_unigram:
+    reduction = parsed.get_choice("reduction", REDUCTIONS, "sum")
+    subtracts_unigram = REDUCTIONS[reduction].subtracts_unigram
+    if "unigram" in wanted and not subtracts_unigram:
         raise SpecError(
             f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
         )
@@ -348,7 +348,7 @@ def _of_spec(parsed: ModelSpec) -> SentenceModel:
             f"reduction={reduction} in {str(parsed)!r}: {model.event.reduction!r} scores are no "
             "sums of log-probabilities, which a reduction needs; leave it out"
         )
-    unigram = _unigram(parsed, model) if above_unigram else None
+    unigram = _unigram(parsed, model) if subtracts_unigram else None
     inner = ModelSpec.parse(model.spec)
     options = tuple(sorted([*inner.options, *wanted.items()]))
     whole = ModelSpec(inner.family, inner.location, options)
@@ -389,7 +389,7 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
     import pandas as pd  # half a second, which loading a model need not wait for
 
     loaded = load_models([models] if isinstance(models, SentenceModel | str) else models)
-    texts = list(dict.fromkeys(as_sentences(sentences)))
+    texts = list(dict.fromkeys(check_sentences(sentences)))
     scores = {model.name: model.score(texts) for model in loaded}
     return pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
 
@@ -424,7 +424,7 @@ def score_kind(spec: str) -> ScoreKind:
 
 def _family(spec: ModelSpec) -> Family | None:
     # Reading the metadata of all packages takes a while.
-    return FAMILIES.get(spec.family) or families().get(spec.family)
+    return FAMILIES.get(spec.family) or available_families().get(spec.family)
 
 
 def _without_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
@@ -442,8 +442,8 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
     """
     name = dict(spec.options).get("unigram")
     if name is None:
-        if hasattr(model, "own_unigram"):
-            of_tokens: SentenceModel = model.own_unigram()
+        if hasattr(model, "token_unigram"):
+            of_tokens: SentenceModel = model.token_unigram()
             return of_tokens
         if "unigram" not in bundled_models():
             raise SpecError(

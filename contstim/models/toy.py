@@ -23,9 +23,9 @@ from contstim.arrays import BoolArray
 from contstim.errors import ValidationError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
+from contstim.models.base import Event, ReplacementScores, SentenceModel, TokenScores
 from contstim.models.prefixes import PrefixModel
-from contstim.models.words import WordTokenizer
+from contstim.models.word_tokenizer import WordTokenizer
 from contstim.text import Sentence, WordList
 
 
@@ -67,7 +67,8 @@ def check_normalisation(
     Examples
     --------
     >>> words = ["a", "b", "c"]
-    >>> check_normalisation(TableModel(words, 1), TableModel(words, 1, end=False), words)
+    >>> closed, opened = (RandomBigramModel(words, 1, end=end) for end in (True, False))
+    >>> check_normalisation(closed, opened, words)
     """
     before = mass(opened, words, 1)
     for n in range(1, length + 1):
@@ -81,7 +82,7 @@ def check_normalisation(
         before = after
 
 
-class TableModel(SentenceModel, PrefixModel):
+class RandomBigramModel(SentenceModel, PrefixModel):
     """A bigram model over `words` with random probabilities; `exact` chooses its replacements.
 
     ``exact="none"`` uses the general version of the contract, ``"bound"`` gives a bound and an
@@ -125,20 +126,24 @@ class TableModel(SentenceModel, PrefixModel):
         """Return which of `words` are in the table; shape (V,)."""
         return self.tokenizer.in_vocabulary(words)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Look every unit up."""
         parts = []
         for sentence in sentences:
             self.n_scored += 1
             encoded = self.tokenizer.encode(sentence)
-            ids, word_of, units = list(encoded.ids), list(encoded.word_of), list(encoded.tokens)
+            ids, word_indices, units = (
+                list(encoded.ids),
+                list(encoded.word_indices),
+                list(encoded.tokens),
+            )
             if self.end:
                 ids.append(len(self.words))
-                word_of.append(encoded.n_words - 1)
+                word_indices.append(encoded.n_words - 1)
                 units.append("</s>")
             before = [len(self.words), *ids[:-1]]
             values = np.array([self.log_probs[a, b] for a, b in zip(before, ids, strict=True)])
-            parts.append(SentenceParts(tuple(units), values, np.array(word_of), encoded.n_words))
+            parts.append(TokenScores(tuple(units), values, np.array(word_indices), encoded.n_words))
         return parts
 
     @property
@@ -146,17 +151,19 @@ class TableModel(SentenceModel, PrefixModel):
         """If `exact` says so."""
         return self.exact == "all"
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score candidates, at once or on demand as `exact` says."""
-        general = super().replacements(sentence, position, words)
+        general = super().score_replacements(sentence, position, words)
         if self.exact == "none":
             return general
         if self.exact == "all":
             values = general.score(np.arange(len(words), dtype=np.int64))
-            return Replacements(values, values, True, general.score)
+            return ReplacementScores(values, values, True, general.score)
         # Like a network: what comes before and the candidate bound it, the rest is guessed.
         texts = [str(sentence.replace(position, word)) for word in words]
-        terms = [p.log_probs for p in self.parts(texts)]
+        terms = [p.log_probs for p in self.score_tokens(texts)]
         upper = np.array([values[: position + 1].sum() for values in terms])
-        rest = self.parts([str(sentence)])[0].log_probs[position + 1 :].sum()
-        return Replacements(upper, upper + rest, False, general.score)
+        rest = self.score_tokens([str(sentence)])[0].log_probs[position + 1 :].sum()
+        return ReplacementScores(upper, upper + rest, False, general.score)

@@ -109,7 +109,7 @@ def _places(digests: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
     return (one[:, None] + steps * (other[:, None] | np.uint64(1))) % np.uint64(n_bits)
 
 
-def training_notes(specs: Iterable[str], sentences: Sequence[str]) -> list[str]:
+def training_overlap_notes(specs: Iterable[str], sentences: Sequence[str]) -> list[str]:
     """Say of which models most of some sentences are training text, one line per model.
 
     Parameters

@@ -14,7 +14,7 @@ import numpy as np
 
 from contstim.errors import BudgetError, EngineError, InputError
 from contstim.files import digest_of
-from contstim.models.devices import torch_threads
+from contstim.models.devices import limit_torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.synthesis import parse_strategy, synthesize
 from contstim.synthesis.problem import ModelContrast, Problem
@@ -59,10 +59,10 @@ class ScoreTask(Task):
         (model,) = worker.load(self)
         refused: list[str] = []
         batches = [missing]
-        with torch_threads(worker.context.threads):
+        with limit_torch_threads(worker.context.threads):
             for batch in batches:
                 try:
-                    worker.store.scores.add(self.identity, batch, model.totals(batch))
+                    worker.store.scores.add(self.identity, batch, model.score_with_counts(batch))
                 except EngineError:  # no sentence is to blame
                     raise
                 except InputError as error:
@@ -142,7 +142,7 @@ class SynthesisTask(Task):
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = problem_with(self.contrast, worker.load(self))
         worker.expect(self.records[len(self.models) :])
-        with torch_threads(worker.context.threads):
+        with limit_torch_threads(worker.context.threads):
             result = synthesize(
                 self.sentence,
                 problem=problem,
@@ -209,10 +209,10 @@ class WriteTask(Task):
         proposal = worker.proposal(self, self.vocabulary)
         chance = int(digest_of([self.contrast.reject, self.contrast.accept])[:16], 16)
         rng = np.random.default_rng([self.seed, self.batch, chance])
-        with torch_threads(worker.context.threads):
+        with limit_torch_threads(worker.context.threads):
             problem = problem_with(self.contrast, models)
             drafts = strategy.batch(self.batch, problem, proposal, self.form, self.natural, rng)
-        resolution = {model.name: model.resolution for model in models}
+        resolution = {model.name: model.batch_tolerance for model in models}
         return {"drafts": [asdict(draft) for draft in drafts], "resolution": resolution}
 
     def __str__(self) -> str:

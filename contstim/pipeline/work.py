@@ -28,7 +28,7 @@ from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest, digest_of, file_digest, json_value, write_whole
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
-from contstim.models.cache import ScoreCache, describe_model, versions
+from contstim.models.cache import ScoreCache, describe_model, package_versions
 from contstim.models.registry import load_model
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.coordinate_search import loaded as loaded_by_strategy
@@ -301,7 +301,7 @@ class Worker:
         self.context = context
         self.store = RunStore(context.store, context.scores)
         self._loaded = LoadedModels() if loaded is None else loaded
-        self._versions = versions()
+        self._versions = package_versions()
         self._others: Sequence[ModelRecord] = ()
         # Of the models of a group, the whole one; and one that leaves some words out.
         self._proposal: tuple[str, WordReplacement] | None = None

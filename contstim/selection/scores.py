@@ -14,7 +14,7 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.scored import ScoreTable, canonical_scores
+from contstim.models.score_table import ScoreTable, canonical_scores
 from contstim.tables import MISSING, TRIPLETS, print_once, read_table
 
 _LONG = ("sentence", "model", "log_prob")

@@ -83,8 +83,8 @@ def add_token_counts(
 
 def _counts(model: SentenceModel, texts: list[str]) -> dict[str, int | None]:
     """Return the tokens of each text; of models that tell only by scoring, the scored units."""
-    counts = model.n_tokens(texts)
-    counts = model.totals(texts).n_tokens if counts is None else counts
+    counts = model.count_tokens(texts)
+    counts = model.score_with_counts(texts).n_tokens if counts is None else counts
     # None is of no token; of totals 0 is what is not known.
     return {text: n or None for text, n in zip(texts, np.asarray(counts).tolist(), strict=True)}
 

@@ -27,7 +27,7 @@ from pydantic import Field
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel, scores_vocabulary
-from contstim.models.prefixes import COMMA, Prefixes, PrefixModel, prefixes_of
+from contstim.models.prefixes import COMMA, Prefixes, PrefixModel, empty_prefix
 from contstim.settings import Count, one_of, option, settings
 from contstim.synthesis.candidates import Candidates, ScoreCounter, known_to
 from contstim.synthesis.coordinate_search import Search, Strategy, loaded
@@ -234,7 +234,7 @@ class BeamSearch:
         language = self.natural.language
         always = {*map(language.fold, self.natural.words + sentence.words)} | self.repeatable
         parts = []
-        for words in self.prefixes[0].lists:
+        for words in self.prefixes[0].word_lists:
             chosen = rng.permutation(len(words)) < max(_FEW_WORDS, fraction * len(words))
             chosen[[i for word in always for i in words.folded(language).get(word, [])]] = True
             parts.append(chosen)
@@ -275,7 +275,7 @@ class BeamSearch:
             if last:
                 for m, prefixes in enumerate(here):
                     if m not in self.scored and position:
-                        guessed[m] += prefixes.ends(self.natural.after[-1]).mean()
+                        guessed[m] += prefixes.end_log_probs(self.natural.after[-1]).mean()
                 slack = guessed[:, order[0]] - self.minimum
                 missed = np.maximum(self.minimum[:, None] - guessed, 0.0).sum(axis=0)
                 # Estimates may be wrong, so half of the sentences are those of lowest Lagrangian.
@@ -288,19 +288,19 @@ class BeamSearch:
             for m, prefixes in enumerate(here):
                 if m in self.scored:
                     totals[m] = self._scores(self.scored[m], words)
-                    here[m] = prefixes if last else prefixes.followed_by(rows, index)
+                    here[m] = prefixes if last else prefixes.extend(rows, index)
                 else:
-                    added, here[m] = prefixes.read(rows, index)
+                    added, here[m] = prefixes.score_and_extend(rows, index)
                     totals[m] += added
             bias += (totals - guessed[:, few]).mean(axis=1)
             if not last and self.natural.after[position].startswith(COMMA):
                 where = np.ones(len(rows), dtype=np.bool_)
                 for m, prefixes in enumerate(here):
-                    totals[m] += 0.0 if m in self.scored else prefixes.commas()
-                    here[m] = prefixes.with_commas(where)
+                    totals[m] += 0.0 if m in self.scored else prefixes.comma_log_probs()
+                    here[m] = prefixes.add_commas(where)
         for m, prefixes in enumerate(here):
             if m not in self.scored:
-                totals[m] += prefixes.ends(self.natural.after[-1])
+                totals[m] += prefixes.end_log_probs(self.natural.after[-1])
         missed = np.maximum(self.minimum[:, None] - totals, 0.0).sum(axis=0)
         order = np.lexsort([self.weights @ totals, missed])[:width]
         return [self._sentence(words[i]) for i in order], totals[:, order], slack
@@ -327,7 +327,7 @@ class BeamSearch:
         width: int,
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return rows, next words and estimated log-probabilities, (M, k), of the best prefixes."""
-        tables = [prefixes.upper()[0] for prefixes in here]
+        tables = [prefixes.upper_bounds()[0] for prefixes in here]
         offsets = [pair[min(position, 1)] for pair in self.offsets]
         allowed = self._allowed(words, here[0].words, position)
         listed = np.flatnonzero(allowed.any(axis=0))
@@ -405,25 +405,25 @@ class _Prepared:
 
 def _own_guide(model: SentenceModel) -> SentenceModel | None:
     """Return the model if it proposes words for its own sentences."""
-    return model if isinstance(model, PrefixModel) and model.guides_itself else None
+    return model if isinstance(model, PrefixModel) and model.is_self_guided else None
 
 
 @lru_cache(maxsize=8)
 def _prepare(
     model: SentenceModel, lists: tuple[WordList, WordList], scored: bool
 ) -> _Prepared | None:
-    prefix = prefixes_of(model, lists, guide=scored)
+    prefix = empty_prefix(model, lists, guide=scored)
     if prefix is None:
         return None
-    upper, exact = prefix.upper()
+    upper, exact = prefix.upper_bounds()
     bounds = np.where(exact, upper[0], -np.inf) if exact.any() else upper[0]
-    later = prefix.followed_by(np.zeros(1, dtype=np.int64), np.array([bounds.argmax()]))
+    later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([bounds.argmax()]))
     return _Prepared(prefix, (_offsets(prefix), _offsets(later)), scored)
 
 
 def _offsets(prefix: Prefixes) -> FloatArray:
     """Return the log-probabilities of words after one prefix less their bounds, (V,), nats."""
-    upper, exact = prefix.upper()
+    upper, exact = prefix.upper_bounds()
     offsets = np.zeros(len(exact))
     index = np.flatnonzero(~exact)
     offsets[index] = prefix.log_probs(np.zeros_like(index), index) - upper[0, index]

@@ -17,7 +17,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError
-from contstim.models.base import Replacements, SentenceModel
+from contstim.models.base import ReplacementScores, SentenceModel
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import ModelContrast
 from contstim.text import Sentence, WordList
@@ -110,7 +110,7 @@ class WordReplacement:
     def _splits_differently(self, natural: Sentence, sentence: Sentence) -> bool:
         """Return whether a model splits two sentences into different numbers of tokens."""
         both = [str(natural), str(sentence)]
-        counts = [model.n_tokens(both) for model in self.models]
+        counts = [model.count_tokens(both) for model in self.models]
         return any(n is not None and n[0] != n[1] for n in counts)
 
     def with_same_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
@@ -138,7 +138,7 @@ class WordReplacement:
         empty = ("",) * len(head)
         before, after = ((*empty, marks[position]) for marks in (sentence.before, sentence.after))
         texts = [str(Sentence((*head, w), before, after, sentence.language)) for w in words]
-        counts = [model.n_tokens(texts) for model in self.models]
+        counts = [model.count_tokens(texts) for model in self.models]
         return np.array([n for n in counts if n is not None], dtype=np.int64).reshape(
             -1, len(words)
         )
@@ -292,7 +292,7 @@ class Candidates:
     minimum: Mapping[str, float]
     natural: Mapping[str, float]
     now: Mapping[str, float]
-    tables: Mapping[str, Replacements]
+    tables: Mapping[str, ReplacementScores]
     known: Mapping[str, FloatArray]
     allowed: BoolArray
     rng: np.random.Generator
@@ -313,19 +313,19 @@ class Candidates:
     @property
     def losses_known(self) -> bool:
         """Whether every loss is known without asking for a score."""
-        return all(self.tables[name].exact for name in self.contrast.reject)
+        return all(self.tables[name].is_exact for name in self.contrast.reject)
 
     def costs(self, name: str) -> FloatArray:
         """Return what an exact score of each candidate costs, in inputs, (V,): 0 where known."""
         table = self.tables[name]
-        cost = np.asarray(0.0 if table.exact else table.hints.cost, dtype=np.float64)
-        return np.broadcast_to(cost, table.upper.shape)
+        cost = np.asarray(0.0 if table.is_exact else table.cost.n_inputs, dtype=np.float64)
+        return np.broadcast_to(cost, table.upper_bounds.shape)
 
     def open(self) -> IntArray:
         """Return the candidates that no bound rules out."""
         mask = self.allowed.copy()
         for name, minimum in self.minimum.items():
-            mask &= self.tables[name].upper >= minimum - SLACK
+            mask &= self.tables[name].upper_bounds >= minimum - SLACK
         if self.losses_known:
             mask &= self.contrast.loss(self.known, self.natural) < self.target + SLACK
         return np.flatnonzero(mask)
@@ -333,7 +333,7 @@ class Candidates:
     def scores(self, name: str, index: IntArray) -> FloatArray:
         """Return exact scores (k,) of candidates `index` (k,), asking for those not known yet."""
         exact = self.known[name]
-        if self.tables[name].exact:
+        if self.tables[name].is_exact:
             return exact[index]
         unknown = index[np.isnan(exact[index])]
         missing = np.array(list(dict.fromkeys(unknown.tolist())), dtype=np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 from contstim.errors import ValidationError
 from contstim.models.base import SentenceModel
 from contstim.models.prefixes import Prefixes, ScoredPrefixes
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import synthesize
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.coordinate_search import Strategy
@@ -30,10 +30,10 @@ _STARTS = ("ba de -- fi do, fu.", "da bi fe bo", "bi bi da du fo")
 _TOLERANCE = 1e-6
 
 
-class _Table(TableModel):
+class _Table(RandomBigramModel):
     """A toy model that scores prefixes, too."""
 
-    def prefixes(self, first: WordList, later: WordList) -> Prefixes:
+    def empty_prefix(self, first: WordList, later: WordList) -> Prefixes:
         return ScoredPrefixes(self, self, (first, later))
 
 

@@ -20,7 +20,7 @@ from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.files import digest
 from contstim.models.base import (
-    Replacements,
+    ReplacementScores,
     SentenceModel,
     check_sentence_language,
     scores_vocabulary,
@@ -120,13 +120,13 @@ class _Place:
 
     words: WordList
     allowed: BoolArray
-    tables: dict[str, Replacements]
+    tables: dict[str, ReplacementScores]
 
     @cached_property
     def known(self) -> dict[str, FloatArray]:
         """By model, the exact scores (V,), NaN where they have not been asked for yet."""
         return {
-            name: table.estimate if table.exact else np.full(len(self.words), np.nan)
+            name: table.estimates if table.is_exact else np.full(len(self.words), np.nan)
             for name, table in self.tables.items()
         }
 
@@ -136,7 +136,7 @@ class _Place:
         return _Place(
             WordList(tuple(compress(self.words, left))),
             self.allowed[left],
-            {name: Replacements.known(v) for name, v in scores.items()},
+            {name: ReplacementScores.from_exact_scores(v) for name, v in scores.items()},
         )
 
 
@@ -421,7 +421,7 @@ class Search:
         index = np.flatnonzero(mask)
         rooms = np.full(len(index), np.inf)
         for name, minimum in self.minimum.items():
-            rooms = np.minimum(rooms, candidates.tables[name].estimate[index] - minimum)
+            rooms = np.minimum(rooms, candidates.tables[name].estimates[index] - minimum)
         fitting = (
             i
             for i in index[np.argsort(-rooms, kind="stable")].tolist()
@@ -475,7 +475,8 @@ class Search:
                 # What models keep of whole lists is worth more than a few words less.
                 place = at_once.of(left) if 2 * left.sum() < len(left) else at_once
             tables = {
-                name: place.tables.get(name) or model.replacements(sentence, position, place.words)
+                name: place.tables.get(name)
+                or model.score_replacements(sentence, position, place.words)
                 for name, model in self._models.items()
             }
             by_kind[kind] = replace(place, tables=tables)
@@ -489,7 +490,7 @@ class Search:
             words = self.words(position)
             allowed = self.proposal.allowed(sentence, position, words)
             tables = {
-                name: model.replacements(sentence, position, words)
+                name: model.score_replacements(sentence, position, words)
                 for name, model in self._models.items()
                 if scores_vocabulary(model)
             }

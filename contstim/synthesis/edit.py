@@ -61,7 +61,8 @@ class Edit(Strategy):
     first
         The number of scores after which a position is left for the first time.
     inputs
-        Maximum cost of the exact scores of one sentence, in inputs of the models (`Hints.cost`).
+        Maximum cost of the exact scores of one sentence, in inputs of the models
+        (`ScoringCost.n_inputs`).
         By default 25,000, or the cost of 48 scores of the natural sentence by all models if that
         is more. No limit with ``all``.
 
@@ -99,7 +100,7 @@ class Edit(Strategy):
 
     def search_word(self, candidates: Candidates, state: SearchState | None = None) -> bool:
         """Run the word search, with what `state` holds of earlier ones."""
-        if self.candidates == "all" or all(t.exact for t in candidates.tables.values()):
+        if self.candidates == "all" or all(t.is_exact for t in candidates.tables.values()):
             _propose_best(candidates)
             return False
         state = SearchState() if state is None else state
@@ -148,7 +149,7 @@ class SearchState:
         table, exact = candidates.tables[name], candidates.known[name]
         surrogate = self.surrogates.setdefault(name, Surrogate())
         posterior = surrogate.posterior(table, candidates.now[name])
-        if not table.exact:
+        if not table.is_exact:
             # Later positions learnt from these when they were asked for.
             seen = np.flatnonzero(~np.isnan(exact))
             posterior.learn(seen, exact[seen], keep=False)
@@ -294,7 +295,7 @@ class _WordSearch:
         self._find_best()
 
     def _n_scored(self, name: str) -> int:
-        if self.candidates.tables[name].exact:
+        if self.candidates.tables[name].is_exact:
             return 0
         return int((~np.isnan(self.candidates.known[name])).sum())
 
@@ -407,7 +408,7 @@ def _cost_by_model(candidates: Candidates) -> dict[str, float]:
     inputs.
     """
     tables = candidates.tables
-    sizes = {n: table.hints.multiply_adds for n, table in tables.items() if not table.exact}
+    sizes = {n: table.cost.multiply_adds for n, table in tables.items() if not table.is_exact}
     stated = all(size is not None for size in sizes.values())
     return {
         name: float(candidates.costs(name).min()) * ((stated and sizes.get(name)) or 1.0)

@@ -52,13 +52,13 @@ class SentencePool:
         The sampled sentences.
     scores
         By model, the score of each sampled and each natural sentence, nats.
-    resolution
+    batch_tolerance
         By model, by how much scores may differ with the batch.
     """
 
     sentences: tuple[str, ...]
     scores: Mapping[str, Mapping[str, float]]
-    resolution: Mapping[str, float]
+    batch_tolerance: Mapping[str, float]
 
     def of(self, model: str) -> FloatArray:
         """Return the scores of the pool under one model, (P,), NaN where it has none."""
@@ -71,7 +71,7 @@ class SentencePool:
         for constraint in place.contrast.constraints:
             name = constraint.model
             minimum = constraint.minimum(self.scores[name][place.natural])
-            by_constraint[str(constraint)] = self.of(name) >= minimum + self.resolution.get(
+            by_constraint[str(constraint)] = self.of(name) >= minimum + self.batch_tolerance.get(
                 name, 0.0
             )
         return by_constraint

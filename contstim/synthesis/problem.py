@@ -275,7 +275,7 @@ class Problem:
         return {name: given[name] for name in self.contrast.names}
 
     def minima(self, natural: Mapping[str, float]) -> dict[str, float]:
-        """Return the minimum score by constrained model, its `resolution` above the bound.
+        """Return the minimum score by constrained model, its `batch_tolerance` above the bound.
 
         The last digits of a network's scores depend on the batch; with this slack the constraint
         is satisfied in any batch.
@@ -283,7 +283,7 @@ class Problem:
         minima = dict[str, float]()
         for constraint in self.contrast.constraints:
             name = constraint.model
-            minimum = constraint.minimum(natural[name]) + self.by_name[name].resolution
+            minimum = constraint.minimum(natural[name]) + self.by_name[name].batch_tolerance
             minima[name] = max(minimum, minima.get(name, -np.inf))
         return minima
 

@@ -23,7 +23,7 @@ import numpy as np
 import scipy  # which loads `special` at its first use
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.models.base import Replacements
+from contstim.models.base import ReplacementScores
 
 # Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
 # words of one token and of several, with the number of scores it counts as.
@@ -54,22 +54,22 @@ class Surrogate:
     features: list[FloatArray] = field(default_factory=list)
     targets: list[FloatArray] = field(default_factory=list)
 
-    def posterior(self, table: Replacements, present: float) -> Posterior:
+    def posterior(self, table: ReplacementScores, present: float) -> Posterior:
         """Begin a position, at which the sentence as it is scores `present`."""
-        scale = table.upper - table.estimate
+        scale = table.upper_bounds - table.estimates
         # A model that estimates nothing leaves the whole score open.
         least = 0.02 * abs(present) + 1e-6
         # Nor does a score without a bound, such as a classifier's margin, say how much is open.
-        reach = abs(present) + float(np.std(table.estimate))
+        reach = abs(present) + float(np.std(table.estimates))
         scale = np.where(np.isfinite(scale), scale, reach)
         if np.all(scale <= least):
             scale = np.full(len(scale), max(abs(present), least))
         scale = np.maximum(scale, least)
         lowest = scale.min() / scale
-        distance = (table.estimate - present) / scale
+        distance = (table.estimates - present) / scale
         extra = np.zeros(len(scale))
-        if table.hints.n_tokens is not None:
-            extra = np.minimum(table.hints.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
+        if table.cost.n_tokens is not None:
+            extra = np.minimum(table.cost.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
         common = np.column_stack([lowest, 1.0 - lowest, distance])
         is_short = (extra == 0)[:, None]
         features = np.hstack([common * is_short, common * ~is_short, extra[:, None]])
@@ -79,7 +79,7 @@ class Surrogate:
             mean, _ = _coefficients(x, y, _PRIOR_MEAN, _PRIOR_SPREAD, noise)
             noise = _noise(x, y, mean, noise)
             spread = _BETWEEN * noise[_OF]
-        return Posterior(self, table.estimate, scale, features, mean, spread, noise)
+        return Posterior(self, table.estimates, scale, features, mean, spread, noise)
 
 
 def _several(x: FloatArray) -> IntArray:

@@ -21,7 +21,7 @@ from pydantic import Field
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.models.prefixes import COMMA, Prefixes, prefixes_after, prefixes_of
+from contstim.models.prefixes import COMMA, Prefixes, empty_prefix, empty_prefix_after
 from contstim.settings import Count, Natural, one_of, option, settings
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.problem import Problem
@@ -204,7 +204,7 @@ class _Rows:
             tuple((*self.log_probs[row], value) for row, _, value in chosen),
         )
 
-    def with_commas(self, where: BoolArray, log_probs: FloatArray) -> _Rows:
+    def add_commas(self, where: BoolArray, log_probs: FloatArray) -> _Rows:
         """Return the sentences with commas behind the last words of some, (R,)."""
         marked = where.tolist()
         pairs = zip(self.commas, marked, strict=True)
@@ -264,10 +264,10 @@ class SentenceWriter:
                 f"{self.language.name} has none; use the strategy edit"
             )
         self.lists = proposal.lists(form.words)
-        substitute = None if guide is None else prefixes_of(guide, self.lists, guide=True)
+        substitute = None if guide is None else empty_prefix(guide, self.lists, guide=True)
         shares: dict[Prefixes, float] = {}
         for c, model in guiding:
-            if (prefix := prefixes_of(model, self.lists) or substitute) is not None:
+            if (prefix := empty_prefix(model, self.lists) or substitute) is not None:
                 shares[prefix] = shares.get(prefix, 0.0) + c
         self._guiding = [(c, prefix) for prefix, c in shares.items()]
         #: Of the first and of later words, those that the writer would continue.
@@ -279,7 +279,7 @@ class SentenceWriter:
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
         """Sample sentences after a prompt; only those that end within the lengths are returned."""
-        after = prefixes_after(self.model, prompt, self.lists)
+        after = empty_prefix_after(self.model, prompt, self.lists)
         here: list[Prefixes] = [after, *(prefix for _, prefix in self._guiding)]
         rows, drafts = _Rows.empty(self.options.batch_size), list[Draft]()
         places = np.zeros(self.options.batch_size, dtype=np.int64)  # all extend one prefix
@@ -290,24 +290,24 @@ class SentenceWriter:
             chosen, words, log_probs, further = drawn
             listed = here[0].words.words
             rows = rows.longer(chosen, [listed[i] for i in words], log_probs)
-            others = [beginnings.followed_by(places[chosen], words) for beginnings in here[1:]]
+            others = [beginnings.extend(places[chosen], words) for beginnings in here[1:]]
             here = [further, *others]
             if position + 1 >= self.form.shortest:
                 drafts += self._ended(here[0], rows)
             may_follow = self.form.commas is None or position in self.form.commas
             if may_follow and position + 1 < self.form.longest:
-                log_probs = here[0].commas()
+                log_probs = here[0].comma_log_probs()
                 where = np.ones(len(log_probs), dtype=np.bool_)
                 if self.form.commas is None:
                     where = np.log(rng.random(len(log_probs))) < log_probs
-                rows = rows.with_commas(where, log_probs)
-                here = [beginnings.with_commas(where) for beginnings in here]
+                rows = rows.add_commas(where, log_probs)
+                here = [beginnings.add_commas(where) for beginnings in here]
             places = np.arange(len(rows.number))
         return drafts
 
     def _ended(self, here: Prefixes, rows: _Rows) -> list[Draft]:
         """Return the sentences that the writer would end here, each with its likeliest mark."""
-        ends = np.array([here.ends(mark) for mark in self.form.marks])
+        ends = np.array([here.end_log_probs(mark) for mark in self.form.marks])
         best, likely = ends.argmax(axis=0), ends.max(axis=0)
         drafts = (
             rows.draft(row, self.form.marks[best[row]], float(likely[row]), self.language)
@@ -375,8 +375,8 @@ class SentenceWriter:
             if not len(there):
                 return None
             picked = chosen[there]
-            further = here[0].followed_by(places[there], index[picked])
-            cut = further.word_ends() < _WHOLE
+            further = here[0].extend(places[there], index[picked])
+            cut = further.word_end_log_probs() < _WHOLE
             fragments = set(index[picked[cut]].tolist()) - fragments_here
             if not fragments:
                 return there, index[picked], log_probs[picked], further
@@ -388,10 +388,10 @@ class SentenceWriter:
         self, here: Prefixes, allowed: BoolArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the most probable words of each beginning, and their log-probabilities."""
-        upper, exact = here.upper()
+        upper, exact = here.upper_bounds()
         # Words of several pieces share a first one; each gets its part of it.
         guess = np.where(allowed, upper, -np.inf)
-        guess[:, ~exact] -= here.crowd()[~exact]
+        guess[:, ~exact] -= here.log_group_sizes()[~exact]
         most = min(_MAX_WORDS, guess.shape[1])
         top = np.argpartition(-guess, most - 1, axis=1)[:, :most]
         values = np.take_along_axis(guess, top, axis=1)

@@ -330,7 +330,7 @@ def _evaluate(
 def _perplexity(model: MaskedModel, sentences: Sequence[str], step: int) -> tuple[float, float]:
     """Return the pseudo-perplexity per token and per word, from one scoring."""
     try:
-        totals = model.totals(list(sentences))
+        totals = model.score_with_counts(list(sentences))
     except ModelFileError:
         if step == 0:
             raise

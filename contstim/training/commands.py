@@ -467,14 +467,14 @@ def distill(
     out
         folder to write
     """
-    from contstim.models.devices import torch_threads
+    from contstim.models.devices import limit_torch_threads
     from contstim.models.registry import load_model
     from contstim.training.distilling import distill as distill_model
 
     refuse_overwriting(out, [text, heldout])
     sentences = read_sentences(text)[:limit]
     others = None if heldout is None else read_sentences(heldout)
-    with resumable(), torch_threads(fitting.threads):
+    with resumable(), limit_torch_threads(fitting.threads):
         record = distill_model(
             load_model(teacher),
             sentences,
@@ -519,10 +519,10 @@ def finetune(
     out
         folder to write
     """
-    from contstim.models.devices import torch_threads
+    from contstim.models.devices import limit_torch_threads
     from contstim.training.finetuning import finetune as finetune_model
 
-    with resumable(), torch_threads(fitting.threads):
+    with resumable(), limit_torch_threads(fitting.threads):
         record = finetune_model(
             base,
             Path(source),

@@ -17,7 +17,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
-from contstim.models.cache import ScoreCache, describe_model, versions
+from contstim.models.cache import ScoreCache, describe_model, package_versions
 from contstim.models.hf.network import PACKAGES
 from contstim.progress import track
 from contstim.training.folders import training_line, write_learnt
@@ -126,7 +126,7 @@ def distill(
             "losses": losses,
             "seconds": round(time.monotonic() - started, 1),
         },
-        "versions": versions(*PACKAGES),
+        "versions": package_versions(*PACKAGES),
     }
     write_learnt(out, encoder, {"student": weights}, record, _card(record))
     return record
@@ -191,7 +191,7 @@ def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text
 def _score(teacher: SentenceModel, texts: list[str], store: ScoreCache) -> FloatArray:
     chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
     chunk_scores = [
-        store.totals(teacher, chunk).score
+        store.score_with_counts(teacher, chunk).score
         for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
     ]
     scores = np.concatenate(chunk_scores)

@@ -19,7 +19,7 @@ import torch
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, ModelFileError, require_known
 from contstim.files import check_new_folder, digest_of, write_whole
-from contstim.models.cache import versions
+from contstim.models.cache import package_versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
@@ -181,7 +181,7 @@ class _Cola:
                 "sentences": sentences,
                 "options": asdict(self.options),
                 "device": device,
-                "versions": versions(*PACKAGES),
+                "versions": package_versions(*PACKAGES),
             }
         )
 
@@ -274,7 +274,7 @@ def finetune(
             "sentences": {name: len(part) for name, part in cola.parts.items()},
             "seconds": round(time.monotonic() - started, 1),
         },
-        "versions": versions(*PACKAGES),
+        "versions": package_versions(*PACKAGES),
     }
     weights = {r.name: r.weights for r in made}
     write_learnt(out, cola.encoder, weights, record, _card(record))

@@ -13,7 +13,7 @@ from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.training_overlap import BloomFilter
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.settings import Count, settings
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH

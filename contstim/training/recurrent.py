@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError, OutputError
 from contstim.files import digest_parts
-from contstim.models.devices import torch_device
+from contstim.models.devices import resolve_device
 from contstim.models.recurrent import (
     STORAGES,
     NetworkConfig,
@@ -28,7 +28,7 @@ from contstim.models.recurrent import (
     save_network,
     write_tensors,
 )
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.progress import Progress
 from contstim.text import read_words
 from contstim.text.language import Language
@@ -334,7 +334,7 @@ def train_recurrent(
         raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
     repeats = [1.0] * len(text) if weights is None else [float(weight) for weight in weights]
     _check_text(text, repeats)
-    where = torch_device(device)
+    where = resolve_device(device)
     _check_writable(out)
     read = _read(text, punctuation, language)
     words = (

@@ -21,7 +21,7 @@ from tables import read_li_adger
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.drawing import colour, save_figure, sheet
-from contstim.models.devices import torch_threads
+from contstim.models.devices import limit_torch_threads
 from contstim.text.cola import PARTS, matthews_correlation, read_cola_folder
 from contstim.training.finetuning import rows_of, train_classifier
 from contstim.training.learnt.classifier import graded
@@ -145,7 +145,7 @@ def main() -> None:
     args = parser.parse_args()
     sentences = list(dict.fromkeys(read_li_adger(args.li_adger).judgements["sentence"]))
     options = FitOptions(epochs=args.epochs, layers=args.layers)
-    with torch_threads(args.threads):
+    with limit_torch_threads(args.threads):
         margins, mcc = trained_in_orders(
             args.base, args.cola, sentences, args.orders, options, args.seed
         )

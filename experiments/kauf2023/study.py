@@ -14,7 +14,7 @@ from contstim import load_model
 from contstim.benchmarks.pairs import pair_accuracy
 from contstim.errors import InputError
 from contstim.models import ModelSpec
-from contstim.models.base import SentenceModel, SentenceParts
+from contstim.models.base import SentenceModel, TokenScores
 from contstim.models.hf.masked import MaskedModel
 from contstim.progress import track
 from contstim.text import Sentence
@@ -77,19 +77,19 @@ def under_metric(model: SentenceModel, metric: str) -> SentenceModel:
 
 def all_parts(
     model: SentenceModel, sentences: Sequence[str], metrics: Sequence[str], label: str
-) -> dict[str, dict[str, SentenceParts]]:
+) -> dict[str, dict[str, TokenScores]]:
     """Score each distinct sentence under every metric: from metric to sentence to parts.
 
     A model that is not masked has one metric, that of its event.
     """
     distinct = list(dict.fromkeys(sentences))
     blocks = [distinct[i : i + _BLOCK] for i in range(0, len(distinct), _BLOCK)]
-    found: dict[str, dict[str, SentenceParts]] = {}
+    found: dict[str, dict[str, TokenScores]] = {}
     for block in track(blocks, len(blocks), label):
         if isinstance(model, MaskedModel):
-            scored = {m: under_metric(model, m).parts(block) for m in metrics}
+            scored = {m: under_metric(model, m).score_tokens(block) for m in metrics}
         else:
-            scored = {model.event.metric: model.parts(block)}
+            scored = {model.event.metric: model.score_tokens(block)}
         for metric, parts in scored.items():
             found.setdefault(metric, {}).update(zip(block, parts, strict=True))
     return found
@@ -149,7 +149,7 @@ def word_table(model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str
     tables = []
     for metric, by_text in parts.items():
         own = [by_text[text] for text in texts]
-        last = [p.word_of == p.n_words - 1 for p in own]
+        last = [p.word_indices == p.n_words - 1 for p in own]
         tables.append(
             counts.assign(
                 **_key(model, metric),

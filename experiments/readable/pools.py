@@ -104,10 +104,10 @@ def main() -> None:
     scores = _scored([*args.pair, judging], [*natural, *sentences], folder)
     seconds += time.process_time() - began
     specs = [load_model(spec).spec for spec in args.pair]
-    resolution = {spec: load_model(spec).resolution for spec in args.pair}
+    batch_tolerance = {spec: load_model(spec).batch_tolerance for spec in args.pair}
     least_words, most_words = length_range(args.words)
     fit = [s for s in sentences if least_words <= len(s.split()) <= most_words]
-    written = SentencePool(tuple(fit), scores, resolution)
+    written = SentencePool(tuple(fit), scores, batch_tolerance)
     print(f"{name}: {len(fit)} of {len(sentences)} sentences, {seconds:.0f} s of processor time")
     for least in FLOORS:
         bounds = (MinScore(judging, least),)

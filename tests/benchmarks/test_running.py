@@ -28,7 +28,7 @@ class CutError(Exception):
 
 def breaking(model, after):
     """Let a model break after so many batches, and return the batches that it was asked for."""
-    whole, asked = type(model).totals, []
+    whole, asked = type(model).score_with_counts, []
 
     def totals(sentences):
         if len(asked) == after:
@@ -36,7 +36,7 @@ def breaking(model, after):
         asked.append(list(sentences))
         return whole(model, sentences)
 
-    object.__setattr__(model, "totals", totals)
+    object.__setattr__(model, "score_with_counts", totals)
     return asked
 
 

@@ -19,8 +19,8 @@ import pytest
 from contstim import load_model, pool
 from contstim.cli import COMMANDS, main
 from contstim.cli.common import read_vocabulary
-from contstim.models.base import Totals
-from contstim.models.toy import TableModel
+from contstim.models.base import SentenceScores
+from contstim.models.toy import RandomBigramModel
 from contstim.tables import SCORES, UNIT
 
 CONTSTIM = [
@@ -34,12 +34,12 @@ def _sentences(n: int) -> list[str]:
     return [s for s in pool() if len(s.split()) == 8][:n]
 
 
-class _Batched(TableModel):
+class _Batched(RandomBigramModel):
     """Scores differ in their last digits from batch to batch, as those of networks do."""
 
-    def totals(self, sentences: Sequence[str]) -> Totals:
+    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         self.n_scored += 1
-        given = super().totals(sentences)
+        given = super().score_with_counts(sentences)
         return replace(given, score=given.score - 1e-9 * self.n_scored)
 
 
@@ -86,7 +86,7 @@ def test_score_writes_the_table_and_states_the_event(
     assert kinds == {(specs[0], "nats"), (specs[1], "nats a token")}
     for spec in specs:
         mine = [row for row in rows if row["model"] == spec]
-        expected = load_model(spec).totals([row["sentence"] for row in mine])
+        expected = load_model(spec).score_with_counts([row["sentence"] for row in mine])
         # Numbers are written so that they read back as the same float64.
         assert [float(row["log_prob"]) for row in mine] == expected.score.tolist()
         assert [int(row["n_tokens"]) for row in mine] == expected.n_tokens.tolist()

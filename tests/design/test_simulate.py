@@ -161,11 +161,11 @@ def test_a_model_alone_or_one_of_no_family_will_do():
         def in_vocabulary(self, words):
             return model.in_vocabulary(words)
 
-        def parts(self, sentences):
-            return model.parts(sentences)
+        def score_tokens(self, sentences):
+            return model.score_tokens(sentences)
 
-        def totals(self, sentences):
-            return model.totals(sentences)
+        def score_with_counts(self, sentences):
+            return model.score_with_counts(sentences)
 
     mine = Unregistered(ModelSpec.parse("mine:model"))
     people = Simulation.from_weights("mine:model", noise=0, lapse=0)

@@ -83,7 +83,7 @@ def test_one_command_gives_tables_and_figures(
     causal = load_model(gpt2).score(SENTENCES)
     for metric in study.PLL_METRICS:
         model = load_model(f"{masked}?metric={metric}")
-        totals = model.totals(SENTENCES)
+        totals = model.score_with_counts(SENTENCES)
         for relation, x, y in (
             ("length_tokens", totals.n_tokens, -totals.score),
             ("length_words", totals.n_words, -totals.score),

@@ -9,23 +9,23 @@ import pytest
 
 from contstim.errors import InputError
 from contstim.models import ModelSpec, base
-from contstim.models.base import package_names
+from contstim.models.base import dependency_names
 from contstim.models.cache import ScoreCache, describe_model, model_identity
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 
 WORDS = ["a", "b", "c", "d"]
 
 
 def test_what_is_kept_is_not_scored_again(tmp_path: Path) -> None:
-    model = TableModel(WORDS, 1)
+    model = RandomBigramModel(WORDS, 1)
     cache = ScoreCache(tmp_path)
-    first = cache.totals(model, ["a b", "b c d", "a b"])
+    first = cache.score_with_counts(model, ["a b", "b c d", "a b"])
     assert model.n_scored == 2
-    again = ScoreCache(tmp_path).totals(model, ["c c", "b c d"])
+    again = ScoreCache(tmp_path).score_with_counts(model, ["c c", "b c d"])
     assert model.n_scored == 3
-    fresh = TableModel(WORDS, 1).totals(["a b", "b c d", "c c"])
+    fresh = RandomBigramModel(WORDS, 1).score_with_counts(["a b", "b c d", "c c"])
     # Numbers are kept as the same float64.
     assert first.score.tolist() == fresh.score[[0, 1, 0]].tolist()
     assert again.score.tolist() == fresh.score[[2, 1]].tolist()
@@ -36,17 +36,17 @@ def test_what_is_kept_is_not_scored_again(tmp_path: Path) -> None:
 
 def test_other_weights_events_and_versions_have_scores_of_their_own(tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path)
-    model = TableModel(WORDS, 1)
-    cache.totals(model, ["a b"])
+    model = RandomBigramModel(WORDS, 1)
+    cache.score_with_counts(model, ["a b"])
     identity = model_identity(model)
     assert set(cache.read(identity)) == {"a b"}
     assert {"contstim", "numpy"} <= set(identity["versions"])
-    other_event = TableModel(WORDS, 1, end=False)
-    other_weights = TableModel(WORDS, 1, sharpness=1.0)
+    other_event = RandomBigramModel(WORDS, 1, end=False)
+    other_weights = RandomBigramModel(WORDS, 1, sharpness=1.0)
     assert model.spec == other_event.spec == other_weights.spec
     for other in (other_event, other_weights):
         assert not cache.read(model_identity(other))
-        assert cache.totals(other, ["a b"]).score[0] == other.score(["a b"])[0]
+        assert cache.score_with_counts(other, ["a b"]).score[0] == other.score(["a b"])[0]
     assert not cache.read({**identity, "versions": {"numpy": "0"}})
 
 
@@ -67,7 +67,7 @@ def test_a_record_says_what_scores_are() -> None:
 def _install(folder: Path, name: str, version: str) -> None:
     """Put a package with one module into a folder, as pip would."""
     (folder / f"{name}.py").write_text(
-        "from contstim.models.toy import TableModel\n\n\nclass Own(TableModel): ...\n"
+        "from contstim.models.toy import RandomBigramModel\n\n\nclass Own(RandomBigramModel): ...\n"
     )
     info = folder / f"{name}_models-1.dist-info"
     info.mkdir(exist_ok=True)
@@ -89,9 +89,9 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
         installed = describe_model(model)["packages"]
         assert installed == {"pytest": pytest.__version__, "strangers-models": "1.0"}
         cache = ScoreCache(tmp_path / "scores")
-        cache.totals(model, ["a b"])
+        cache.score_with_counts(model, ["a b"])
         # A model around it depends on the same.
-        assert package_names(ReducedModel(model, "mean", ModelSpec("own", "mean"))) == (
+        assert dependency_names(ReducedModel(model, "mean", ModelSpec("own", "mean"))) == (
             "not-installed",
             "pytest",
             "strangers-models",
@@ -112,28 +112,28 @@ def test_the_packages_of_the_families_here() -> None:
     for spec, name in names.items():
         found = describe_model(load_model(spec))["packages"]
         assert found[name] == importlib.metadata.version(name)
-    assert describe_model(TableModel(WORDS, 1))["packages"] == {}
+    assert describe_model(RandomBigramModel(WORDS, 1))["packages"] == {}
 
 
 def test_what_another_process_adds_is_seen(tmp_path: Path) -> None:
     one, two = ScoreCache(tmp_path), ScoreCache(tmp_path)
-    model = TableModel(WORDS, 1)
+    model = RandomBigramModel(WORDS, 1)
     assert not one.read(model_identity(model))
-    two.totals(model, ["a b"])
-    one.totals(model, ["a b"])
+    two.score_with_counts(model, ["a b"])
+    one.score_with_counts(model, ["a b"])
     assert model.n_scored == 1
 
 
 def test_a_sentence_that_cannot_be_scored_keeps_nothing(tmp_path: Path) -> None:
-    model = TableModel(WORDS, 1)
+    model = RandomBigramModel(WORDS, 1)
     with pytest.raises(InputError, match="zebra"):
-        ScoreCache(tmp_path).totals(model, ["a b", "zebra"])
+        ScoreCache(tmp_path).score_with_counts(model, ["a b", "zebra"])
     assert not list(tmp_path.rglob("*.json"))
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    model = TableModel(WORDS, 1)
-    ScoreCache(tmp_path).totals(model, ["a b"])
+    model = RandomBigramModel(WORDS, 1)
+    ScoreCache(tmp_path).score_with_counts(model, ["a b"])
     (path,) = tmp_path.rglob("*.json")
     path.write_text(path.read_text("utf-8")[:-20], "utf-8")
     with pytest.raises(InputError, match="is not a file of scores") as error:

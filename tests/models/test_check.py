@@ -16,11 +16,11 @@ from contstim.errors import (
     ValidationError,
 )
 from contstim.models import ModelSpec
-from contstim.models.base import Replacements, SentenceParts, Totals, as_sentences
+from contstim.models.base import ReplacementScores, SentenceScores, TokenScores, check_sentences
 from contstim.models.check import check_model
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.registry import FAMILIES, load_model, register_family
-from contstim.models.toy import TableModel, check_normalisation
+from contstim.models.toy import RandomBigramModel, check_normalisation
 from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
@@ -29,77 +29,87 @@ SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]
 
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
 def test_a_sound_model_passes(exact: str) -> None:
-    lines = check_model(TableModel(WORDS, 1, exact=exact), SENTENCES)
+    lines = check_model(RandomBigramModel(WORDS, 1, exact=exact), SENTENCES)
     assert len(lines) == 5
 
 
-class _Shifted(TableModel):
+class _Shifted(RandomBigramModel):
     """Scores the second and later sentences of a batch a little too high."""
 
-    def parts(self, sentences: list[str]) -> list[SentenceParts]:
-        found = super().parts(sentences)
+    def score_tokens(self, sentences: list[str]) -> list[TokenScores]:
+        found = super().score_tokens(sentences)
         for part in found[1:]:
             part.log_probs[0] -= 0.01
         return found
 
 
-class _Forgetful(TableModel):
+class _Forgetful(RandomBigramModel):
     """Leaves the end symbol to no word."""
 
     def score_words(self, sentences: list[str]) -> list[np.ndarray]:
         return [words * 0.99 for words in super().score_words(sentences)]
 
 
-class _Overbound(TableModel):
+class _Overbound(RandomBigramModel):
     """Gives a bound that some candidate exceeds."""
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        table = super().replacements(sentence, position, words)
-        return Replacements(table.upper - 1, table.estimate, table.exact, table.score)
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        table = super().score_replacements(sentence, position, words)
+        return ReplacementScores(
+            table.upper_bounds - 1, table.estimates, table.is_exact, table.score
+        )
 
 
-class _Misplaced(TableModel):
+class _Misplaced(RandomBigramModel):
     """Replaces the word at the wrong position."""
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        return super().replacements(sentence, (position + 1) % len(sentence), words)
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        return super().score_replacements(sentence, (position + 1) % len(sentence), words)
 
 
-class _Uncomputed(TableModel):
+class _Uncomputed(RandomBigramModel):
     """Gives NaN where a replacement's score was not computed."""
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        table = super().replacements(sentence, position, words)
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        table = super().score_replacements(sentence, position, words)
         return replace(table, score=lambda index: np.full(len(index), np.nan))
 
 
-class _Unbounded(TableModel):
+class _Unbounded(RandomBigramModel):
     """Gives NaN for a bound."""
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        table = super().replacements(sentence, position, words)
-        return replace(table, upper=np.full(len(words), np.nan))
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        table = super().score_replacements(sentence, position, words)
+        return replace(table, upper_bounds=np.full(len(words), np.nan))
 
 
-class _Totalled(TableModel):
-    """Totals are not the scores."""
+class _Totalled(RandomBigramModel):
+    """SentenceScores are not the scores."""
 
-    def totals(self, sentences: list[str]) -> Totals:
-        totals = super().totals(sentences)
+    def score_with_counts(self, sentences: list[str]) -> SentenceScores:
+        totals = super().score_with_counts(sentences)
         return replace(totals, score=np.full(len(sentences), np.nan))
 
     def score(self, sentences: list[str]) -> FloatArray:
-        return super().totals(sentences).score
+        return super().score_with_counts(sentences).score
 
 
-class _Lenient(TableModel):
+class _Lenient(RandomBigramModel):
     """Gives an unknown word the score of a known one."""
 
-    def parts(self, sentences: list[str]) -> list[SentenceParts]:
-        return super().parts([s.replace("qzxqvqzxq", "dog") for s in sentences])
+    def score_tokens(self, sentences: list[str]) -> list[TokenScores]:
+        return super().score_tokens([s.replace("qzxqvqzxq", "dog") for s in sentences])
 
 
-class _Sweeping(TableModel):
+class _Sweeping(RandomBigramModel):
     """Answers once for all words."""
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
@@ -120,13 +130,13 @@ class _Sweeping(TableModel):
         (_Lenient, "though its event makes unknown words errors"),
     ],
 )
-def test_a_faulty_model_is_found_out(faulty: type[TableModel], message: str) -> None:
+def test_a_faulty_model_is_found_out(faulty: type[RandomBigramModel], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         check_model(faulty(WORDS, 1), SENTENCES)
 
 
 def test_normalisation_over_the_toy_language() -> None:
-    closed, opened = TableModel(WORDS[:3], 2), TableModel(WORDS[:3], 2, end=False)
+    closed, opened = RandomBigramModel(WORDS[:3], 2), RandomBigramModel(WORDS[:3], 2, end=False)
     check_normalisation(closed, opened, WORDS[:3], length=4)
     closed.log_probs[:, 0] += 0.1
     with pytest.raises(ValidationError, match="strings of 1 words have mass"):
@@ -143,16 +153,16 @@ def test_words_are_those_of_the_models_language() -> None:
 
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
 def test_a_position_outside_the_sentence_is_refused(exact: str) -> None:
-    model, words = TableModel(WORDS, 1, exact=exact), WordList(("cat",))
+    model, words = RandomBigramModel(WORDS, 1, exact=exact), WordList(("cat",))
     for position in (-1, 2):
         with pytest.raises(InputError) as error:
-            model.replacements(Sentence.parse("the dog"), position, words)
+            model.score_replacements(Sentence.parse("the dog"), position, words)
         assert str(error.value) == f"position {position} is outside the 2 words of 'the dog'"
 
 
 def test_unknown_words_are_named() -> None:
     with pytest.raises(UnknownWordError) as error:
-        TableModel(WORDS, 1).score(["the dog barked"])
+        RandomBigramModel(WORDS, 1).score(["the dog barked"])
     assert str(error.value) == (
         "table:1?exact=all does not know 'barked' in 'the dog barked'; leave the sentence out, use "
         "a model trained with the word, or ask for unknown=unk"
@@ -161,9 +171,9 @@ def test_unknown_words_are_named() -> None:
 
 def test_a_lone_string_is_not_a_list_of_sentences() -> None:
     with pytest.raises(InputError, match="give a list of sentences, not the one string 'a b'"):
-        as_sentences("a b")
+        check_sentences("a b")
     with pytest.raises(InputError, match="sentence 2 is empty; a sentence needs at least one word"):
-        as_sentences(["a", " "])
+        check_sentences(["a", " "])
 
 
 def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
@@ -172,7 +182,7 @@ def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
     assert str(error.value) == (
         "sentence 2 is 'the \\ud83d dog', which holds half of a character; write it whole"
     )
-    assert as_sentences(["the \U0001f600 dog"]) == ["the \U0001f600 dog"]
+    assert check_sentences(["the \U0001f600 dog"]) == ["the \U0001f600 dog"]
 
 
 def test_reductions_weight_the_log_probability() -> None:
@@ -184,19 +194,19 @@ def test_reductions_weight_the_log_probability() -> None:
         1 / REDUCTIONS["pen"].factor(lengths), [1, 1.3831619, 2.0813830], 1e-6
     )
     with pytest.raises(UnknownNameError) as error:
-        ReducedModel(TableModel(WORDS, 3), "meen", ModelSpec("table", "3"))
+        ReducedModel(RandomBigramModel(WORDS, 3), "meen", ModelSpec("table", "3"))
     assert str(error.value) == "unknown reduction 'meen'; did you mean 'mean'?"
 
 
 @pytest.mark.parametrize("name", ["mean", "pen"])
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
 def test_a_reduced_model_keeps_the_contract(name: str, exact: str) -> None:
-    inner = TableModel(WORDS, 3, exact=exact)
+    inner = RandomBigramModel(WORDS, 3, exact=exact)
     spec = ModelSpec("table", "3", (("reduction", name),))
     model = ReducedModel(inner, name, spec)
     check_model(model, SENTENCES)
     assert model.event.reduction == name
-    totals = inner.totals(SENTENCES)
+    totals = inner.score_with_counts(SENTENCES)
     np.testing.assert_allclose(
         model.score(SENTENCES), totals.score * REDUCTIONS[name].factor(totals.n_tokens * 1.0)
     )
@@ -204,7 +214,7 @@ def test_a_reduced_model_keeps_the_contract(name: str, exact: str) -> None:
 
 def test_specs_lead_to_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
-    register_family("table", "tables", lambda spec: TableModel(WORDS, int(spec.location)))
+    register_family("table", "tables", lambda spec: RandomBigramModel(WORDS, int(spec.location)))
     model = load_model("table:5?reduction=mean")
     assert model.spec == "table:5?exact=all&reduction=mean"
     assert model.event.reduction == "mean"

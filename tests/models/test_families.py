@@ -117,7 +117,7 @@ def every(
     }
 
 
-# A table scores no sentences but its own, so that nothing is searched with it: test_scored.py.
+# A table scores no sentences but its own, so that nothing is searched with it: test_score_table.py.
 # `tests/models/engines` checks engines, against servers and with llama.cpp.
 @pytest.mark.parametrize("family", sorted({*REGISTERED} - {"table", "openai", "gguf"}))
 def test_every_registered_family(
@@ -161,9 +161,9 @@ def test_punctuation_case_and_contractions_are_one_words_business(
     specs: dict[str, str], family: str
 ) -> None:
     model = load_model(specs[family])
-    (parts,) = model.parts([SENTENCES[2]])
-    assert parts.units == ("Dogs", "don't", "see", "the", "red", "cat", ".", "</s>")
-    assert parts.word_of.tolist() == [0, 1, 2, 3, 4, 5, 5, 5]
+    (parts,) = model.score_tokens([SENTENCES[2]])
+    assert parts.tokens == ("Dogs", "don't", "see", "the", "red", "cat", ".", "</s>")
+    assert parts.word_indices.tolist() == [0, 1, 2, 3, 4, 5, 5, 5]
     lower, plain = load_model(specs[family] + "&case=lower"), SENTENCES[0].lower()
     assert lower.score([SENTENCES[0]])[0] == pytest.approx(model.score([plain])[0], abs=1e-5)
 
@@ -211,7 +211,7 @@ def test_a_position_outside_the_sentence_is_refused(specs: dict[str, str], famil
     model, words = load_model(specs[family]), WordList.of(["dog"])
     for position in (-1, 5):
         with pytest.raises(InputError) as error:
-            model.replacements(Sentence.parse(SENTENCES[0]), position, words)
+            model.score_replacements(Sentence.parse(SENTENCES[0]), position, words)
         assert str(error.value) == (
             f"position {position} is outside the 5 words of 'The dog saw a cat.'"
         )
@@ -242,8 +242,8 @@ def test_a_word_as_given_keeps_its_punctuation(tmp_path: Path) -> None:
     text.write_text("the dog ran.\nthe cat ran.\n" * 5)
     spec = _train("trigram", text, tmp_path, "keep", closed=False)
     model = load_model(spec)
-    (parts,) = model.parts(["the dog ran."])
-    assert parts.units == ("the", "dog", "ran.", "</s>")
+    (parts,) = model.score_tokens(["the dog ran."])
+    assert parts.tokens == ("the", "dog", "ran.", "</s>")
     assert model.in_vocabulary(["ran", "ran."]).tolist() == [False, True]
 
 

@@ -99,9 +99,9 @@ def test_a_tokenizer_without_transformers_and_a_registered_family() -> None:
         texts = ["The dog ran.", "the cat saw the dog.", "The cat ran"]
         assert "an unknown word is refused by name" in contstim.check_model(model, texts)
         assert model.fingerprint == contstim.load_model("gru:1").fingerprint != other.fingerprint
-        (parts,) = model.parts(["The dog ran."])
-        assert parts.units == ("The", "dog", "ran", ".", "</s>")
-        assert parts.word_of.tolist() == [0, 1, 2, 2, 2]
+        (parts,) = model.score_tokens(["The dog ran."])
+        assert parts.tokens == ("The", "dog", "ran", ".", "</s>")
+        assert parts.word_indices.tolist() == [0, 1, 2, 2, 2]
         with pytest.raises(UnknownWordError, match="'bird' of 'bird.' in 'The bird.'"):
             model.score(["The bird."])
         written = contstim.synthesize(
@@ -125,9 +125,9 @@ def test_a_function_cuts_letters_and_spaces_go_with_the_next_word() -> None:
     model = contstim.LogitsModel(
         "mine:letters", lambda ids: network(torch.tensor(ids)), letters, start=0
     )
-    (parts,) = model.parts(["Go  on"])
-    assert parts.units == ("G", "o", " ", "o", "n")
-    assert parts.word_of.tolist() == [0, 0, 1, 1, 1]
+    (parts,) = model.score_tokens(["Go  on"])
+    assert parts.tokens == ("G", "o", " ", "o", "n")
+    assert parts.word_indices.tolist() == [0, 0, 1, 1, 1]
     assert contstim.check_model(model)
 
 
@@ -139,9 +139,9 @@ def test_words_stand_between_white_space_of_any_kind(text: str) -> None:
     model = contstim.LogitsModel(
         "mine:letters", lambda ids: network(torch.tensor(ids)), letters, start=0
     )
-    (parts,) = model.parts([text])
+    (parts,) = model.score_tokens([text])
     by_word = [""] * parts.n_words
-    for unit, word in zip(parts.units, parts.word_of, strict=True):
+    for unit, word in zip(parts.tokens, parts.word_indices, strict=True):
         by_word[word] += unit
     assert [word.strip() for word in by_word] == text.split()
     model.score_words([text])

@@ -15,7 +15,7 @@ from toy_corpus import WORDS, write_random
 from contstim import load_model
 from contstim.errors import InputError
 from contstim.models.hf import prefixes as of_transformers
-from contstim.models.prefixes import Prefixes, ScoredPrefixes, prefixes_after
+from contstim.models.prefixes import Prefixes, ScoredPrefixes, empty_prefix_after
 from contstim.text import WordList, prompt_of
 
 FIRST = WordList(("The", "He", "Whenever"))
@@ -52,25 +52,25 @@ def _sums(begun: Prefixes, mark: str = ".") -> np.ndarray:
     here, total, rows = begun, np.zeros(len(SENTENCES)), np.zeros(len(SENTENCES), dtype=np.int64)
     for position in range(4):
         index = np.array([here.words.index[words[position]] for words, _ in SENTENCES])
-        log_probs, (upper, exact) = here.log_probs(rows, index), here.upper()
+        log_probs, (upper, exact) = here.log_probs(rows, index), here.upper_bounds()
         assert (log_probs <= upper[rows, index] + 1e-4).all()
         assert np.allclose(log_probs[exact[index]], upper[rows, index][exact[index]], atol=1e-4)
         total += log_probs
-        read, further = here.read(rows, index)
+        read, further = here.score_and_extend(rows, index)
         assert read == pytest.approx(log_probs, abs=1e-4)
         # Every other word is read in the one way, and every other in the other.
-        here = further if position % 2 else here.followed_by(rows, index)
+        here = further if position % 2 else here.extend(rows, index)
         rows = np.arange(len(SENTENCES))
         marked = np.array([position in commas for _, commas in SENTENCES])
-        total += np.where(marked, here.commas(), 0.0)
-        here = here.with_commas(marked)
-    return total + here.ends(mark)
+        total += np.where(marked, here.comma_log_probs(), 0.0)
+        here = here.add_commas(marked)
+    return total + here.end_log_probs(mark)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_words_commas_and_end_add_up_to_the_score(spec: str) -> None:
     model = load_model(spec)
-    begun = model.prefixes(FIRST, LATER)
+    begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
@@ -80,7 +80,7 @@ def test_beginnings_shorter_than_n_grams_are_told_apart(tmp_path: Path, order: i
     path = write_random(tmp_path / "m.arpa", order, seed=7)
     model = load_model(f"ngram:{path}?punctuation=drop&end=none")
     words = WordList(tuple(WORDS))
-    here = model.prefixes(words, words)
+    here = model.empty_prefix(words, words)
     assert here is not None
     texts = [""]
     for _ in range(3):
@@ -89,28 +89,28 @@ def test_beginnings_shorter_than_n_grams_are_told_apart(tmp_path: Path, order: i
         texts = [f"{texts[row]} {words.words[i]}" for row, i in zip(rows, index, strict=True)]
         expected = [of_words[-1] for of_words in model.score_words(texts)]
         assert here.log_probs(rows, index) == pytest.approx(expected, abs=1e-5)
-        here = here.followed_by(rows, index)
+        here = here.extend(rows, index)
 
 
 def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
     model = load_model("contstim:gpt")
-    begun = model.prefixes(FIRST, LATER)
+    begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
-    _, exact = begun.followed_by(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)).upper()
+    _, exact = begun.extend(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)).upper_bounds()
     assert set(exact.tolist()) == {False, True}
 
 
 def test_words_are_read_without_filling_them_up() -> None:
     model = load_model("contstim:gpt")
-    begun = model.prefixes(FIRST, LATER)
+    begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
-    here = begun.followed_by(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    here = begun.extend(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
     n_tokens: list[int] = []
     handle = model.network.model.register_forward_hook(
         lambda module, args, kwargs, output: n_tokens.append(kwargs["input_ids"].numel()),
         with_kwargs=True,
     )
-    here.read(np.zeros(len(LATER), dtype=np.int64), np.arange(len(LATER)))
+    here.score_and_extend(np.zeros(len(LATER), dtype=np.int64), np.arange(len(LATER)))
     handle.remove()
     assert sum(n_tokens) == sum(
         len(ids) for ids in model.tokenizer.tokenize([f" {w}" for w in LATER])
@@ -120,7 +120,7 @@ def test_words_are_read_without_filling_them_up() -> None:
 def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model("contstim:gpt")
     monkeypatch.setattr(of_transformers, "can_extend", lambda network, prefix: False)
-    begun = model.prefixes(FIRST, LATER)
+    begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
@@ -129,21 +129,21 @@ def test_texts_are_scored_where_n_grams_cannot_be_listed() -> None:
     lists = (FIRST, LATER)
     bare, whole = load_model("contstim:trigram?end=none"), load_model("contstim:trigram")
     begun = ScoredPrefixes(bare, whole, lists)
-    assert not begun.upper()[1].any()
+    assert not begun.upper_bounds()[1].any()
     rows, index = np.array([0, 0]), np.array([1, 2])
-    two = begun.followed_by(rows, index)
-    known = whole.prefixes(*lists)
+    two = begun.extend(rows, index)
+    known = whole.empty_prefix(*lists)
     assert known is not None
     assert begun.log_probs(rows, index) == pytest.approx(known.log_probs(rows, index))
     both = np.array([0, 1])
-    other = known.followed_by(rows, index)
+    other = known.extend(rows, index)
     assert two.log_probs(both, both) == pytest.approx(other.log_probs(both, both))
-    assert two.ends(".") == pytest.approx(other.ends("."))
+    assert two.end_log_probs(".") == pytest.approx(other.end_log_probs("."))
 
 
 @pytest.mark.parametrize("spec", ["contstim:bert", "contstim:gpt?prefix=none"])
 def test_what_is_no_chain_of_words_has_no_beginnings(spec: str) -> None:
-    assert load_model(spec).prefixes(FIRST, LATER) is None
+    assert load_model(spec).empty_prefix(FIRST, LATER) is None
 
 
 def test_a_model_after_a_text_scores_as_with_the_text_as_its_prompt(tmp_path: Path) -> None:
@@ -155,4 +155,4 @@ def test_a_model_after_a_text_scores_as_with_the_text_as_its_prompt(tmp_path: Pa
         load_model(f"contstim:gpt?prompt={file}").score(TEXTS), abs=1e-4
     )
     with pytest.raises(InputError, match="cannot write: it reads nothing before a sentence"):
-        prefixes_after(load_model("contstim:trigram"), "The cat sat.\n", (FIRST, LATER))
+        empty_prefix_after(load_model("contstim:trigram"), "The cat sat.\n", (FIRST, LATER))

@@ -8,18 +8,18 @@ import pytest
 
 from contstim.errors import InputError, SpecError, UnknownNameError
 from contstim.models import ModelSpec
-from contstim.models.base import Event, Hints, Replacements, ScoreKind, SentenceParts
+from contstim.models.base import Event, ReplacementScores, ScoreKind, ScoringCost, TokenScores
 from contstim.models.check import check_model
 from contstim.models.reductions import REDUCTIONS, ReducedModel, corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model, register_family, score_kind
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
 SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]
 
 
-class _Unigram(TableModel):
+class _Unigram(RandomBigramModel):
     """The table's first row whatever the context."""
 
     def __init__(self, seed: int, *, end: bool = True) -> None:
@@ -28,13 +28,13 @@ class _Unigram(TableModel):
 
 
 def _slor(exact: str = "all") -> ReducedModel:
-    inner = TableModel(WORDS, 1, exact=exact)
+    inner = RandomBigramModel(WORDS, 1, exact=exact)
     return ReducedModel(inner, "slor", ModelSpec("table", "1"), _Unigram(2))
 
 
 def test_slor_takes_frequency_off() -> None:
     model = _slor()
-    inner, unigram = TableModel(WORDS, 1), _Unigram(2)
+    inner, unigram = RandomBigramModel(WORDS, 1), _Unigram(2)
     lengths = np.array([len(s.split()) + 1 for s in SENTENCES])
     frequency = [sum(unigram.score_words([s])[0]) for s in SENTENCES]
     expected = (inner.score(SENTENCES) - frequency) / lengths
@@ -51,27 +51,29 @@ def test_slor_keeps_the_contract(exact: str) -> None:
     assert "at most inf" in check_model(_slor(exact), SENTENCES)[0]
 
 
-class _SubWords(TableModel):
+class _SubWords(RandomBigramModel):
     """A table whose long words are two units, and which leaves the first word unscored."""
 
     @property
     def event(self) -> Event:
         return replace(super().event, units="tokens")
 
-    def parts(self, sentences: list[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: list[str]) -> list[TokenScores]:
         found = []
-        for p in super().parts(sentences):
-            keep = np.flatnonzero(p.word_of > 0)
-            twice = np.repeat(keep, [1 + (len(p.units[k]) > 2) for k in keep])
-            counts = np.bincount(twice, minlength=len(p.units))[twice]
-            units = tuple(p.units[k] for k in twice)
+        for p in super().score_tokens(sentences):
+            keep = np.flatnonzero(p.word_indices > 0)
+            twice = np.repeat(keep, [1 + (len(p.tokens[k]) > 2) for k in keep])
+            counts = np.bincount(twice, minlength=len(p.tokens))[twice]
+            units = tuple(p.tokens[k] for k in twice)
             found.append(
-                SentenceParts(units, p.log_probs[twice] / counts, p.word_of[twice], p.n_words)
+                TokenScores(units, p.log_probs[twice] / counts, p.word_indices[twice], p.n_words)
             )
         return found
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        return super(TableModel, self).replacements(sentence, position, words)
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        return super(RandomBigramModel, self).score_replacements(sentence, position, words)
 
 
 def test_slor_of_sub_words_keeps_its_bound() -> None:
@@ -80,19 +82,21 @@ def test_slor_of_sub_words_keeps_its_bound() -> None:
     check_model(model, SENTENCES[:3])
     # The unscored first word is not taken off either.
     words = _Unigram(2).score_words(SENTENCES[:1])[0]
-    parts = inner.parts(SENTENCES[:1])[0]
-    expected = (parts.log_prob - words[1:].sum()) / len(parts.units)
+    parts = inner.score_tokens(SENTENCES[:1])[0]
+    expected = (parts.log_prob - words[1:].sum()) / len(parts.tokens)
     assert model.score(SENTENCES[:1])[0] == pytest.approx(expected)
 
 
 def test_rescaled_scores_cost_a_whole_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     inner = _SubWords(WORDS, 4, exact="none")
-    plain = inner.replacements
+    plain = inner.score_replacements
     part = np.linspace(0.2, 3.0, len(WORDS))
-    monkeypatch.setattr(inner, "replacements", lambda *a: replace(plain(*a), hints=Hints(part)))
+    monkeypatch.setattr(
+        inner, "score_replacements", lambda *a: replace(plain(*a), cost=ScoringCost(part))
+    )
     model = ReducedModel(inner, "mean", ModelSpec("table", "4"))
-    table = model.replacements(Sentence.parse(SENTENCES[0]), 1, WordList.of(WORDS))
-    assert np.asarray(table.hints.cost).tolist() == np.maximum(part, 1.0).tolist()
+    table = model.score_replacements(Sentence.parse(SENTENCES[0]), 1, WordList.of(WORDS))
+    assert np.asarray(table.cost.n_inputs).tolist() == np.maximum(part, 1.0).tolist()
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -120,7 +124,7 @@ def test_perplexity_is_no_reduction() -> None:
 
 def test_specs_lead_to_slor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
-    register_family("table", "tables", lambda spec: TableModel(WORDS, int(spec.location)))
+    register_family("table", "tables", lambda spec: RandomBigramModel(WORDS, int(spec.location)))
     register_family("uni", "one row", lambda spec: _Unigram(int(spec.location)))
     register_family("open", "one row", lambda spec: _Unigram(int(spec.location), end=False))
     model = load_model("table:5?reduction=slor&unigram=uni:2")
@@ -184,7 +188,7 @@ def test_slor_over_other_units_is_refused(options: str, unigram: str, message: s
 def test_slor_without_a_unigram_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
     monkeypatch.setattr("contstim.models.registry.bundled_models", dict)
-    register_family("table", "tables", lambda spec: TableModel(WORDS, int(spec.location)))
+    register_family("table", "tables", lambda spec: RandomBigramModel(WORDS, int(spec.location)))
     with pytest.raises(SpecError) as error:
         load_model("table:5?reduction=slor")
     assert str(error.value) == (
@@ -194,7 +198,7 @@ def test_slor_without_a_unigram_model_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_corpus_has_a_perplexity_per_token_and_per_word() -> None:
-    model = TableModel(WORDS, 3)
+    model = RandomBigramModel(WORDS, 3)
     total = model.score(SENTENCES).sum()
     # 5 + 3 + 3 + 1 words, and an end symbol each.
     assert corpus_perplexity(model, SENTENCES) == pytest.approx(np.exp(-total / 16))
@@ -208,7 +212,7 @@ def test_a_corpus_has_a_perplexity_per_token_and_per_word() -> None:
 
 
 def test_a_uniform_model_has_the_perplexity_of_its_vocabulary() -> None:
-    model = TableModel(WORDS, 3, sharpness=0.0)
+    model = RandomBigramModel(WORDS, 3, sharpness=0.0)
     assert corpus_perplexity(model, SENTENCES) == pytest.approx(7)
     bits = surprisal(model, ["the dog"], "bits")[0]
     # The second word carries the end symbol too.
@@ -220,7 +224,7 @@ def test_a_uniform_model_has_the_perplexity_of_its_vocabulary() -> None:
 
 
 def test_unscored_words_have_no_surprisal(tmp_path: Path) -> None:
-    class Open(TableModel):
+    class Open(RandomBigramModel):
         def score_words(self, sentences: list[str]) -> list[np.ndarray]:
             words = super().score_words(sentences)
             for values in words:
@@ -236,8 +240,8 @@ def test_reading_is_the_mean_word_plus_the_end() -> None:
     texts = ["The ship left the harbour.", "He saw her, and she smiled!"]
     plain = load_model("contstim:gpt?prompt=natural")
     reading = load_model("contstim:gpt?prompt=natural&reduction=reading")
-    for text, parts in zip(texts, plain.parts(texts), strict=True):
-        assert parts.units[-1] in (".", "!")
+    for text, parts in zip(texts, plain.score_tokens(texts), strict=True):
+        assert parts.tokens[-1] in (".", "!")
         mean = parts.log_prob / parts.n_words
         expected = mean + parts.log_probs[-1]
         assert reading.score([text])[0] == pytest.approx(expected, abs=1e-4)
@@ -251,14 +255,14 @@ def test_reading_is_the_mean_word_plus_the_end() -> None:
 def test_the_end_of_words_is_mark_and_end_symbol() -> None:
     plain = load_model("contstim:trigram")
     reading = load_model("contstim:trigram?reduction=reading")
-    (parts,) = plain.parts(["He saw her."])
-    assert parts.units[-2:] == (".", "</s>")
+    (parts,) = plain.score_tokens(["He saw her."])
+    assert parts.tokens[-2:] == (".", "</s>")
     expected = parts.log_prob / 3 + parts.log_probs[-2:].sum()
     assert reading.score(["He saw her."])[0] == pytest.approx(expected)
 
 
 def test_a_word_is_no_end_for_being_called_none() -> None:
-    model = TableModel(["none", "saw"], 1, end=False)
+    model = RandomBigramModel(["none", "saw"], 1, end=False)
     reduced = ReducedModel(model, "reading", ModelSpec("table", "1", (("reduction", "reading"),)))
     with pytest.raises(InputError, match="a sentence ends in 'none', not in a scored"):
         reduced.score(["none saw none"])

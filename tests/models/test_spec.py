@@ -88,7 +88,7 @@ def test_bad_options() -> None:
     with pytest.raises(
         SpecError, match="^case='upper' in 'a:b[?]case=upper': choose one of 'keep', 'low'$"
     ):
-        ModelSpec.parse("a:b?case=upper").choice("case", ["low", "keep"], "keep")
+        ModelSpec.parse("a:b?case=upper").get_choice("case", ["low", "keep"], "keep")
 
 
 def test_a_name_stands_before_the_spec_and_is_no_part_of_it() -> None:

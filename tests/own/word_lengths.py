@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from contstim import Event, ModelSpec, SentenceModel, SentenceParts
+from contstim import Event, ModelSpec, SentenceModel, TokenScores
 
 
 class LengthModel(SentenceModel):
@@ -24,9 +24,9 @@ class LengthModel(SentenceModel):
     def in_vocabulary(self, words):
         return np.ones(len(words), dtype=bool)
 
-    def parts(self, sentences):
+    def score_tokens(self, sentences):
         return [self._one(sentence.split()) for sentence in sentences]
 
     def _one(self, words):
         values = np.array([-self.letter * len(word) for word in words])
-        return SentenceParts(tuple(words), values, np.arange(len(words)), len(words))
+        return TokenScores(tuple(words), values, np.arange(len(words)), len(words))

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def word_r2l(
-    layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions
+    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
 ) -> metrics.MaskingPlan:
     """Hide each token and the earlier ones of its word."""
-    tokens = np.arange(len(word_of))
-    same_word = word_of[:, None] == word_of[None, :]
+    tokens = np.arange(len(word_indices))
+    same_word = word_indices[:, None] == word_indices[None, :]
     hidden = same_word & (tokens[None, :] <= tokens[:, None])
     return metrics.exact_plan(hidden, tokens, tokens, 1.0)

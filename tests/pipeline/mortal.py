@@ -10,7 +10,7 @@ from pathlib import Path
 
 from contstim.arrays import BoolArray
 from contstim.models import ModelSpec
-from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
+from contstim.models.base import Event, ReplacementScores, SentenceModel, TokenScores
 from contstim.models.registry import load_model, register_family
 from contstim.text import Sentence, WordList
 
@@ -37,7 +37,7 @@ class MortalModel(SentenceModel):
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         return self.inner.in_vocabulary(words)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         if len(sentences) == 1:
             for name in ("fails", "dies"):
                 path = Path(f"{name}.txt")
@@ -47,10 +47,12 @@ class MortalModel(SentenceModel):
                     if name == "dies":
                         os.kill(os.getpid(), signal.SIGKILL)
                     raise RuntimeError("as the test\nasked")
-        return self.inner.parts(sentences)
+        return self.inner.score_tokens(sentences)
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        return self.inner.replacements(sentence, position, words)
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        return self.inner.score_replacements(sentence, position, words)
 
 
 def register() -> None:

@@ -9,7 +9,7 @@ from small import one_stage
 from contstim import load_model, synthesize_triplets
 from contstim.errors import InputError
 from contstim.models.registry import FAMILIES, register_family
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.pipeline import InProcess
 from contstim.pipeline.stages import Run, StudyPlan
 from contstim.pipeline.stages.synthesis import SYNTHESIS
@@ -34,7 +34,7 @@ SENTENCES = [f"{UPPER[0]} {LOWER[i + 1]} {LOWER[i + 60]}." for i in range(10)]
 def _family(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FAMILIES, "table", FAMILIES["ngram"])
     register_family(
-        "table", "for tests", lambda spec: TableModel([*LOWER, *UPPER], int(spec.location))
+        "table", "for tests", lambda spec: RandomBigramModel([*LOWER, *UPPER], int(spec.location))
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from small import Counting, begin, make_study
 
 from contstim import load_model
-from contstim.models.devices import torch_threads
+from contstim.models.devices import limit_torch_threads
 from contstim.pipeline import InProcess
 from contstim.pipeline.running import read_study_plan, run_study
 from contstim.pipeline.stages.synthesis import SYNTHESIS
@@ -22,7 +22,7 @@ def test_networks_compute_on_one_thread() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with torch_threads():
+        with limit_torch_threads():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     finally:

@@ -14,7 +14,7 @@ from contstim.models.recurrent import (
     TokenVocabulary,
     save_network,
 )
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis.beam import Beam, BeamSearch
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.coordinate_search import Search
@@ -80,7 +80,7 @@ def test_the_score_to_keep_is_that_of_the_problem(
     beam = _beam(Problem(models[:1], models[1:], 2.0), NATURAL[0])
     natural = float(models[1].score([NATURAL[0]])[0])
     assert beam.minimum[0] == -np.inf
-    assert beam.minimum[1] == pytest.approx(natural - 2.0 + models[1].resolution)
+    assert beam.minimum[1] == pytest.approx(natural - 2.0 + models[1].batch_tolerance)
 
 
 def test_what_is_written_keeps_the_constraints_and_is_no_worse_than_the_beam(
@@ -185,11 +185,11 @@ def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
 def test_guides_propose_and_scores_decide(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = TableModel([*FIRST, *LATER], seed=1)
-    assert table.prefixes(VOCABULARY.first, VOCABULARY.elsewhere) is None
-    asked, score = list[list[str]](), TableModel.score
+    table = RandomBigramModel([*FIRST, *LATER], seed=1)
+    assert table.empty_prefix(VOCABULARY.first, VOCABULARY.elsewhere) is None
+    asked, score = list[list[str]](), RandomBigramModel.score
 
-    def counting(self: TableModel, texts: list[str]) -> FloatArray:
+    def counting(self: RandomBigramModel, texts: list[str]) -> FloatArray:
         asked.append(texts)
         return score(self, texts)
 
@@ -199,7 +199,7 @@ def test_guides_propose_and_scores_decide(
         beam = _beam(Problem((models[0],), (table,)), natural, **options)
         assert list(beam.scored) == [1]
         asked.clear()
-        monkeypatch.setattr(TableModel, "score", counting)
+        monkeypatch.setattr(RandomBigramModel, "score", counting)
         sentences, log_probs, _ = beam.write(EVERYTHING, EQUAL)
         n_judged = [len(texts) for texts in asked]
         assert beam.counter.n_scores == {models[0].name: 0, table.name: sum(n_judged)}
@@ -215,14 +215,16 @@ def test_guides_propose_and_scores_decide(
 def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = TableModel([*FIRST, *LATER], seed=1)
+    table = RandomBigramModel([*FIRST, *LATER], seed=1)
     problem = Problem((models[0],), (table,))
     named = _beam(problem, NATURAL[0], guide=models[1].spec).write(4, EQUAL)
-    monkeypatch.setattr(TableModel, "guide", lambda self, *lists: models[1].guide(*lists))
+    monkeypatch.setattr(
+        RandomBigramModel, "guide_prefix", lambda self, *lists: models[1].guide_prefix(*lists)
+    )
     how = Search(problem, _proposal((models[0], table)), Sentence.parse(NATURAL[0]), seed=0)
     with pytest.raises(InputError, match="needs models that score prefixes"):
         BeamSearch.from_search(how, Beam())
-    monkeypatch.setattr(TableModel, "guides_itself", True)
+    monkeypatch.setattr(RandomBigramModel, "is_self_guided", True)
     beam = _beam(problem, NATURAL[0])
     assert beam.scored == {1: table}
     by_itself = beam.write(4, EQUAL)
@@ -233,7 +235,7 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
 def test_models_without_prefix_scores_are_refused(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
-    table = TableModel([*FIRST, *LATER], 1)
+    table = RandomBigramModel([*FIRST, *LATER], 1)
     for reject, accept in ((models[0], table), (table, models[0])):
         with pytest.raises(InputError) as error:
             synthesize(

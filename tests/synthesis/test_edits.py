@@ -8,7 +8,7 @@ from toy_words import SIX
 
 from contstim import Problem, Synthesis, Vocabulary, WordList, synthesize
 from contstim.errors import InfeasibleError, InputError
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
@@ -28,7 +28,7 @@ EDITS = [
 
 
 def _problem(kinds: str, edits: Edits, margin: float = 0.0) -> Problem:
-    reject, accept = (TableModel(SIX, seed, exact=kinds) for seed in (1, 2))
+    reject, accept = (RandomBigramModel(SIX, seed, exact=kinds) for seed in (1, 2))
     return Problem((reject,), (accept,), margin, edits=edits)
 
 
@@ -137,7 +137,7 @@ def test_what_must_change_changes_even_where_the_loss_rises() -> None:
 @pytest.mark.parametrize("changed", [(1,), (1, 2), (4, 3), (0, 1), (1, 4)])
 def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -> None:
     words = ["a", "an", "dog", "apple", "owl", "sees", "eats", "cat", "insect", "the"]
-    models = [TableModel(words, seed, exact="all") for seed in range(8)]
+    models = [RandomBigramModel(words, seed, exact="all") for seed in range(8)]
     lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset(words))
     start = Sentence.parse("a dog sees an owl.")
     for accept in models[1:]:
@@ -151,7 +151,7 @@ def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -
 def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
     edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), agreement=True)
     words = ["a", "dog", "apple", "owl", "sees"]
-    reject, accept = (TableModel(words, seed, exact="all") for seed in (1, 2))
+    reject, accept = (RandomBigramModel(words, seed, exact="all") for seed in (1, 2))
     problem = Problem((reject,), (accept,), 50.0, edits=edits)
     lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset())
     with pytest.raises(InfeasibleError) as error:
@@ -286,7 +286,7 @@ def test_words_of_the_same_kind_replace_each_other() -> None:
     words = Vocabulary(
         WordList.of(SIX), WordList.of(SIX), frozenset(), tags=dict.fromkeys(SIX[:4], ("NN",))
     )
-    reject, accept = (TableModel(SIX, seed, exact="all") for seed in (1, 2))
+    reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (1, 2))
     problem = Problem((reject,), (accept,), 30.0, edits=Edits(same_kind="tag"))
     found = synthesize("ab cd ij", problem=problem, vocabulary=words)
     assert found.changed

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from toy_words import LOWER
 
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis.candidates import WordReplacement
 from contstim.text import Sentence
 from contstim.text.languages import ENGLISH
 
 VOCABULARY = Vocabulary(WordList.of(map(ENGLISH.capital, LOWER)), WordList.of(LOWER))
 SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home."]
-TOYS = tuple(TableModel([*VOCABULARY.first, *VOCABULARY.elsewhere], seed) for seed in (11, 12))
+TOYS = tuple(
+    RandomBigramModel([*VOCABULARY.first, *VOCABULARY.elsewhere], seed) for seed in (11, 12)
+)
 
 
 class _Recording(WordReplacement):

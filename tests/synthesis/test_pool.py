@@ -46,7 +46,7 @@ def _gain(pool: SentencePool, place: Place, text: str) -> float | None:
     for bound in place.contrast.bounds:
         if scores[bound.model][text] < bound.value:
             return None
-    if scores[accept][text] < scores[accept][place.natural] + pool.resolution[accept]:
+    if scores[accept][text] < scores[accept][place.natural] + pool.batch_tolerance[accept]:
         return None
     fall = scores[reject][place.natural] - scores[reject][text]
     return fall if fall > 0 else None

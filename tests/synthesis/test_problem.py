@@ -11,8 +11,8 @@ from toy_words import ALL, FREE, SIX
 from contstim import Edits, MinScore, Problem, load_model, standard_deviations, synthesize
 from contstim.arrays import FloatArray
 from contstim.errors import InfeasibleError, InputError
-from contstim.models.base import Replacements
-from contstim.models.toy import TableModel
+from contstim.models.base import ReplacementScores
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import parse_strategy
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.check import improvements
@@ -30,12 +30,12 @@ BOUNDS = {
 }
 
 
-def _models(n: int) -> list[TableModel]:
+def _models(n: int) -> list[RandomBigramModel]:
     kinds = itertools.cycle(["bound", "all", "none"])
-    return [TableModel(SIX, seed, exact=next(kinds)) for seed in range(n)]
+    return [RandomBigramModel(SIX, seed, exact=next(kinds)) for seed in range(n)]
 
 
-EVERY = {m.spec: m for m in (*_models(4), TableModel(SIX, 9, exact="bound"))}
+EVERY = {m.spec: m for m in (*_models(4), RandomBigramModel(SIX, 9, exact="bound"))}
 
 
 @cache
@@ -43,7 +43,7 @@ def _scores(spec: str) -> FloatArray:
     return EVERY[spec].score(ALL)
 
 
-def _contrasts() -> dict[str, tuple[Sequence[TableModel], Sequence[TableModel]]]:
+def _contrasts() -> dict[str, tuple[Sequence[RandomBigramModel], Sequence[RandomBigramModel]]]:
     one, two, three, four = _models(4)
     return {
         "one against two": ((one,), (two, three)),
@@ -53,8 +53,8 @@ def _contrasts() -> dict[str, tuple[Sequence[TableModel], Sequence[TableModel]]]
 
 
 def _brute(
-    reject: Sequence[TableModel],
-    accept: Sequence[TableModel],
+    reject: Sequence[RandomBigramModel],
+    accept: Sequence[RandomBigramModel],
     start: str,
     scales: Sequence[float],
     margin: float,
@@ -118,7 +118,7 @@ def test_two_models_are_the_problem_of_one_and_one() -> None:
 
 
 def test_the_tightest_of_several_bounds_holds() -> None:
-    reject, accept = (TableModel(SIX, seed, exact="all") for seed in (0, 1))
+    reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (0, 1))
     start = ALL[np.argsort(accept.score(ALL))[190]]
     natural = float(accept.score([start])[0])
     loose, tight = MinScore(accept.name, natural - 4), MinScore(accept.name, 0.0, natural=True)
@@ -133,7 +133,7 @@ def test_the_tightest_of_several_bounds_holds() -> None:
 
 
 def test_a_model_alone_reaches_the_lowest_neighbour() -> None:
-    model = TableModel(SIX, 0, exact="bound")
+    model = RandomBigramModel(SIX, 0, exact="bound")
     problem = Problem((model,))
     found = synthesize(STARTS[0], problem=problem, vocabulary=FREE, strategy="edit?candidates=all")
     words = found.sentence.split()
@@ -261,21 +261,23 @@ def test_edits_hold_for_sets_of_models() -> None:
     assert found.loss == pytest.approx(min(near))
 
 
-class _Asked(TableModel):
+class _Asked(RandomBigramModel):
     """A model that records which candidates it was asked for."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(SIX, seed, exact="none")
         self.asked: list[tuple[str, set[str]]] = []
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         self.asked += [(str(sentence), {str(sentence.replace(position, w)) for w in words})]
-        return super().replacements(sentence, position, words)
+        return super().score_replacements(sentence, position, words)
 
 
 @pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
 def test_slow_models_score_only_what_others_leave(strategy: str) -> None:
-    reject, accept = (TableModel(SIX, seed, exact="all") for seed in (0, 1))
+    reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (0, 1))
     third = _Asked(2)
     bound = MinScore(third.name, -1.0, natural=True)
     problem = Problem((reject,), (accept,), bounds=(bound,), others=(third,))

@@ -11,9 +11,9 @@ from toy_words import LOWER, UPPER, VOCABULARY
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
-from contstim.models.base import Hints, Replacements
+from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.models.registry import load_model
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import parse_strategy, synthesize
 from contstim.synthesis.beam import Beam
 from contstim.synthesis.candidates import WordReplacement
@@ -30,11 +30,13 @@ NATURAL = "The dog saw the big cat."
 STRATEGIES = ["edit?candidates=all", "edit"]
 
 
-def _models(seed: int, exact: tuple[str, str] = ("all", "all")) -> tuple[TableModel, TableModel]:
+def _models(
+    seed: int, exact: tuple[str, str] = ("all", "all")
+) -> tuple[RandomBigramModel, RandomBigramModel]:
     words = [*LOWER, *UPPER]
     return (
-        TableModel(words, 2 * seed, exact=exact[0]),
-        TableModel(words, 2 * seed + 1, exact=exact[1]),
+        RandomBigramModel(words, 2 * seed, exact=exact[0]),
+        RandomBigramModel(words, 2 * seed + 1, exact=exact[1]),
     )
 
 
@@ -169,7 +171,7 @@ def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
     assert sum(small.n_scores) < sum(large.n_scores)
 
 
-class _Priced(TableModel):
+class _Priced(RandomBigramModel):
     """Notes what its exact scores cost."""
 
     price = 7.0
@@ -178,14 +180,16 @@ class _Priced(TableModel):
         super().__init__([*LOWER, *UPPER], seed, exact="bound")
         self.counter = 0.0
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        table = super().replacements(sentence, position, words)
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        table = super().score_replacements(sentence, position, words)
 
         def score(index: IntArray) -> FloatArray:
             self.counter += self.price * len(index)
             return table.score(index)
 
-        return replace(table, hints=Hints(self.price), score=score)
+        return replace(table, cost=ScoringCost(self.price), score=score)
 
 
 def test_inputs_bound_what_a_sentence_costs() -> None:
@@ -213,10 +217,10 @@ def test_no_candidate_is_scored_twice(
     reject, accept = _models(4, ("bound", "bound"))
     asked: list[tuple[str, str]] = []
 
-    def watch(model: TableModel) -> None:
-        plain = model.replacements
+    def watch(model: RandomBigramModel) -> None:
+        plain = model.score_replacements
 
-        def replacements(sentence: Sentence, position: int, words: WordList) -> Replacements:
+        def replacements(sentence: Sentence, position: int, words: WordList) -> ReplacementScores:
             table = plain(sentence, position, words)
 
             def score(index: IntArray) -> FloatArray:
@@ -226,7 +230,7 @@ def test_no_candidate_is_scored_twice(
 
             return replace(table, score=score)
 
-        monkeypatch.setattr(model, "replacements", replacements)
+        monkeypatch.setattr(model, "score_replacements", replacements)
 
     watch(reject)
     watch(accept)
@@ -256,14 +260,14 @@ def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatc
 
     first = run()
     for model in (reject, accept):
-        plain = model.replacements
+        plain = model.score_replacements
 
         def one_by_one(
             sentence: Sentence,
             position: int,
             words: WordList,
-            plain: Callable[..., Replacements] = plain,
-        ) -> Replacements:
+            plain: Callable[..., ReplacementScores] = plain,
+        ) -> ReplacementScores:
             table = plain(sentence, position, words)
 
             def score(index: IntArray) -> FloatArray:
@@ -272,7 +276,7 @@ def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatc
 
             return replace(table, score=score)
 
-        monkeypatch.setattr(model, "replacements", one_by_one)
+        monkeypatch.setattr(model, "score_replacements", one_by_one)
     assert run() == first
 
 

@@ -12,7 +12,7 @@ from planted import Planted, at_once, on_demand
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.base import Hints, Replacements
+from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.synthesis import STRATEGIES, parse_strategy, strategy_options, strategy_text
 from contstim.synthesis.candidates import ScoreCounter
 from contstim.synthesis.coordinate_search import Strategy
@@ -24,9 +24,11 @@ ACCEPT = np.array([-5.0, -5.0, -5.0, -90.0, -5.0])
 
 
 def _five(known: tuple[bool, bool], **more: Any) -> Planted:
-    def table(values: FloatArray, exact: bool) -> Replacements:
+    def table(values: FloatArray, exact: bool) -> ReplacementScores:
         upper = values if exact else values + 4.0
-        return Replacements(upper, values + (0.0 if exact else 1.0), exact, lambda i: values[i])
+        return ReplacementScores(
+            upper, values + (0.0 if exact else 1.0), exact, lambda i: values[i]
+        )
 
     return Planted(table(REJECT, known[0]), table(ACCEPT, known[1]), **more)
 
@@ -87,7 +89,7 @@ def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> Non
     def close(index: IntArray) -> FloatArray:
         return np.full(len(index), -6.0 - 1e-6)
 
-    accept = Replacements(np.zeros(5), np.zeros(5), False, close)
+    accept = ReplacementScores(np.zeros(5), np.zeros(5), False, close)
     planted = Planted(at_once(REJECT), accept)
     planted.play(Edit("all").search_word)
     assert planted.proposed == [3]
@@ -206,7 +208,7 @@ def test_the_model_whose_scores_cost_less_scores_first(
 def test_edit_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
     rng = np.random.default_rng(3)
     reject, accept = (on_demand(rng.normal(-30, 5, size=200)) for _ in range(2))
-    accept = replace(accept, hints=Hints(0.25))
+    accept = replace(accept, cost=ScoringCost(0.25))
     for budget in (1, 4, 16):
         for round_ in range(6):
             planted = Planted(reject, accept, -24.0, -45.0, accepted=-24.0, round=round_)

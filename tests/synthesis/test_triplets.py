@@ -5,7 +5,7 @@ import pytest
 from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
 
 from contstim.errors import InputError
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import synthesize
 from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Triplet
@@ -13,13 +13,13 @@ from contstim.synthesis.triplets import synthesize_triplets
 from contstim.text import pool
 from contstim.text.vocabulary import Vocabulary
 
-Pair = tuple[TableModel, TableModel]
+Pair = tuple[RandomBigramModel, RandomBigramModel]
 
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
     words = [*LOWER, *UPPER]
-    return TableModel(words, 11), TableModel(words, 12)
+    return RandomBigramModel(words, 11), RandomBigramModel(words, 12)
 
 
 def _table(pair: Pair, **options: object) -> pd.DataFrame:
@@ -47,7 +47,7 @@ def test_sentence_1_is_what_model_1_prefers(pair: Pair) -> None:
 
 @pytest.mark.parametrize("order", [(0, 2), (1, 2), (2, 0), (1, 0, 2)])
 def test_bounds_in_any_order_leave_the_pair_the_pair(pair: Pair, order: tuple[int, ...]) -> None:
-    third = TableModel([*LOWER, *UPPER], 13)
+    third = RandomBigramModel([*LOWER, *UPPER], 13)
     models = (*pair, third)
     bounds = tuple(MinScore(models[k].name, -1000.0) for k in order)
     ways = [

@@ -71,7 +71,7 @@ def test_figures_are_what_the_writer_says_of_the_finished_sentence(
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(2))
     after = models["gpt"].with_context(PROMPT)
     for draft in drafts:
-        (parts,) = after.parts([draft.sentence])
+        (parts,) = after.score_tokens([draft.sentence])
         assert draft.log_prob == pytest.approx(parts.log_prob, abs=1e-3)
         assert draft.end == pytest.approx(parts.log_probs[-1], abs=1e-3)
 
@@ -96,7 +96,7 @@ def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, Sent
     )
     writer = _writer(models, Form(1, 1), how)
     drafts = writer.write(PROMPT, np.random.default_rng(4))
-    begun = models["gpt"].with_context(PROMPT).prefixes(*writer.lists)
+    begun = models["gpt"].with_context(PROMPT).empty_prefix(*writer.lists)
     assert begun is not None
     words = writer.lists[0].words
     rows, index = np.zeros(len(words), dtype=np.int64), np.arange(len(words))

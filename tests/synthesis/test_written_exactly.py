@@ -11,7 +11,7 @@ from toy_words import LOWER, UPPER, VOCABULARY
 
 from contstim import synthesize
 from contstim.models.prefixes import Prefixes, PrefixModel, ScoredPrefixes
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import sample
 from contstim.synthesis.beam import Beam, BeamSearch
 from contstim.synthesis.candidates import WordReplacement
@@ -25,10 +25,10 @@ NATURAL = ["The dog saw the cat.", "Big fish ate the man.", "Dog ran."]
 POSITIONS = st.sets(st.integers(0, 1), max_size=1)
 
 
-class Causal(TableModel, PrefixModel):
+class Causal(RandomBigramModel, PrefixModel):
     """A random model that also says what may come next, and that no prompt changes."""
 
-    def prefixes(self, first: WordList, later: WordList) -> Prefixes:
+    def empty_prefix(self, first: WordList, later: WordList) -> Prefixes:
         """Return an empty beginning."""
         return ScoredPrefixes(self, self, (first, later))
 
@@ -104,12 +104,12 @@ def test_scored_later_is_scored_along_the_way() -> None:
     drafts = [str(sentence) for sentence in beam.write(6, np.zeros(1))[0]]
     assert drafts
     for model in MODELS:
-        begun = model.prefixes(*(proposal.words(Sentence.parse("a a"), p) for p in (0, 1)))
+        begun = model.empty_prefix(*(proposal.words(Sentence.parse("a a"), p) for p in (0, 1)))
         for sentence in drafts:
             here, total = begun, 0.0
             for word in Sentence.parse(sentence).words:
                 index = np.array([here.words.index[word]])
                 total += float(here.log_probs(np.zeros(1, int), index)[0])
-                here = here.followed_by(np.zeros(1, int), index)
-            total += float(here.ends(".")[0])
+                here = here.extend(np.zeros(1, int), index)
+            total += float(here.end_log_probs(".")[0])
             assert total == pytest.approx(float(model.score([sentence])[0]))

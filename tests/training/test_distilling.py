@@ -14,14 +14,14 @@ from contstim import load_model
 from contstim.errors import InputError, ModelFileError, OutputError, SpecError
 from contstim.models import ModelSpec
 from contstim.models.cache import ScoreCache
-from contstim.models.toy import TableModel
+from contstim.models.toy import RandomBigramModel
 from contstim.text.languages import language_called
 from contstim.training.distilling import distill
 from contstim.training.options import FitOptions
 
 
 def test_a_teacher_without_an_encoder_needs_a_base(bert: Path, tmp_path: Path) -> None:
-    teacher = TableModel(WORDS, 1)
+    teacher = RandomBigramModel(WORDS, 1)
     text = [s.removesuffix(".") for s in sentences(60, 1)]
     with pytest.raises(ModelFileError):
         distill(teacher, text, tmp_path / "out")
@@ -41,7 +41,7 @@ def test_the_same_seed_gives_the_same_student_and_kept_scores_are_used(
     cache = tmp_path / "cache"
     first = distill(teacher, text, tmp_path / "a", options=options, cache=cache, seed=3)
     monkeypatch.setattr(
-        type(teacher), "totals", lambda *_: pytest.fail("the teacher was asked again")
+        type(teacher), "score_with_counts", lambda *_: pytest.fail("the teacher was asked again")
     )
     distill(teacher, text, tmp_path / "b", options=options, cache=cache, seed=3)
     other = distill(teacher, text, tmp_path / "c", options=options, cache=cache, seed=4)
@@ -110,7 +110,7 @@ def test_a_base_must_read_both_ways_and_have_layers(
 
 
 def test_the_language_of_the_teacher_says_what_a_word_is(bert: Path, tmp_path: Path) -> None:
-    teacher = TableModel([*WORDS, "l'", "!"], 1)
+    teacher = RandomBigramModel([*WORDS, "l'", "!"], 1)
     teacher._spec = ModelSpec.parse("table:1?language=fr")
     teacher.tokenizer = replace(
         teacher.tokenizer, punctuation="split", language=language_called("fr")

@@ -14,7 +14,7 @@ from toy_corpus import sentences, write
 from contstim.errors import InputError
 from contstim.models.ngram import NgramTable
 from contstim.models.ngram.arpa import read_arpa
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.training.ngram import NgramVocabulary, train_ngram
 
 

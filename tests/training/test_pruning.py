@@ -8,7 +8,7 @@ from test_kneser_ney import FALLBACK, table_prob
 from toy_corpus import sentences, write
 
 from contstim.models.ngram import NgramTable
-from contstim.models.words import START
+from contstim.models.word_tokenizer import START
 from contstim.training.ngram import (
     NgramVocabulary,
     count_ngrams,

@@ -476,5 +476,5 @@ def test_the_unknown_class_is_learnt_from_rare_words(tmp_path):
     text.write_text("".join(f"the rare{i} sees .\n" for i in range(300)), encoding="utf-8")
     train(tmp_path, [text], min_count=5, options=TrainingOptions(**{**SMALL.__dict__, "epochs": 8}))
     model = load_model(f"rnn:{tmp_path / 'n'}?unknown=unk")
-    assert model.parts(["the rare9999 sees ."])[0].log_probs[1] > math.log(0.8)
+    assert model.score_tokens(["the rare9999 sees ."])[0].log_probs[1] > math.log(0.8)
     assert isinstance(load_network(tmp_path / "n")[0].vocabulary, TokenVocabulary)

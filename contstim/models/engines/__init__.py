@@ -12,7 +12,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.models import ModelSpec
-from contstim.models.base import Event, SentenceModel, SentenceParts, as_sentences
+from contstim.models.base import Event, SentenceModel, TokenScores, check_sentences
 from contstim.progress import track
 from contstim.text.languages import ENGLISH
 from contstim.text.normalise import normalise_sentence
@@ -94,19 +94,19 @@ class EngineModel(SentenceModel):
         """Return True for words: tokenizers of such models split unknown words."""
         return np.array([len(word.split()) == 1 for word in words], dtype=np.bool_)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score the tokens of each sentence. Raises as `prompt_logprobs` does."""
-        texts = [normalise_sentence(sentence) for sentence in as_sentences(sentences)]
+        texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
         distinct = sorted(dict.fromkeys(texts))
         batches = [distinct[i : i + self.batch] for i in range(0, len(distinct), self.batch)]
-        parts: dict[str, SentenceParts] = {}
+        parts: dict[str, TokenScores] = {}
         for batch in track(batches, len(batches), f"scoring with {self.name}"):
             answers = self.prompt_logprobs([self.prefix + text for text in batch])
             for text, answer in zip(batch, answers, strict=True):
                 parts[text] = self._parts_of(text, answer)
         return [parts[text] for text in texts]
 
-    def _parts_of(self, text: str, answer: PromptLogprobs) -> SentenceParts:
+    def _parts_of(self, text: str, answer: PromptLogprobs) -> TokenScores:
         """Assign each token to the word in which it starts; white space belongs to the next."""
         starts = answer.starts - len(self.prefix)
         ends = np.append(starts[1:], len(text))
@@ -116,8 +116,8 @@ class EngineModel(SentenceModel):
                 "another prefix"
             )
         word_ends = [end for _, end in ENGLISH.spans(text)]
-        word_of = np.array([bisect_right(word_ends, start) for start in starts])
-        word_of = np.minimum(word_of, len(word_ends) - 1)
+        word_indices = np.array([bisect_right(word_ends, start) for start in starts])
+        word_indices = np.minimum(word_indices, len(word_ends) - 1)
         scored = starts >= 0
         for token in np.array(answer.tokens, dtype=object)[scored]:
             if len(token.split()) > 1:
@@ -126,18 +126,18 @@ class EngineModel(SentenceModel):
                     "word by word"
                 )
         if self.event.start == "none":
-            scored &= word_of > 0
+            scored &= word_indices > 0
             if not scored.any():
                 raise InputError(
                     f"{text!r} has one word, and {self.spec} has nothing to predict it from; "
                     "give a prefix"
                 )
-        return SentenceParts(
+        return TokenScores(
             tuple(
                 token for token, is_scored in zip(answer.tokens, scored, strict=True) if is_scored
             ),
             np.minimum(answer.log_probs[scored], 0.0),
-            word_of[scored],
+            word_indices[scored],
             len(text.split()),
         )
 
@@ -150,7 +150,7 @@ class EngineModel(SentenceModel):
         return words
 
 
-def whole_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) -> int:
+def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) -> int:
     """Return an integer option of a spec.
 
     Raises

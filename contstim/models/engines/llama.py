@@ -16,7 +16,7 @@ from contstim.arrays import FloatArray
 from contstim.errors import EngineError, InputError, MissingExtraError, ModelFileError, SpecError
 from contstim.files import file_digest
 from contstim.models import ModelSpec
-from contstim.models.engines import EngineModel, PromptLogprobs, whole_option
+from contstim.models.engines import EngineModel, PromptLogprobs, integer_option
 
 #: Options of specs and their defaults.
 LLAMA_OPTIONS = {"prefix": "auto", "threads": "1", "layers": "0", "context": "512"}
@@ -59,8 +59,8 @@ class LlamaModel(EngineModel):
                 "or read the file with hf:"
             )
         library: Any = import_module("llama_cpp")
-        context = whole_option(spec, "context", LLAMA_OPTIONS["context"], 2)
-        threads = whole_option(spec, "threads", LLAMA_OPTIONS["threads"])
+        context = integer_option(spec, "context", LLAMA_OPTIONS["context"], 2)
+        threads = integer_option(spec, "threads", LLAMA_OPTIONS["threads"])
         try:
             self._llama = library.Llama(
                 str(self.path),
@@ -69,7 +69,7 @@ class LlamaModel(EngineModel):
                 n_ubatch=context,
                 n_threads=threads,
                 n_threads_batch=threads,
-                n_gpu_layers=whole_option(spec, "layers", LLAMA_OPTIONS["layers"], -1),
+                n_gpu_layers=integer_option(spec, "layers", LLAMA_OPTIONS["layers"], -1),
                 logits_all=True,
                 # Keys and values in the precision in which they are computed, not in 16 bits.
                 type_k=library.GGML_TYPE_F32,
@@ -98,7 +98,7 @@ class LlamaModel(EngineModel):
         return ("llama-cpp-python",)
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """1e-3 nats: llama.cpp computes in single precision or less."""
         return 1e-3
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 from contstim.errors import EngineError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.engines import EngineModel, PromptLogprobs, whole_option
+from contstim.models.engines import EngineModel, PromptLogprobs, integer_option
 
 #: Options of specs and their defaults; those that scores depend on, and the others.
 SERVER_OPTIONS = {"model": "", "prefix": "", "batch": "32"}
@@ -101,8 +101,8 @@ class ServedModel(EngineModel):
             )
         self.name = f"{self.model} at {self.url}"
         self.prefix = spec.get("prefix", SERVER_OPTIONS["prefix"])
-        self.batch = whole_option(spec, "batch", SERVER_OPTIONS["batch"])
-        self._timeout = whole_option(spec, "timeout", REQUEST_OPTIONS["timeout"])
+        self.batch = integer_option(spec, "batch", SERVER_OPTIONS["batch"])
+        self._timeout = integer_option(spec, "timeout", REQUEST_OPTIONS["timeout"])
         self._headers = {"Content-Type": "application/json"}
         self._key = ""
         if variable := spec.get("key", REQUEST_OPTIONS["key"]):
@@ -124,7 +124,7 @@ class ServedModel(EngineModel):
         return digest(self.name)
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """The largest difference between two scores of one text when the server was validated."""
         return self._resolution
 
@@ -285,7 +285,7 @@ def validate_server(model: ServedModel) -> float:
             f"the value that {model.name} gives {first.tokens[1 + int(before.argmax())]!r} depends "
             "on the tokens after it: values stand a token too early, or the model is not causal"
         )
-    resolution = _CLOSE
+    batch_tolerance = _CLOSE
     for single, joint in zip(alone, together, strict=True):
         if single.tokens != joint.tokens or _difference(single, joint) > _MAX_DIFFERENCE:
             raise EngineError(
@@ -294,8 +294,8 @@ def validate_server(model: ServedModel) -> float:
                 "--disable-radix-cache), or write batch=1"
             )
         total = float(np.nansum(np.abs(single.log_probs - joint.log_probs)))
-        resolution = max(resolution, total)
-    return resolution
+        batch_tolerance = max(batch_tolerance, total)
+    return batch_tolerance
 
 
 def _pairs(first: PromptLogprobs, second: PromptLogprobs) -> zip[tuple[str, str]]:

@@ -16,7 +16,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, Hints, Replacements, SentenceParts
+from contstim.models.base import Event, ReplacementScores, ScoringCost, TokenScores
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.network import KVCache
@@ -216,7 +216,7 @@ class CausalModel(TransformerModel, PrefixModel):
         """Put prefix and end around the tokens of a sentence."""
         ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
         # Without a prefix the first word is what the others are conditioned on.
-        scored = np.flatnonzero(encoded.word_of >= (0 if self.prefix else 1))
+        scored = np.flatnonzero(encoded.word_indices >= (0 if self.prefix else 1))
         if len(scored) == 0:
             raise InputError(
                 f"{sentence!r} has one word, and {self.spec} has nothing to predict it from; "
@@ -227,17 +227,17 @@ class CausalModel(TransformerModel, PrefixModel):
         places = np.append(
             encoded.scored_positions[scored] + len(self.prefix), [len(ids) - 1] * n_end
         )
-        word_of = np.append(encoded.word_of[scored], [n_words - 1] * n_end)
+        word_indices = np.append(encoded.word_indices[scored], [n_words - 1] * n_end)
         return EncodedSentence(
             ids,
             places.astype(np.int64),
-            word_of.astype(np.int64),
+            word_indices.astype(np.int64),
             (*(encoded.units[k] for k in scored), *end_units),
             n_words,
         )
 
-    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> SentenceParts:
-        return SentenceParts(encoded.units, values, encoded.word_of, encoded.n_words)
+    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> TokenScores:
+        return TokenScores(encoded.units, values, encoded.word_indices, encoded.n_words)
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the score of each sentence.
@@ -367,9 +367,9 @@ class CausalModel(TransformerModel, PrefixModel):
         if not self.corrected:
             return values
         n_in_words = n - len(self.end)
-        word_of = encoded.word_of[:n_in_words]
-        first = np.flatnonzero(np.diff(word_of, prepend=-1))
-        last = np.flatnonzero(np.diff(word_of, append=-1))
+        word_indices = encoded.word_indices[:n_in_words]
+        first = np.flatnonzero(np.diff(word_indices, prepend=-1))
+        last = np.flatnonzero(np.diff(word_indices, append=-1))
         boundary = predictions["boundary"]
         divisors = boundary[first].copy()
         divisors[0] = predictions[self._divisor][0]
@@ -425,14 +425,16 @@ class CausalModel(TransformerModel, PrefixModel):
         model._last = model._kept = None
         return model
 
-    def prefixes(self, first: WordList, later: WordList) -> CausalPrefixes | None:
+    def empty_prefix(self, first: WordList, later: WordList) -> CausalPrefixes | None:
         """Return one beginning without a word; None where nothing stands before the first one."""
         from contstim.models.hf.prefixes import CausalPrefixes  # which scoring does without
 
         writes = self.prefix and self.language.plain  # with spaces between words
         return CausalPrefixes.begun(self, (first, later)) if writes else None
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score candidates for one position.
 
         The words before the position are computed once. The forward pass that does it gives the
@@ -441,7 +443,7 @@ class CausalModel(TransformerModel, PrefixModel):
         words before.
         """
         if not self.language.plain:  # a candidate may change the tokens of its neighbours
-            return super().replacements(sentence, position, words)
+            return super().score_replacements(sentence, position, words)
         sentence.check_position(position)
         encoded, values = self.encode_and_score(str(sentence))
         candidates = self.tokenizer.candidates(sentence, position, words)
@@ -451,19 +453,19 @@ class CausalModel(TransformerModel, PrefixModel):
         if frame is None or len(frame.left) == 0:
             # Without a prefix the first word is what the others are conditioned on.
             whole = np.full(len(words), values.sum())
-            return Replacements(
+            return ReplacementScores(
                 np.zeros(len(words)),
                 whole,
-                exact=False,
+                is_exact=False,
                 score=self._candidate_scores(sentence, position, words),
-                hints=Hints(multiply_adds=multiply_adds, n_tokens=n_tokens),
+                cost=ScoringCost(multiply_adds=multiply_adds, n_tokens=n_tokens),
             )
         beginning = self._begin(encoded, frame, int(n_tokens.max(initial=1)))
         trie = candidates.trie
         steps, chosen = self._beyond(beginning, frame, trie, len(encoded.ids))
         upper = np.minimum(beginning.log_prob + trie.sums(steps), 0.0)
         computed = bool(trie.covered(chosen).all())
-        estimate = upper + values[encoded.word_of > position].sum()
+        estimate = upper + values[encoded.word_indices > position].sum()
         if not computed:
             estimate += trie.sums(guess_log_probs(trie, steps, chosen))
         cost, score = np.ones(len(words)), self._candidate_scores(sentence, position, words)
@@ -472,12 +474,12 @@ class CausalModel(TransformerModel, PrefixModel):
             cost = n_own / (n_own + len(frame.left))
             together = partial(self._continued, beginning, frame)
             score = self._candidate_scores(sentence, position, words, frame, together)
-        return Replacements(
+        return ReplacementScores(
             upper.copy(),
             estimate,
-            exact=computed and len(frame.right) == 0 and not self.corrected,
+            is_exact=computed and len(frame.right) == 0 and not self.corrected,
             score=score,
-            hints=Hints(cost, multiply_adds, n_tokens),
+            cost=ScoringCost(cost, multiply_adds, n_tokens),
         )
 
     def _begin(self, encoded: EncodedSentence, frame: Frame, most: int) -> _Beginning:

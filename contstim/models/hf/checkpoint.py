@@ -23,7 +23,7 @@ from transformers.models.auto.modeling_auto import (
 from contstim.errors import ModelFileError
 from contstim.files import digest_parts
 from contstim.models import ModelSpec
-from contstim.models.devices import torch_device
+from contstim.models.devices import resolve_device
 from contstim.models.hf.network import FORWARD_ERRORS, Network
 from contstim.models.hf.options import LOADING_OPTIONS
 from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
@@ -113,14 +113,14 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     MissingExtraError
         If reading GGUF needs a package that is not installed.
     """
-    device = torch_device(spec.get("device", LOADING_OPTIONS["device"]), spec)
-    dtype = getattr(torch, spec.choice("dtype", DTYPES, LOADING_OPTIONS["dtype"]))
+    device = resolve_device(spec.get("device", LOADING_OPTIONS["device"]), spec)
+    dtype = getattr(torch, spec.get_choice("dtype", DTYPES, LOADING_OPTIONS["dtype"]))
     revision = spec.get("revision", LOADING_OPTIONS["revision"])
     path = spec.path
     files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
     stats = [(file.name, file.stat()) for file in files]
     stamp = " ".join(f"{name}:{of.st_mtime_ns}:{of.st_size}" for name, of in stats)
-    run_code = spec.choice("code", ("never", "run"), LOADING_OPTIONS["code"]) == "run"
+    run_code = spec.get_choice("code", ("never", "run"), LOADING_OPTIONS["code"]) == "run"
     key = (spec.location, revision, str(device), str(dtype), stamp, str(run_code))
     checkpoint = _OPEN.get(key)
     if checkpoint is None:

@@ -138,7 +138,7 @@ class EncodedSentence:
         Ids of all L tokens, special tokens included, shape (L,).
     scored_positions
         Positions of the T scored tokens among them, ascending, shape (T,).
-    word_of
+    word_indices
         The word each scored token belongs to, ascending, shape (T,).
     units
         The scored tokens as the vocabulary writes them.
@@ -148,14 +148,14 @@ class EncodedSentence:
 
     ids: IntArray
     scored_positions: IntArray
-    word_of: IntArray
+    word_indices: IntArray
     units: tuple[str, ...]
     n_words: int
 
     @property
     def layout(self) -> tuple[int, ...]:
         """Number of scored tokens of each word, W numbers."""
-        return tuple(np.bincount(self.word_of, minlength=self.n_words).tolist())
+        return tuple(np.bincount(self.word_indices, minlength=self.n_words).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +331,7 @@ class SubwordTokenizer:
         mark = len(split_word(words[-1])[2]) if self.options.punctuation == "context" else 0
         # Characters from here on are context; a last word of marks alone is its own core.
         last_scored = len(text) - mark
-        scored, word_of, kept_units = [], [], []
+        scored, word_indices, kept_units = [], [], []
         for place, unit, (start, end) in zip(inside, units, spans, strict=True):
             covered = {w for w in word_at[start:end] if w >= 0}
             if len(covered) > 1:
@@ -346,22 +346,22 @@ class SubwordTokenizer:
             if start >= last_scored and mark:
                 continue
             scored.append(place)
-            word_of.append(word)
+            word_indices.append(word)
             kept_units.append(unit)
-        missing = set(range(len(words))).difference(word_of)
+        missing = set(range(len(words))).difference(word_indices)
         if missing:
             raise InputError(
                 f"the tokenizer of {self.name} has no token for {words[min(missing)]!r} in "
                 f"{text.strip()!r}; leave the sentence out"
             )
-        if word_of != sorted(word_of):
+        if word_indices != sorted(word_indices):
             raise InputError(
                 f"the tokenizer of {self.name} changes the order of words in {text.strip()!r}"
             )
         return EncodedSentence(
             np.array(ids, dtype=np.int64),
             np.array(scored, dtype=np.int64),
-            np.array(word_of, dtype=np.int64),
+            np.array(word_indices, dtype=np.int64),
             tuple(kept_units),
             len(words),
         )
@@ -488,7 +488,7 @@ class SubwordTokenizer:
             place = 0 if position == 0 else 1
             encoded = self.encode([head + surface + tail for surface in surfaces])
             tokens = [
-                tuple(e.ids[e.scored_positions[e.word_of == place]].tolist()) for e in encoded
+                tuple(e.ids[e.scored_positions[e.word_indices == place]].tolist()) for e in encoded
             ]
             by_form[key] = CandidateTokens(tokens)
         return by_form[key]

@@ -76,20 +76,20 @@ class MaskedGuide(PiecePrefixes):
                     values[i] += float(logs[token])
         return np.minimum(values, 0.0)
 
-    def ends(self, mark: str) -> FloatArray:
+    def end_log_probs(self, mark: str) -> FloatArray:
         """Return 0: the mark is seen from the beginning."""
         return np.zeros(len(self._rows))
 
-    def commas(self) -> FloatArray:
+    def comma_log_probs(self) -> FloatArray:
         """Return 0, as if the model scored no commas."""
         return np.zeros(len(self._rows))
 
-    def with_commas(self, where: BoolArray) -> MaskedGuide:
+    def add_commas(self, where: BoolArray) -> MaskedGuide:
         """Return the beginnings as they are."""
         return self
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> MaskedGuide:
+    def extend(self, rows: IntArray, index: IntArray) -> MaskedGuide:
         """Return longer beginnings."""
         pairs = zip(rows.tolist(), index.tolist(), strict=True)
         tokens = [(*self._rows[row], *self._candidates.tokens[i]) for row, i in pairs]
-        return MaskedGuide(self._model, self.lists, tokens, self.n_words + 1)
+        return MaskedGuide(self._model, self.word_lists, tokens, self.n_words + 1)

@@ -27,7 +27,7 @@ import torch
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
 from contstim.models import ModelSpec
-from contstim.models.base import Event, Hints, Replacements, SentenceParts
+from contstim.models.base import Event, ReplacementScores, ScoringCost, TokenScores
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence, check_length
 from contstim.models.hf.metrics import (
@@ -169,12 +169,12 @@ class MaskedModel(TransformerModel, PrefixModel):
         """Return the rows and terms of a sentence under this model's metric."""
         return masking_plan(encoded.layout, self.options)
 
-    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> SentenceParts:
+    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> TokenScores:
         plan = self.plan(encoded)
-        return SentenceParts(
+        return TokenScores(
             encoded.units,
             plan.by_slot(values),
-            encoded.word_of,
+            encoded.word_indices,
             encoded.n_words,
             plan.stderr(values),
         )
@@ -210,12 +210,12 @@ class MaskedModel(TransformerModel, PrefixModel):
         return terms
 
     @property
-    def guides_itself(self) -> bool:
+    def is_self_guided(self) -> bool:
         """Whether a sentence is read about as often as it has tokens, not for every set of them."""
         words = (1,) * 6
         return len(masking_plan(words, self.options).masks) <= len(words)
 
-    def guide(self, first: WordList, later: WordList) -> MaskedGuide | None:
+    def guide_prefix(self, first: WordList, later: WordList) -> MaskedGuide | None:
         """Return one beginning, after which the model reads masks and the final mark."""
         from contstim.models.hf.guide import MaskedGuide  # which scoring does without
 
@@ -231,7 +231,9 @@ class MaskedModel(TransformerModel, PrefixModel):
                 table[k] = self.normaliser.mean(row[None], weight).cpu().numpy()
         return np.asarray(table[np.arange(len(places)), tokens].sum(axis=1))
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score candidates for one position.
 
         Terms that do not see the open word are computed once for all candidates, and one set of
@@ -240,7 +242,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         sentence's values for those of other words.
         """
         if not self.language.plain:  # a candidate may change the tokens of its neighbours
-            return super().replacements(sentence, position, words)
+            return super().score_replacements(sentence, position, words)
         sentence.check_position(position)
         encoded, values = self.encode_and_score(str(sentence))
         frame = Frame.of(encoded, position)
@@ -284,13 +286,13 @@ class MaskedModel(TransformerModel, PrefixModel):
             return open_words[tokens.shape[1]].scores(tokens)
 
         body, head = self.network.n_weights
-        return Replacements(
+        return ReplacementScores(
             upper,
             estimate,
-            exact=False,
+            is_exact=False,
             score=self._candidate_scores(sentence, position, words, frame, together),
-            hints=Hints(
-                cost=cost,
+            cost=ScoringCost(
+                n_inputs=cost,
                 multiply_adds=float(len(encoded.ids) * body + head),
                 n_tokens=candidates.n_tokens,
             ),

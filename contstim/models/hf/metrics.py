@@ -106,29 +106,31 @@ def _proper_subsets(tokens: IntArray) -> list[list[int]]:
     return [list(s) for size in range(1, len(tokens)) for s in combinations(tokens.tolist(), size)]
 
 
-def permutation(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
+def permutation(
+    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
     """Lay out the mean over word orders, exactly or, for long sentences, over sampled orders."""
     n_words = len(layout)
     if n_words <= options.exact:
         partial = sum(2**k - 2 for k in layout) * 2 ** (n_words - 1)
         if 2**n_words - 1 + partial <= MAX_EXACT_ROWS:
-            return _permutation(layout, word_of)
-    return _sampled(layout, word_of, options)
+            return _permutation(layout, word_indices)
+    return _sampled(layout, word_indices, options)
 
 
-def _permutation(layout: tuple[int, ...], word_of: IntArray) -> MaskingPlan:
+def _permutation(layout: tuple[int, ...], word_indices: IntArray) -> MaskingPlan:
     """Lay out every non-empty set of hidden words once, and words partly shown within each."""
     n_words = len(layout)
     hidden = (np.arange(1, 2**n_words)[:, None] >> np.arange(n_words)) & 1 == 1
     n_revealed = n_words - hidden.sum(axis=1)
     outer = shapley_weights(n_words)[n_revealed]
-    sizes = np.asarray(layout)[word_of]
-    blocks = [hidden[:, word_of]]
+    sizes = np.asarray(layout)[word_indices]
+    blocks = [hidden[:, word_indices]]
     rows, slots = np.nonzero(blocks[0])
     row_parts, slot_parts, weight_parts = [rows], [slots], [outer[rows] / sizes[slots]]
     n_rows = len(hidden)
     for word in range(n_words):
-        tokens = np.flatnonzero(word_of == word)
+        tokens = np.flatnonzero(word_indices == word)
         inner = shapley_weights(len(tokens))
         hides = np.flatnonzero(hidden[:, word])
         for shown in _proper_subsets(tokens):
@@ -148,7 +150,9 @@ def _permutation(layout: tuple[int, ...], word_of: IntArray) -> MaskingPlan:
     )
 
 
-def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
+def _sampled(
+    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
     """Lay out sampled word orders, each with its reverse; equal rows are laid out once.
 
     The seed and the number of words fix the orders, so sentences of one length are scored over
@@ -157,7 +161,7 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
     """
     n_words, n_pairs = len(layout), options.orders // 2
     rng = np.random.default_rng([options.seed, n_words])
-    tokens = [np.flatnonzero(word_of == word).tolist() for word in range(n_words)]
+    tokens = [np.flatnonzero(word_indices == word).tolist() for word in range(n_words)]
     rows: dict[frozenset[int], int] = {}
     terms: dict[tuple[int, int], int] = {}
     pair_of: list[int] = []
@@ -175,7 +179,7 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
         order = rng.permutation(n_words)
         inner = [rng.permutation(k) if k > _EXACT_PIECES else None for k in layout]
         for backwards in (False, True):
-            hidden = frozenset(range(len(word_of)))
+            hidden = frozenset(range(len(word_indices)))
             for word in order[::-1] if backwards else order:
                 within = inner[word]
                 if within is not None and backwards:
@@ -185,7 +189,7 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
                     for slot in slots:
                         add(pair, rest, slot, weight)
                 hidden = hidden.difference(tokens[word])
-    masks = np.zeros((len(rows), len(word_of)), dtype=np.bool_)
+    masks = np.zeros((len(rows), len(word_indices)), dtype=np.bool_)
     for hidden, row in rows.items():
         masks[row, list(hidden)] = True
     row_of, slot_of, place = _by_row(terms)
@@ -243,27 +247,33 @@ def _a_row_a_token(masks: BoolArray) -> MaskingPlan:
     return exact_plan(masks, tokens, tokens, 1.0)
 
 
-def _pll(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
+def _pll(layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Hide each token alone (Salazar et al. 2020)."""
-    return _a_row_a_token(np.eye(len(word_of), dtype=np.bool_))
+    return _a_row_a_token(np.eye(len(word_indices), dtype=np.bool_))
 
 
-def _word_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
+def _word_l2r(
+    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
     """Hide each token and the later ones of its word (Kauf & Ivanova 2023)."""
-    return _a_row_a_token(np.triu(word_of[:, None] == word_of[None, :]))
+    return _a_row_a_token(np.triu(word_indices[:, None] == word_indices[None, :]))
 
 
-def _whole_word(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> MaskingPlan:
+def _whole_word(
+    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
     """Hide all tokens of a word (Kauf & Ivanova 2023)."""
     words = np.arange(len(layout))
-    return exact_plan(word_of[None, :] == words[:, None], word_of, np.arange(len(word_of)), 1.0)
+    return exact_plan(
+        word_indices[None, :] == words[:, None], word_indices, np.arange(len(word_indices)), 1.0
+    )
 
 
 def _sentence_l2r(
-    layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions
+    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
 ) -> MaskingPlan:
     """Hide each token and all later ones (Kauf & Ivanova 2023)."""
-    return _a_row_a_token(np.triu(np.ones((len(word_of), len(word_of)), dtype=np.bool_)))
+    return _a_row_a_token(np.triu(np.ones((len(word_indices), len(word_indices)), dtype=np.bool_)))
 
 
 #: Metrics by name.
@@ -283,5 +293,5 @@ METRICS = Registry[Metric](
 @lru_cache(maxsize=128)
 def masking_plan(layout: tuple[int, ...], options: MaskedOptions) -> MaskingPlan:
     """Return the plan of ``options.metric`` for words of ``layout[i]`` scored tokens each."""
-    word_of = np.repeat(np.arange(len(layout)), layout)
-    return METRICS[options.metric](layout, word_of, options)
+    word_indices = np.repeat(np.arange(len(layout)), layout)
+    return METRICS[options.metric](layout, word_indices, options)

@@ -286,7 +286,7 @@ class Network:
         self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
         half = self.dtype in (torch.float16, torch.bfloat16)
         #: By how many nats a score may move with its batch.
-        self.resolution = _HALF_RESOLUTION if half else _RESOLUTION
+        self.batch_tolerance = _HALF_RESOLUTION if half else _RESOLUTION
         self._alike = _HALF_ALIKE if half else _ALIKE
         on_cpu = device.type == "cpu"
         #: Tokens of one forward pass that suit the device.

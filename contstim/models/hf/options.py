@@ -21,7 +21,7 @@ def _option(default: str, read: Callable[[ModelSpec, str, str], Any] = ModelSpec
 
 
 def _one_of(default: str, *choices: str) -> Any:
-    return _option(default, lambda spec, key, usual: spec.choice(key, choices, usual))
+    return _option(default, lambda spec, key, usual: spec.get_choice(key, choices, usual))
 
 
 def _whole(default: str, least: int) -> Any:
@@ -77,7 +77,7 @@ class SharedOptions(_SpecOptions):
     punctuation: str = _one_of("keep", "keep", "context")
     unknown: str = _one_of("error", "error", "unk")
     batch_tokens: int | None = _whole("auto", 1)
-    language: str = _option("en", lambda spec, key, usual: spec.choice(key, LANGUAGES, usual))
+    language: str = _option("en", lambda spec, key, usual: spec.get_choice(key, LANGUAGES, usual))
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,11 @@ class MaskedOptions(_SpecOptions):
         Seed of the sampled orders.
     """
 
-    metric: str = _option("pll-word-l2r", lambda spec, key, usual: spec.choice(key, METRICS, usual))
+    metric: str = _option(
+        "pll-word-l2r", lambda spec, key, usual: spec.get_choice(key, METRICS, usual)
+    )
     restricted: bool = _option(
-        "no", lambda spec, key, usual: spec.choice(key, ("no", "yes"), usual) == "yes"
+        "no", lambda spec, key, usual: spec.get_choice(key, ("no", "yes"), usual) == "yes"
     )
     exact: int = _whole("10", 1)
     orders: int = _whole("100", 4)

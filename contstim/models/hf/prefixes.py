@@ -80,13 +80,13 @@ class PiecePrefixes(Prefixes):
         place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
         self._candidates = tokenizer.candidates(place, int(n_words > 0), self.words)
 
-    def upper(self) -> tuple[FloatArray, BoolArray]:
+    def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of each word's first piece, and which words are of one piece."""
         first = torch.from_numpy(self._candidates.first).to(self._last.device)
         values = self._last[:, first].cpu().numpy().astype(np.float64)
         return np.minimum(values, 0.0), self._candidates.n_tokens == 1
 
-    def crowd(self) -> FloatArray:
+    def log_group_sizes(self) -> FloatArray:
         """Return log of how many words begin with each word's first piece, (V,)."""
         return np.log(np.bincount(self._candidates.first)[self._candidates.first])
 
@@ -187,7 +187,7 @@ class CausalPrefixes(PiecePrefixes):
         rows = np.arange(len(self._last))
         return self._chain(rows, [tokens] * len(rows)) if tokens else np.zeros(len(rows))
 
-    def ends(self, mark: str) -> FloatArray:
+    def end_log_probs(self, mark: str) -> FloatArray:
         """Return log p of the mark and of the end, as far as they are scored, (R,), nats.
 
         Where words are corrected and the end is not scored, that of the last word's end is in it.
@@ -200,13 +200,13 @@ class CausalPrefixes(PiecePrefixes):
         seen = model.tokenizer.options.punctuation == "context"
         return total - self._every(tokens) if seen else total
 
-    def word_ends(self) -> FloatArray:
+    def word_end_log_probs(self) -> FloatArray:
         """Return log of the share of tokens that do not continue the last word, (R,), nats."""
         closing = self._model.tokenizer.closing_mark_ids
         keep = torch.cat([self._model.boundary, torch.tensor(closing, device=self._last.device)])
         return self._last[:, keep].logsumexp(dim=1).cpu().numpy().astype(np.float64)
 
-    def commas(self) -> FloatArray:
+    def comma_log_probs(self) -> FloatArray:
         """Return log p(comma | beginning), (R,), nats."""
         return self._every(self._mark(COMMA))
 
@@ -216,23 +216,23 @@ class CausalPrefixes(PiecePrefixes):
         logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)[1]
         return logits.log_softmax(dim=1)
 
-    def with_commas(self, where: BoolArray) -> CausalPrefixes:
+    def add_commas(self, where: BoolArray) -> CausalPrefixes:
         """Return the beginnings, some with a comma."""
         marked, last, comma = np.flatnonzero(where), self._last.clone(), self._mark(COMMA)
         if len(marked):
             last[torch.from_numpy(marked).to(last.device)] = self._gone_on(marked, comma)
         pending = [p + comma * bool(w) for p, w in zip(self._pending, where, strict=True)]
-        return CausalPrefixes(self._model, self.lists, self.n_words, self._kept, last, pending)
+        return CausalPrefixes(self._model, self.word_lists, self.n_words, self._kept, last, pending)
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> CausalPrefixes:
+    def extend(self, rows: IntArray, index: IntArray) -> CausalPrefixes:
         """Return longer beginnings."""
         pairs = zip(rows.tolist(), index.tolist(), strict=True)
         tokens = [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
         before, logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)
         last = logits.log_softmax(dim=1)
-        return CausalPrefixes(self._model, self.lists, self.n_words + 1, before, last)
+        return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, before, last)
 
-    def read(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
+    def score_and_extend(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
         """Return what the words have, (k,), nats, and longer beginnings, computed together."""
         words = [self._candidates.tokens[i] for i in index.tolist()]
         tokens = [self._pending[row] + word for row, word in zip(rows, words, strict=True)]
@@ -244,5 +244,5 @@ class CausalPrefixes(PiecePrefixes):
                 at = torch.tensor(word[1:], device=log_probs.device)
                 values[i] += float(log_probs.gather(1, at[:, None]).double().sum())
         last = last.log_softmax(dim=1)
-        further = CausalPrefixes(self._model, self.lists, self.n_words + 1, before, last)
+        further = CausalPrefixes(self._model, self.word_lists, self.n_words + 1, before, last)
         return np.minimum(values, 0.0), further

@@ -13,7 +13,13 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.files import file_digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, as_sentences
+from contstim.models.base import (
+    Event,
+    ReplacementScores,
+    SentenceModel,
+    TokenScores,
+    check_sentences,
+)
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
@@ -54,7 +60,7 @@ class Frame:
         The last `n_end` scored tokens are the end of the sentence, which stays.
         """
         n = len(encoded.scored_positions) - n_end
-        places = encoded.scored_positions[:n][encoded.word_of[:n] == position]
+        places = encoded.scored_positions[:n][encoded.word_indices[:n] == position]
         if len(places) == 0:
             return None
         start, stop = int(places[0]), int(places[-1]) + 1
@@ -119,9 +125,9 @@ class TransformerModel(SentenceModel):
         return PACKAGES
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """1e-4 nats; half a nat where the network computes in 16 bits."""
-        return self.network.resolution
+        return self.network.batch_tolerance
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether the tokenizer can write each of V words; shape (V,)."""
@@ -135,7 +141,7 @@ class TransformerModel(SentenceModel):
         InputError
             If a sentence is too long for the network, or nothing of it can be predicted.
         """
-        listed = as_sentences(sentences)
+        listed = check_sentences(sentences)
         encoded = []
         for sentence, tokens in zip(listed, self.tokenizer.encode(listed), strict=True):
             whole = self._surrounded(sentence, tokens)
@@ -143,7 +149,7 @@ class TransformerModel(SentenceModel):
             encoded.append(whole)
         return encoded
 
-    def n_tokens(self, sentences: Sequence[str]) -> IntArray | None:
+    def count_tokens(self, sentences: Sequence[str]) -> IntArray | None:
         """Return the number of scored tokens of each sentence, (S,)."""
         return np.array([len(e.scored_positions) for e in self.encode(sentences)], dtype=np.int64)
 
@@ -156,10 +162,10 @@ class TransformerModel(SentenceModel):
         """Compute the log-probabilities that make up the score of each sentence: S arrays, nats."""
 
     @abstractmethod
-    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> SentenceParts:
+    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> TokenScores:
         """Return the scored units of a sentence from what `values` gives."""
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score every token of each sentence. See the class for what is scored.
 
         Raises as the contract says, `InputError` for a sentence longer than the network takes, and
@@ -246,7 +252,7 @@ class TransformerModel(SentenceModel):
 
         return score
 
-    def own_unigram(self) -> SentenceModel | None:
+    def token_unigram(self) -> SentenceModel | None:
         """Return the unigram probabilities of this model's own tokens."""
         return TokenUnigram(self)
 
@@ -331,10 +337,12 @@ class TokenUnigram(SentenceModel):
         """Return whether the transformer knows each of V words; shape (V,)."""
         return self.model.in_vocabulary(words)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Give the units that the transformer scores their unigram log-probabilities."""
         return [
-            SentenceParts(e.units, self.log_probs[e.ids[e.scored_positions]], e.word_of, e.n_words)
+            TokenScores(
+                e.units, self.log_probs[e.ids[e.scored_positions]], e.word_indices, e.n_words
+            )
             for e in self.model.encode(sentences)
         ]
 
@@ -343,15 +351,17 @@ class TokenUnigram(SentenceModel):
         """Always: no word's share depends on the others."""
         return True
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score candidates, all at once: they change the units of one word alone."""
         sentence.check_position(position)
-        parts = self.parts([str(sentence)])[0]
-        of_word = parts.word_of == position
+        parts = self.score_tokens([str(sentence)])[0]
+        of_word = parts.word_indices == position
         rest = parts.log_probs[~of_word].sum()
         if position == parts.n_words - 1:
             rest += self.log_probs[self.model.end].sum()
         tokens = self.model.tokenizer.candidates(sentence, position, words).tokens
         # The first word has no units where nothing stands before it.
         scores = [self.log_probs[list(t)].sum() if of_word.any() else 0.0 for t in tokens]
-        return Replacements.known(rest + np.array(scores, dtype=np.float64))
+        return ReplacementScores.from_exact_scores(rest + np.array(scores, dtype=np.float64))

@@ -17,7 +17,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from contstim.models.words import WordTokenizer
+    from contstim.models.word_tokenizer import WordTokenizer
 
 
 def find(keys: IntArray, wanted: IntArray) -> IntArray:

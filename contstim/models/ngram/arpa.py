@@ -20,7 +20,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import ModelFileError
 from contstim.files import replacing
 from contstim.models.ngram import Level, NgramTable, find
-from contstim.models.words import END, START
+from contstim.models.word_tokenizer import END, START
 
 _BINARY_MAGIC = b"mmap lm http://kheafield.com/code"
 _CHUNK = 1 << 20

@@ -20,16 +20,23 @@ from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
-    Replacements,
+    ReplacementScores,
     SentenceModel,
-    SentenceParts,
-    Totals,
-    as_sentences,
+    SentenceScores,
+    TokenScores,
+    check_sentences,
 )
 from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
 from contstim.models.prefixes import Prefixes, PrefixModel
-from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, OpenToken, WordTokenizer
+from contstim.models.word_tokenizer import (
+    END,
+    START,
+    UNKNOWN,
+    WORD_OPTIONS,
+    MaskedSentence,
+    WordTokenizer,
+)
 from contstim.text import Sentence, WordList, tokens_of_word
 
 _NATS = float(np.log(10.0))
@@ -93,7 +100,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     The first word is conditioned on ``<s>``; the probability of ``</s>`` is part of the score
     unless the spec says ``end=none``. The other options are those of word-level models
-    (`contstim.models.words.WORD_OPTIONS`).
+    (`contstim.models.word_tokenizer.WORD_OPTIONS`).
 
     Parameters
     ----------
@@ -119,7 +126,9 @@ class NgramModel(SentenceModel, PrefixModel):
         spec.check_options(WORD_OPTIONS)
         super().__init__(spec.canonical(WORD_OPTIONS))
         self.path = spec.path
-        self.scores_end = spec.choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
+        self.scores_end = (
+            spec.get_choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
+        )
         self.binary = is_binary(self.path)
         self._loaded = _state(self.path)
         unknown: int | None
@@ -194,22 +203,22 @@ class NgramModel(SentenceModel, PrefixModel):
         terms = self._model.full_scores(self._text(sentence), eos=self.scores_end)
         return [log_prob for log_prob, _, _ in terms]
 
-    def totals(self, sentences: Sequence[str]) -> Totals:
-        """Score sentences and count their units. Raises as `parts` does."""
-        listed = as_sentences(sentences)
+    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
+        """Score sentences and count their units. Raises as `score_tokens` does."""
+        listed = check_sentences(sentences)
         sums, n_tokens = [], []
         for sentence in listed:
             terms = self._terms(sentence)
             sums.append(sum(terms))
             n_tokens.append(len(terms))
-        return Totals(
+        return SentenceScores(
             np.array(sums, dtype=np.float64) * _NATS,
             np.array(n_tokens, dtype=np.int64),
             np.array([len(self.language.split(sentence)) for sentence in listed], dtype=np.int64),
             np.zeros(len(listed)),
         )
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score every token, and the sentence's end where it counts.
 
         Raises
@@ -220,18 +229,18 @@ class NgramModel(SentenceModel, PrefixModel):
             For a word the model does not know, unless the spec says ``unknown=unk``.
         """
         parts = []
-        for sentence in as_sentences(sentences):
+        for sentence in check_sentences(sentences):
             encoded = self._tokenizer.encode(sentence)
             terms = self._terms(sentence)
-            units, word_of = encoded.tokens, encoded.word_of
+            units, word_indices = encoded.tokens, encoded.word_indices
             if self.scores_end:
                 units = (*units, END)
-                word_of = np.append(word_of, encoded.n_words - 1)
+                word_indices = np.append(word_indices, encoded.n_words - 1)
             log_probs = np.array(terms, dtype=np.float64) * _NATS
-            parts.append(SentenceParts(units, log_probs, word_of, encoded.n_words))
+            parts.append(TokenScores(units, log_probs, word_indices, encoded.n_words))
         return parts
 
-    def prefixes(self, first: WordList, later: WordList) -> Prefixes | None:
+    def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return one beginning without a word; None where marks are part of words."""
         # Scoring does without these.
         from contstim.models.ngram.prefixes import NgramPrefixes
@@ -252,14 +261,16 @@ class NgramModel(SentenceModel, PrefixModel):
         """Always: all candidates are looked up."""
         return True
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score `sentence` with the word at `position` replaced by each of V `words`, all exactly.
 
         For ARPA files all candidates are scored in one step over arrays of the n-grams, read when
         first needed; for KenLM binaries, which do not list their n-grams, by one KenLM query a
         candidate and term.
         """
-        slot = self._tokenizer.slot(sentence, position, words)
+        slot = self._tokenizer.mask_word(sentence, position, words)
         if self._replacer is not None and self._table is not None:
             ids = [self._table.ids[START], *slot.ids.tolist()]
             if self.scores_end:
@@ -267,9 +278,9 @@ class NgramModel(SentenceModel, PrefixModel):
             scores = self._replacer.score(ids, slot.index + 1)[slot.candidates] * _NATS
         else:
             scores = self._query_each(slot) * _NATS
-        return Replacements.known(scores)
+        return ReplacementScores.from_exact_scores(scores)
 
-    def _query_each(self, slot: OpenToken) -> FloatArray:
+    def _query_each(self, slot: MaskedSentence) -> FloatArray:
         """Score each candidate by KenLM, state by state: shape (V,), base 10."""
         names = self._names
         base, order = self._model.BaseScore, self._model.order

@@ -9,7 +9,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.ngram import BackOff, Replacer
 from contstim.models.prefixes import COMMA, Prefixes
-from contstim.models.words import END, START
+from contstim.models.word_tokenizer import END, START
 from contstim.text import WordList
 
 _NATS = float(np.log(10.0))
@@ -46,14 +46,14 @@ class NgramPrefixes(Prefixes):
         super().__init__(lists, n_words)
         self._model, self._replacer = model, replacer
         self._rows = list(rows) or [(model.table.ids[START],)]
-        self._word_ids = word_ids or [model.tokenizer.ids_of(words) for words in lists]
+        self._word_ids = word_ids or [model.tokenizer.encode_words(words) for words in lists]
         self._ids = self._word_ids[min(n_words, 1)]
         seen = model.table.order - 1
         contexts = [row[max(0, len(row) - seen) :] for row in self._rows]
         by_context = {c: replacer.following(list(c)) * _NATS for c in set(contexts)}
         self._after = [by_context[context] for context in contexts]
 
-    def upper(self) -> tuple[FloatArray, BoolArray]:
+    def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of every word, all exact."""
         return np.stack([after[self._ids] for after in self._after]), np.ones(
             len(self.words), dtype=np.bool_
@@ -74,27 +74,29 @@ class NgramPrefixes(Prefixes):
         return total
 
     def _mark(self, mark: str) -> list[int]:
-        return self._model.tokenizer.marks(mark)
+        return self._model.tokenizer.encode_mark(mark)
 
-    def ends(self, mark: str) -> FloatArray:
+    def end_log_probs(self, mark: str) -> FloatArray:
         """Return log p of the mark and of ``</s>``, as far as they are scored, (R,), nats."""
         end = [self._model.table.ids[END]] if self._model.scores_end else []
         return self._chain([*self._mark(mark), *end])
 
-    def commas(self) -> FloatArray:
+    def comma_log_probs(self) -> FloatArray:
         """Return log p(comma | beginning), (R,), nats."""
         return self._chain(self._mark(COMMA))
 
-    def with_commas(self, where: BoolArray) -> NgramPrefixes:
+    def add_commas(self, where: BoolArray) -> NgramPrefixes:
         """Return the beginnings, some with a comma."""
         comma = tuple(self._mark(COMMA))
         pairs = zip(self._rows, where.tolist(), strict=True)
         return self._of(self.n_words, [row + comma * marked for row, marked in pairs])
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> NgramPrefixes:
+    def extend(self, rows: IntArray, index: IntArray) -> NgramPrefixes:
         """Return longer beginnings."""
         pairs = zip(rows.tolist(), self._ids[index].tolist(), strict=True)
         return self._of(self.n_words + 1, [(*self._rows[row], word) for row, word in pairs])
 
     def _of(self, n_words: int, rows: Sequence[tuple[int, ...]]) -> NgramPrefixes:
-        return NgramPrefixes(self._model, self._replacer, self.lists, n_words, rows, self._word_ids)
+        return NgramPrefixes(
+            self._model, self._replacer, self.word_lists, n_words, rows, self._word_ids
+        )

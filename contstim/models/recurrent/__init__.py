@@ -24,7 +24,7 @@ from torch.func import functional_call
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, require_known
 from contstim.files import digest, json_value, replacing
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings
 

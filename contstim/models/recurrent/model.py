@@ -12,16 +12,16 @@ from contstim.errors import SpecError
 from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
-    Hints,
-    Replacements,
+    ReplacementScores,
+    ScoringCost,
     SentenceModel,
-    SentenceParts,
-    as_sentences,
+    TokenScores,
+    check_sentences,
 )
-from contstim.models.devices import torch_device
+from contstim.models.devices import resolve_device
 from contstim.models.prefixes import COMMA, Prefixes, PrefixModel
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
-from contstim.models.words import END, START, WORD_OPTIONS, WordTokenizer
+from contstim.models.word_tokenizer import END, START, WORD_OPTIONS, WordTokenizer
 from contstim.text import Sentence, WordList
 
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
@@ -48,8 +48,8 @@ class RecurrentModel(SentenceModel, PrefixModel):
         super().__init__(spec.canonical(_OPTIONS))
         vocabulary = network.vocabulary
         self._tokenizer = WordTokenizer.from_spec(vocabulary.ids(), vocabulary.unknown, spec)
-        self._end = spec.choice("end", ("scored", "none"), _OPTIONS["end"]) == "scored"
-        self._network = network.to(torch_device(spec.get("device", _OPTIONS["device"]), spec))
+        self._end = spec.get_choice("end", ("scored", "none"), _OPTIONS["end"]) == "scored"
+        self._network = network.to(resolve_device(spec.get("device", _OPTIONS["device"]), spec))
         self._fingerprint = fingerprint
         # Ids, terms and states of the last sentence whose replacements were asked for: a search
         # asks for one position of a sentence after the other.
@@ -66,7 +66,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
         return ("torch",)
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """1e-4 nats: matrices are multiplied in single precision, in blocks that batches share."""
         return 1e-4
 
@@ -79,21 +79,21 @@ class RecurrentModel(SentenceModel, PrefixModel):
         """Return for each of V bare words whether it has an id of its own; shape (V,)."""
         return self._tokenizer.in_vocabulary(words)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
-        """Score every token of each sentence; see `SentenceModel.parts`."""
-        encoded = [self._tokenizer.encode(sentence) for sentence in as_sentences(sentences)]
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
+        """Score every token of each sentence; see `SentenceModel.score_tokens`."""
+        encoded = [self._tokenizer.encode(sentence) for sentence in check_sentences(sentences)]
         scored = self._log_probs([item.ids for item in encoded])
         parts = []
         for item, log_probs in zip(encoded, scored, strict=True):
-            units, word_of = item.tokens, item.word_of
+            units, word_indices = item.tokens, item.word_indices
             if self._end:
-                units, word_of = (*units, END), np.append(word_of, item.n_words - 1)
-            parts.append(SentenceParts(units, log_probs, word_of, item.n_words))
+                units, word_indices = (*units, END), np.append(word_indices, item.n_words - 1)
+            parts.append(TokenScores(units, log_probs, word_indices, item.n_words))
         return parts
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
         """Return the log-probability of each sentence, (S,), in nats."""
-        encoded = [self._tokenizer.encode(sentence) for sentence in as_sentences(sentences)]
+        encoded = [self._tokenizer.encode(sentence) for sentence in check_sentences(sentences)]
         values = self._log_probs([item.ids for item in encoded])
         return np.array([value.sum() for value in values], dtype=np.float64)
 
@@ -109,13 +109,15 @@ class RecurrentModel(SentenceModel, PrefixModel):
         tokens = (END, "<unk>", *network.vocabulary.words)
         return tokens, network.next_log_probs(state[0][0])[0].double().cpu().numpy()
 
-    def prefixes(self, first: WordList, later: WordList) -> Prefixes | None:
+    def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return one beginning without a word; None where marks are part of words."""
         if self._tokenizer.punctuation == "keep":
             return None
         return _Prefixes(self._network, self._tokenizer, self._end, (first, later))
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score `sentence` with the word at `position` replaced by each of V `words`.
 
         With u the tokens before the position and w a candidate, ``upper`` is log P(u) +
@@ -124,7 +126,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
         state after u.
         """
         network, vocabulary = self._network, self._network.vocabulary
-        slot = self._tokenizer.slot(sentence, position, words)
+        slot = self._tokenizer.mask_word(sentence, position, words)
         k, candidates = slot.index, slot.candidates
         now = slot.ids.copy()
         now[k] = self._current(sentence, position)
@@ -146,13 +148,13 @@ class RecurrentModel(SentenceModel, PrefixModel):
             totals += np.array([values.sum() for values in later], dtype=np.float64)
             return totals
 
-        return Replacements(
+        return ReplacementScores(
             upper,
             upper + float(terms[k + 1 :].sum()),
-            exact=False,
+            is_exact=False,
             score=score,
-            hints=Hints(
-                cost=max(len(tail), 1) / len(terms),
+            cost=ScoringCost(
+                n_inputs=max(len(tail), 1) / len(terms),
                 multiply_adds=float(len(terms) * network.n_multiplications),
             ),
         )
@@ -214,10 +216,10 @@ class _Prefixes(Prefixes):
         if state is None:
             state = network.run(np.array([network.vocabulary.start]), network.start())[-1]
         self._state = state
-        self._ids = tokenizer.ids_of(self.words)
+        self._ids = tokenizer.encode_words(self.words)
         self._after = network.next_log_probs(state[0][0]).double().cpu().numpy()
 
-    def upper(self) -> tuple[FloatArray, BoolArray]:
+    def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of every word, all exact."""
         return np.minimum(self._after[:, self._ids], 0.0), np.ones(len(self.words), dtype=np.bool_)
 
@@ -226,21 +228,21 @@ class _Prefixes(Prefixes):
         values: FloatArray = self._after[rows, self._ids[index]]
         return np.minimum(values, 0.0)
 
-    def ends(self, mark: str) -> FloatArray:
+    def end_log_probs(self, mark: str) -> FloatArray:
         """Return log p of the mark and of ``</s>``, as far as they are scored, (R,), nats."""
-        marks, total, here = self._tokenizer.marks(mark), np.zeros(len(self._after)), self
+        marks, total, here = self._tokenizer.encode_mark(mark), np.zeros(len(self._after)), self
         for token in marks:
             total, here = total + here._after[:, token], here._read([token] * len(total))
         return total + here._after[:, self._network.vocabulary.end] if self._end else total
 
-    def commas(self) -> FloatArray:
+    def comma_log_probs(self) -> FloatArray:
         """Return log p(comma | beginning), (R,), nats."""
-        marks = self._tokenizer.marks(COMMA)
+        marks = self._tokenizer.encode_mark(COMMA)
         return np.asarray(self._after[:, marks[0]]) if marks else np.zeros(len(self._after))
 
-    def with_commas(self, where: BoolArray) -> Prefixes:
+    def add_commas(self, where: BoolArray) -> Prefixes:
         """Return the beginnings, some with a comma."""
-        marks = self._tokenizer.marks(COMMA)
+        marks = self._tokenizer.encode_mark(COMMA)
         if not marks:
             return self
         read = self._read(marks * len(where))._state
@@ -248,7 +250,7 @@ class _Prefixes(Prefixes):
         marked = torch.from_numpy(where)[None, :, None].to(self._network.device)
         return self._of(self.n_words, tuple(torch.where(marked, new, old) for old, new in both))
 
-    def followed_by(self, rows: IntArray, index: IntArray) -> Prefixes:
+    def extend(self, rows: IntArray, index: IntArray) -> Prefixes:
         """Return longer beginnings."""
         at = torch.from_numpy(rows).to(self._network.device)
         chosen = self._of(self.n_words, tuple(part[:, at].contiguous() for part in self._state))
@@ -262,7 +264,7 @@ class _Prefixes(Prefixes):
         return self._of(self.n_words + n_words, state)
 
     def _of(self, n_words: int, state: State) -> _Prefixes:
-        return _Prefixes(self._network, self._tokenizer, self._end, self.lists, n_words, state)
+        return _Prefixes(self._network, self._tokenizer, self._end, self.word_lists, n_words, state)
 
 
 def load_recurrent(spec: ModelSpec) -> RecurrentModel:

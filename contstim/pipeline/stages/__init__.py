@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.models import split_name
-from contstim.models.cache import CachedScore, versions
+from contstim.models.cache import CachedScore, package_versions
 from contstim.models.registry import score_kind
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
@@ -244,7 +244,7 @@ class Run:
         for given, model in models.items():
             if names.count(model.name) > 1:
                 raise InputError(f"models lists {model.name!r} twice, once as {given!r}; keep one")
-        return cls(plan, models, versions(), store, further)
+        return cls(plan, models, package_versions(), store, further)
 
     @cached_property
     def sentences(self) -> list[str]:

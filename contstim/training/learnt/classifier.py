@@ -95,8 +95,8 @@ class ClassifierModel(FirstTokenModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options(CLASSIFIER_OPTIONS)
-        members = spec.choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
-        self.output = spec.choice("output", _OUTPUTS, CLASSIFIER_OPTIONS["output"])
+        members = spec.get_choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
+        self.output = spec.get_choice("output", _OUTPUTS, CLASSIFIER_OPTIONS["output"])
         record = read_record(spec.path, "classifier")
         try:
             names = [record["best"]] if members == "best" else list(record["majority"])

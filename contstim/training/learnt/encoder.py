@@ -16,10 +16,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from contstim.arrays import FloatArray, IntArray, length_batches
 from contstim.errors import ModelFileError, require_known
 from contstim.models import ModelSpec
-from contstim.models.devices import torch_device
+from contstim.models.devices import resolve_device
 from contstim.models.hf.checkpoint import find_max_tokens
 from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
-from contstim.models.registry import bundled_models, families
+from contstim.models.registry import available_families, bundled_models
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class Encoder:
 def _location(base: str) -> ModelSpec:
     """Find the folder, or the name on the hub, of what `base` names."""
     family, colon, _ = base.partition(":")
-    if not colon or family not in families() or Path(base).is_dir():
+    if not colon or family not in available_families() or Path(base).is_dir():
         return ModelSpec("hf", base)
     spec = ModelSpec.parse(base)
     if spec.family == "contstim":
@@ -86,7 +86,7 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
     InputError
         If the device cannot be used.
     """
-    where = torch_device(device)
+    where = resolve_device(device)
 
     def loader_for(config: Any) -> Any:
         _check_kind(config, base)

@@ -23,7 +23,13 @@ from torch import nn
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.models import ModelSpec
-from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
+from contstim.models.base import (
+    ReplacementScores,
+    SentenceModel,
+    SentenceScores,
+    TokenScores,
+    check_sentences,
+)
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
@@ -105,7 +111,7 @@ def first_order_estimate(
     """
     sentence.check_position(position)
     encoded = model.encode([str(sentence)])[0]
-    places = encoded.scored_positions[encoded.word_of == position]
+    places = encoded.scored_positions[encoded.word_indices == position]
     candidates = model.tokenizer.candidates(sentence, position, words).tokens
     counts = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
     outputs = [
@@ -177,7 +183,7 @@ def tokenizer_of(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer
 class FirstTokenModel(SentenceModel):
     """A model whose score is read off the first token's vector.
 
-    Words have no share of such a score: `parts` and `score_words` raise `InputError`.
+    Words have no share of such a score: `score_tokens` and `score_words` raise `InputError`.
 
     Parameters
     ----------
@@ -202,7 +208,7 @@ class FirstTokenModel(SentenceModel):
         self.encoder, self.members, self._fingerprint = _read_members(
             self.folder, members, spec.get("device", defaults["device"])
         )
-        unknown = spec.choice("unknown", ("error", "unk"), defaults["unknown"])
+        unknown = spec.get_choice("unknown", ("error", "unk"), defaults["unknown"])
         self.tokenizer = tokenizer_of(self.encoder.tokenizer, self.spec, unknown)
 
     @abstractmethod
@@ -226,7 +232,7 @@ class FirstTokenModel(SentenceModel):
         return PACKAGES
 
     @property
-    def resolution(self) -> float:
+    def batch_tolerance(self) -> float:
         """1e-4: the network computes in 32 bits."""
         return _RESOLUTION
 
@@ -250,20 +256,20 @@ class FirstTokenModel(SentenceModel):
 
     def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
         """Tokenise sentences, refusing those the network is too short for."""
-        listed = as_sentences(sentences)
+        listed = check_sentences(sentences)
         encoded = self.tokenizer.encode(listed)
         for sentence, e in zip(listed, encoded, strict=True):
             check_length(sentence, len(e.ids), self.encoder.max_tokens, self.spec)
         return encoded
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Raise `InputError`: words have no share of the score."""
         raise InputError(
             f"{self.spec!r} scores a sentence as a whole, so words have no share of it; ask for "
             "sentence scores"
         )
 
-    def totals(self, sentences: Sequence[str]) -> Totals:
+    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         """Score sentences and count their tokens.
 
         Raises
@@ -277,19 +283,21 @@ class FirstTokenModel(SentenceModel):
         rows = TokenRows([e.ids for e in encoded])
         n_tokens = np.array([len(e.scored_positions) for e in encoded], dtype=np.int64)
         outputs = [rows.outputs(member) for member in self.members]
-        return Totals(
+        return SentenceScores(
             self.combine(outputs, n_tokens),
             n_tokens,
             np.array([e.n_words for e in encoded], dtype=np.int64),
             np.zeros(len(encoded), dtype=np.float64),
         )
 
-    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
         """Score candidates on demand.
 
         The estimate is the score to first order in the embedding of the open word (as HotFlip,
         Ebrahimi et al. 2018), from one pass forward and one back for all candidates.
         """
-        table = super().replacements(sentence, position, words)
+        table = super().score_replacements(sentence, position, words)
         estimate = first_order_estimate(self, sentence, position, words)
-        return Replacements(table.upper, estimate, exact=False, score=table.score)
+        return ReplacementScores(table.upper_bounds, estimate, is_exact=False, score=table.score)

@@ -40,12 +40,12 @@ def test_scores_are_those_of_the_file_elsewhere(whole: Path, prefix: str) -> Non
         load_model(f"hf:{whole}?prefix={prefix}"),
     )
     sentences = [*SENTENCES, "Ünïcode, 日本 dogs ran 🐕 fast."]
-    assert model.resolution < 0.01
+    assert model.batch_tolerance < 0.01
     np.testing.assert_allclose(
-        model.score(sentences), other.score(sentences), atol=model.resolution
+        model.score(sentences), other.score(sentences), atol=model.batch_tolerance
     )
     for here, there in zip(model.score_words(sentences), other.score_words(sentences), strict=True):
-        np.testing.assert_allclose(here, there, atol=model.resolution)
+        np.testing.assert_allclose(here, there, atol=model.batch_tolerance)
     assert model.event.start == other.event.start
 
 
@@ -77,9 +77,9 @@ def test_a_text_begins_with_its_token_once(tmp_path: Path, begins: bool) -> None
 @needs_llama
 def test_special_tokens_in_a_sentence_are_text(whole: Path) -> None:
     model = load_model(f"gguf:{whole}?prefix=bos")
-    (parts,) = model.parts(["The dog <|endoftext|> ran."])
-    assert "<|endoftext|>" not in parts.units
-    assert "".join(parts.units) == "The dog <|endoftext|> ran."
+    (parts,) = model.score_tokens(["The dog <|endoftext|> ran."])
+    assert "<|endoftext|>" not in parts.tokens
+    assert "".join(parts.tokens) == "The dog <|endoftext|> ran."
 
 
 @needs_llama

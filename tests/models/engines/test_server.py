@@ -44,7 +44,7 @@ def test_scores_are_those_of_the_model(fake: Fake, tiny: Tiny) -> None:
     here = load_model(f"hf:{tiny('gpt2')}")
     model = load_model(f"{fake.spec}&prefix={BOS}")
     assert set(fake.paths) == {"/v1/completions"}
-    assert model.resolution == 1e-3
+    assert model.batch_tolerance == 1e-3
     np.testing.assert_allclose(model.score(TEXTS), here.score(TEXTS), atol=1e-3)
     for one, other in zip(model.score_words(TEXTS), here.score_words(TEXTS), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-3)
@@ -242,7 +242,7 @@ def test_small_differences_become_the_resolution(fake: Fake) -> None:
     fake.fault = noisy
     model = load_model(fake.spec)
     longest = len(fake.tokenizer(server._TRIAL_TEXTS[2])["input_ids"])
-    assert model.resolution == pytest.approx(0.02 * (longest - 1), abs=1e-5)
+    assert model.batch_tolerance == pytest.approx(0.02 * (longest - 1), abs=1e-5)
 
 
 @pytest.mark.parametrize(

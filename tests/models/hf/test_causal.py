@@ -90,7 +90,7 @@ def test_the_first_word_is_never_free(tiny: Tiny) -> None:
     assert model.event.start == "none"
     words = model.score_words(SHORT)
     assert all(np.isnan(w[0]) and np.isfinite(w[1:]).all() for w in words)
-    totals = model.totals(SHORT)
+    totals = model.score_with_counts(SHORT)
     np.testing.assert_allclose(totals.score, [np.nansum(w) for w in words])
     # Of "a", "Ġdogs", "Ġran" the first is not scored.
     assert totals.n_tokens[2] == 2
@@ -218,8 +218,8 @@ def test_too_long_a_sentence_is_refused_by_name(tiny: Tiny) -> None:
 def test_half_precision_is_normalised_in_single(tiny: Tiny) -> None:
     single = load_model(f"hf:{tiny('gpt2')}")
     half = load_model(f"hf:{tiny('gpt2')}?dtype=bfloat16")
-    assert half.resolution > single.resolution == 1e-4
-    values = np.concatenate([p.log_probs for p in half.parts(SENTENCES)])
+    assert half.batch_tolerance > single.batch_tolerance == 1e-4
+    values = np.concatenate([p.log_probs for p in half.score_tokens(SENTENCES)])
     # bfloat16 has 8 bits: log-probabilities rounded to it would be multiples of 1/64 or coarser.
     assert (np.abs(values * 64 - np.round(values * 64)) > 1e-3).any()
     np.testing.assert_allclose(half.score(SENTENCES), single.score(SENTENCES), rtol=0.02)
@@ -234,7 +234,7 @@ def test_what_stands_before_is_computed_once(
     model = load_model(f"hf:{tiny(name)}")
     sentence = Sentence.parse("The old dog saw a cat")
     words = WordList.of(["dog", "cat", "man", "woman"])
-    table = model.replacements(sentence, 2, words)
+    table = model.score_replacements(sentence, 2, words)
     lengths: list[int] = []
     real = model.network.logits
 
@@ -250,17 +250,17 @@ def test_what_stands_before_is_computed_once(
     assert max(lengths) <= longest + n_after
     texts = [str(sentence.replace(2, w)) for w in words]
     np.testing.assert_allclose(scores, model.score(texts), atol=1e-4)
-    np.testing.assert_allclose(table.estimate[0], scores[0], atol=1e-4)
+    np.testing.assert_allclose(table.estimates[0], scores[0], atol=1e-4)
 
 
 def test_at_the_last_word_one_pass_gives_every_score(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     words = WordList.of(["dog", "cat", "man"])
     sentence = Sentence.parse("The old dog saw a cat")
-    table = model.replacements(sentence, 5, words)
-    assert table.exact
+    table = model.score_replacements(sentence, 5, words)
+    assert table.is_exact
     texts = [str(sentence.replace(5, w)) for w in words]
-    np.testing.assert_allclose(table.estimate, model.score(texts), atol=1e-4)
+    np.testing.assert_allclose(table.estimates, model.score(texts), atol=1e-4)
 
 
 def test_a_missing_start_token_is_reported(

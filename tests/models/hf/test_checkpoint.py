@@ -289,7 +289,7 @@ def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
     save_network(transformers.GPT2LMHeadModel(config), tmp_path)
     model = load_model(f"hf:{tmp_path}")
     # The white space that ends the first token stands before "b", and is none of its characters.
-    assert [len(p.units) for p in model.parts(["a b"])] == [2]
+    assert [len(p.tokens) for p in model.score_tokens(["a b"])] == [2]
     core = tokenizers.Tokenizer(
         tokenizers.models.BPE(
             vocab={"▁": 0, "a": 1, "b": 2, "▁a": 3, "▁b": 4, "▁a▁b": 6, "<s>": 5},
@@ -300,7 +300,7 @@ def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>")
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(InputError) as error:
-        load_model(f"hf:{tmp_path}").parts(["a b"])
+        load_model(f"hf:{tmp_path}").score_tokens(["a b"])
     assert str(error.value) == (
         f"token '▁a▁b' spans two words of 'a b'; hf:{tmp_path} cannot be scored word by word"
     )

@@ -15,22 +15,22 @@ def test_words_after_a_beginning_are_read_with_the_rest_hidden(
     tiny: Callable[[str], Path],
 ) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
-    assert model.prefixes(FIRST, LATER) is None
-    begun = model.guide(FIRST, LATER)
+    assert model.empty_prefix(FIRST, LATER) is None
+    begun = model.guide_prefix(FIRST, LATER)
     assert isinstance(begun, MaskedGuide)
-    one = begun.followed_by(np.array([0, 0]), np.array([0, 1]))
+    one = begun.extend(np.array([0, 0]), np.array([0, 1]))
     assert one.words is LATER
-    upper, exact = one.upper()
+    upper, exact = one.upper_bounds()
     assert upper.shape == (2, len(LATER))
     rows, index = np.divmod(np.arange(2 * len(LATER)), len(LATER))
     log_probs = one.log_probs(rows, index).reshape(upper.shape)
     np.testing.assert_allclose(log_probs[:, exact], upper[:, exact])
     assert (log_probs <= upper + 1e-6).all()
     np.testing.assert_allclose(np.exp(one._last.numpy()).sum(axis=1), 1.0, rtol=1e-4)
-    np.testing.assert_array_equal(one.ends("."), 0.0)
+    np.testing.assert_array_equal(one.end_log_probs("."), 0.0)
     # A beginning is read alike beside others and alone.
-    alone = begun.followed_by(np.array([0]), np.array([1]))
-    np.testing.assert_allclose(alone.upper()[0][0], upper[1], atol=1e-4)
+    alone = begun.extend(np.array([0]), np.array([1]))
+    np.testing.assert_allclose(alone.upper_bounds()[0][0], upper[1], atol=1e-4)
     # Where every word is one piece, nothing is asked for.
     nothing = np.zeros(0, dtype=np.int64)
     assert one.log_probs(nothing, nothing).shape == (0,)
@@ -40,6 +40,6 @@ def test_only_models_whose_sentences_cost_little_guide_themselves(
     tiny: Callable[[str], Path],
 ) -> None:
     metrics = ("pll", "pll-word-l2r", "pll-sentence-l2r", "permutation")
-    by = [load_model(f"hf:{tiny('bert')}?metric={metric}").guides_itself for metric in metrics]
+    by = [load_model(f"hf:{tiny('bert')}?metric={metric}").is_self_guided for metric in metrics]
     assert by == [True, True, True, False]
-    assert not load_model(f"hf:{tiny('gpt2')}").guides_itself
+    assert not load_model(f"hf:{tiny('gpt2')}").is_self_guided

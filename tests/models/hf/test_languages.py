@@ -115,7 +115,7 @@ def test_candidates_are_scored_in_whole_sentences(unspaced: Language, tmp_path: 
     proposal = WordReplacement(words, (model,))
     sentence = Sentence.parse(TEXT[0], unspaced)
     listed = proposal.words(sentence, 1)
-    table = model.replacements(sentence, 1, listed)
+    table = model.score_replacements(sentence, 1, listed)
     expected = model.score([str(sentence.replace(1, word)) for word in listed])
     np.testing.assert_allclose(table.score(np.arange(len(listed))), expected, atol=1e-5)
     other = load_model(f"{spec}?language=xx&reduction=mean")

@@ -172,7 +172,7 @@ def test_the_final_mark_is_scored_with_its_word_or_left_as_context(tiny: Tiny) -
 
 def test_final_marks_inside_a_sentence_stay_scored(tiny: Tiny) -> None:
     context = load_model(f"hf:{tiny('bert')}?punctuation=context")
-    assert [len(p.units) for p in context.parts(["ran, dog !", "a dog ran, !"])] == [4, 5]
+    assert [len(p.tokens) for p in context.score_tokens(["ran, dog !", "a dog ran, !"])] == [4, 5]
 
 
 def test_padding_side_of_the_tokenizer_is_irrelevant(tiny: Tiny, tmp_path: Path) -> None:
@@ -193,7 +193,9 @@ def test_batches_of_any_size_give_the_same_scores(tiny: Tiny) -> None:
     alone = np.concatenate([wide.score([s]) for s in SHORT])
     np.testing.assert_allclose(wide.score(SHORT), alone, atol=1e-5)
     words = WordList.of(["dog", "unhappy", "ran"])
-    both = [m.replacements(Sentence.parse("the old dog saw us"), 2, words) for m in (wide, narrow)]
+    both = [
+        m.score_replacements(Sentence.parse("the old dog saw us"), 2, words) for m in (wide, narrow)
+    ]
     np.testing.assert_allclose(*(table.score(np.arange(3)) for table in both), atol=1e-5)
 
 
@@ -231,9 +233,9 @@ def test_each_masked_input_is_computed_once(tiny: Tiny, monkeypatch: pytest.Monk
 def test_an_estimate_carries_its_standard_error(tiny: Tiny) -> None:
     exact = load_model(f"hf:{tiny('bert')}?metric=permutation")
     sampled = load_model(f"hf:{tiny('bert')}?metric=permutation&exact=1&orders=40")
-    totals = sampled.totals(SHORT)
+    totals = sampled.score_with_counts(SHORT)
     assert (totals.stderr[:3] > 0).all()
-    assert (exact.totals(SHORT).stderr == 0).all()
+    assert (exact.score_with_counts(SHORT).stderr == 0).all()
     difference = np.abs(totals.score - exact.score(SHORT))
     assert (difference <= 4 * totals.stderr + 1e-4).all()
     again = load_model(f"hf:{tiny('bert')}?metric=permutation&exact=1&orders=40&seed=1")
@@ -245,12 +247,12 @@ def test_replacements_bound_and_estimate(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     sentence = Sentence.parse("the old dog saw us")
     words = WordList.of(["dog", "cat", "man", "unhappy", "ran", "dogs"])
-    table = model.replacements(sentence, 2, words)
+    table = model.score_replacements(sentence, 2, words)
     scores = table.score(np.arange(len(words)))
-    assert (scores <= table.upper + 1e-4).all()
+    assert (scores <= table.upper_bounds + 1e-4).all()
     # The present word's estimate is its score, for nothing is guessed.
-    assert table.estimate[0] == pytest.approx(scores[0], abs=1e-4)
-    assert table.estimate[0] == pytest.approx(model.score([str(sentence)])[0], abs=1e-4)
+    assert table.estimates[0] == pytest.approx(scores[0], abs=1e-4)
+    assert table.estimates[0] == pytest.approx(model.score([str(sentence)])[0], abs=1e-4)
 
 
 def _completion(folder: Path, sentence: Sentence, position: int, words: WordList) -> np.ndarray:
@@ -274,17 +276,17 @@ def test_words_that_no_input_hides_whole_are_estimated_from_their_completion(tin
     # Under pll every input that reads a token of a longer word shows its others.
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
     words = WordList.of(["dog", "unhappy", "dogs", "cats", "olds", "mans", "cat", "happily"])
-    table = model.replacements(Sentence.parse("the old dog saw us"), 2, words)
-    assert table.hints.n_tokens is not None
+    table = model.score_replacements(Sentence.parse("the old dog saw us"), 2, words)
+    assert table.cost.n_tokens is not None
     completion = _completion(tiny("bert"), Sentence.parse("the old dog saw us"), 2, words)
     groups = [
-        np.flatnonzero(table.hints.n_tokens == n) for n in np.unique(table.hints.n_tokens) if n > 1
+        np.flatnonzero(table.cost.n_tokens == n) for n in np.unique(table.cost.n_tokens) if n > 1
     ]
     assert max(len(group) for group in groups) > 1
     for group in groups:
         order = group[np.argsort(completion[group])]
-        assert (np.diff(table.estimate[order]) > 1e-6).all()
-        assert (table.estimate[group] < table.upper[group] - 0.1).all()
+        assert (np.diff(table.estimates[order]) > 1e-6).all()
+        assert (table.estimates[group] < table.upper_bounds[group] - 0.1).all()
 
 
 def _message(error: type[Exception], spec: str, sentences: list[str]) -> str:

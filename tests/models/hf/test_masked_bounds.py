@@ -28,21 +28,23 @@ def test_bounds_of_little_cost_hold_and_exact_scores_stay_exact(
 ) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric={metric}&exact=5&orders=4")
     sentence = Sentence.parse("the old dog saw us")
-    whole = model.replacements(sentence, 2, WORDS)
+    whole = model.score_replacements(sentence, 2, WORDS)
     scores = model.score([str(sentence.replace(2, word)) for word in WORDS])
     np.testing.assert_allclose(whole.score(np.arange(len(WORDS))), scores, atol=1e-4)
     monkeypatch.setattr(masked, "MAX_BOUND_INPUTS", 12)
-    bounded = model.replacements(sentence, 2, WORDS)
+    bounded = model.score_replacements(sentence, 2, WORDS)
     for table in (whole, bounded):
-        assert (scores <= table.upper + 1e-4).all()
-    assert (whole.upper <= bounded.upper + 1e-4).all()
+        assert (scores <= table.upper_bounds + 1e-4).all()
+    assert (whole.upper_bounds <= bounded.upper_bounds + 1e-4).all()
     # What the bounds left out is computed for exact scores, in any order of asking.
     assert bounded.score(np.array([4]))[0] == pytest.approx(scores[4], abs=1e-4)
     np.testing.assert_allclose(bounded.score(np.arange(len(WORDS))), scores, atol=1e-4)
     if metric == "permutation":
-        assert (whole.upper < bounded.upper - 0.1).any()
+        assert (whole.upper_bounds < bounded.upper_bounds - 0.1).any()
         # Estimates fill in what was left out.
-        assert np.abs(bounded.estimate - scores).max() < np.abs(bounded.upper - scores).max()
+        assert (
+            np.abs(bounded.estimates - scores).max() < np.abs(bounded.upper_bounds - scores).max()
+        )
 
 
 def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,12 +53,12 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     assert len(lengths) >= 4
     model.encode_and_score(str(SENTENCE))
     tokens = tokens_computed(model, monkeypatch)
-    model.replacements(SENTENCE, 2, WORDS)
+    model.score_replacements(SENTENCE, 2, WORDS)
     length = len(model.encode([str(SENTENCE)])[0].ids)
     assert 0.9 * MAX_BOUND_INPUTS * length < sum(tokens) <= MAX_BOUND_INPUTS * length
     # Where the price allows all inputs, words of one length have those that hide the word, 2 to
     # the 7th.
     tokens.clear()
     monkeypatch.setattr(masked, "MAX_BOUND_INPUTS", 140)
-    model.replacements(SENTENCE, 2, WordList.of(["dog", "man", "cat"]))
+    model.score_replacements(SENTENCE, 2, WordList.of(["dog", "man", "cat"]))
     assert sum(tokens) == 128 * length

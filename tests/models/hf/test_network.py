@@ -45,10 +45,10 @@ def test_the_head_sees_only_what_is_read(tiny: Tiny, name: str) -> None:
         network.model.register_forward_pre_hook(body, with_kwargs=True),
         network.model.get_output_embeddings().register_forward_pre_hook(head),
     ]
-    parts = model.parts(SENTENCES[:3])
+    parts = model.score_tokens(SENTENCES[:3])
     for handle in handles:
         handle.remove()
-    assert sum(seen) == sum(len(p.units) for p in parts)
+    assert sum(seen) == sum(len(p.tokens) for p in parts)
     assert len(inputs) > 1
 
 
@@ -99,7 +99,7 @@ def test_scoring_leaves_the_network_as_it_was(tiny: Tiny) -> None:
 def test_hints_count_multiply_additions_of_an_input(tiny: Tiny, name: str, every: bool) -> None:
     model = load_model(f"hf:{tiny(name)}")
     sentence = Sentence.parse("The old dog saw a cat.")
-    hints = model.replacements(sentence, 3, WordList.of(["saw", "ate", "bit"])).hints
+    cost = model.score_replacements(sentence, 3, WordList.of(["saw", "ate", "bit"])).cost
     base = model.encode_and_score(str(sentence))[0]
     ids = torch.from_numpy(base.ids)[None]
     # A causal model reads the next token at every place, a masked one a token at a time.
@@ -109,5 +109,5 @@ def test_hints_count_multiply_additions_of_an_input(tiny: Tiny, name: str, every
     # Each is counted as two operations; those of attention itself pass no weights. Of a masked
     # model's last layer, one of two here, a part is computed at the places read alone.
     operations = counter.get_total_flops() / 2
-    assert hints.multiply_adds is not None
-    assert 0.7 * operations < hints.multiply_adds < (1.1 if every else 1.6) * operations
+    assert cost.multiply_adds is not None
+    assert 0.7 * operations < cost.multiply_adds < (1.1 if every else 1.6) * operations

@@ -46,10 +46,10 @@ def test_reduced_models_keep_the_contract(tiny: Tiny, name: str, reduction: str)
 @pytest.mark.parametrize("name", ["bert", "gpt2", "no-bos"])
 def test_a_position_outside_the_sentence_is_refused(tiny: Tiny, name: str) -> None:
     model, words = load_model(f"hf:{tiny(name)}"), WordList.of(["dog"])
-    for scorer in (model, model.own_unigram()):
+    for scorer in (model, model.token_unigram()):
         for position in (-1, 3):
             with pytest.raises(InputError) as error:
-                scorer.replacements(Sentence.parse("a dog ran"), position, words)
+                scorer.score_replacements(Sentence.parse("a dog ran"), position, words)
             assert str(error.value) == f"position {position} is outside the 3 words of 'a dog ran'"
 
 
@@ -78,7 +78,7 @@ def test_surprisal_and_perplexity_of_tokens(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('no-bos')}")
     bits = surprisal(model, SENTENCES, "bits")
     assert all(np.isnan(b[0]) and (b[1:] > 0).all() for b in bits)
-    totals = model.totals(SENTENCES)
+    totals = model.score_with_counts(SENTENCES)
     expected = np.exp(-totals.score.sum() / totals.n_tokens.sum())
     assert corpus_perplexity(model, SENTENCES) == pytest.approx(expected)
     # Of 5 + 4 + 3 words the first three are not predicted.

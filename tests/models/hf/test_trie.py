@@ -105,9 +105,9 @@ def test_no_score_exceeds_its_bound(tiny: Tiny, name: str, options: str) -> None
     model = load_model(f"hf:{tiny(name)}?{options}")
     assert len(WORDS) > MAX_BOUND_SENTENCES
     for position in (0, 2, 5):
-        table = model.replacements(SENTENCE, position, WORDS)
+        table = model.score_replacements(SENTENCE, position, WORDS)
         scores = table.score(np.arange(len(WORDS)))
-        assert (scores <= table.upper + 1e-4).all()
+        assert (scores <= table.upper_bounds + 1e-4).all()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
@@ -116,10 +116,10 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")
     monkeypatch.setattr(causal, "_ONE_IN", 1)
-    some = model.replacements(SENTENCE, 3, WORDS).upper
+    some = model.score_replacements(SENTENCE, 3, WORDS).upper_bounds
     # A cost that all nodes together do not reach.
     monkeypatch.setattr(model.network, "n_weights", (1, 0))
-    every = model.replacements(SENTENCE, 3, WORDS).upper
+    every = model.score_replacements(SENTENCE, 3, WORDS).upper_bounds
     texts = [" ".join(["The old dog", word]) for word in WORDS]
     np.testing.assert_allclose(every, model.score(texts), atol=1e-4)
     assert (every <= some + 1e-4).all()
@@ -128,8 +128,8 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
 def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     few = WordList.of(MANY.words[:19])
-    first_alone = model.replacements(SENTENCE, 3, few).upper
-    table = model.replacements(SENTENCE, 3, MANY)
+    first_alone = model.score_replacements(SENTENCE, 3, few).upper_bounds
+    table = model.score_replacements(SENTENCE, 3, MANY)
     work: list[tuple[int, int]] = []
     real = model.network.logits
 
@@ -138,26 +138,26 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
         return real(ids, rows, *args, **more)
 
     monkeypatch.setattr(model.network, "logits", spy)
-    again = model.replacements(SENTENCE, 3, MANY)
-    np.testing.assert_array_equal(again.upper, table.upper)
+    again = model.score_replacements(SENTENCE, 3, MANY)
+    np.testing.assert_array_equal(again.upper_bounds, table.upper_bounds)
     body, head = model.network.n_weights
     chain = model.encode([str(SENTENCE)])[0]
     # As much as the scores of one in ten of the words, of a hundred sentences at most.
     limit = min(MAX_BOUND_SENTENCES, len(MANY) // 10) * (len(chain.ids) * body + head)
     # What stands before, the prefix included, is computed once as well.
-    before = chain.scored_positions[np.flatnonzero(chain.word_of == 3)[0]]
+    before = chain.scored_positions[np.flatnonzero(chain.word_indices == 3)[0]]
     paid = sum(n * body + m * head for n, m in work) + before * (body + head)
     assert 0.8 * limit < paid <= limit
     trie = model.tokenizer.candidates(SENTENCE, 3, MANY).trie
     assert len(trie.end) == len(MANY)
     assert 50 < sum(m for _, m in work) < (trie.beyond > 0).sum()
     # Bounds of the list are nowhere above those by first tokens, and mostly below.
-    lower = first_alone - table.upper[:19]
+    lower = first_alone - table.upper_bounds[:19]
     assert (lower >= -1e-4).all()
     assert (lower > 0.1).mean() > 0.5
     # A list short enough to be scored is bounded by first tokens alone.
     work.clear()
-    model.replacements(SENTENCE, 3, few)
+    model.score_replacements(SENTENCE, 3, few)
     assert work == []
 
 
@@ -188,15 +188,15 @@ def test_guesses_continue_the_line_in_how_many_words_pass() -> None:
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_estimates_of_words_not_looked_beyond_are_no_longer_bounds(tiny: Tiny, name: str) -> None:
     model = load_model(f"hf:{tiny(name)}")
-    table = model.replacements(SENTENCE, 3, MANY)
+    table = model.score_replacements(SENTENCE, 3, MANY)
     scores = table.score(np.arange(len(MANY)))
     chain, values = model.encode_and_score(str(SENTENCE))
-    rest = values[chain.word_of > 3].sum()
-    guessed = table.estimate < table.upper + rest - 1e-9
+    rest = values[chain.word_indices > 3].sum()
+    guessed = table.estimates < table.upper_bounds + rest - 1e-9
     assert 0.2 < guessed.mean() < 1.0
-    error = np.abs(scores - table.estimate)[guessed].mean()
-    assert error < 0.7 * np.abs(scores - table.upper - rest)[guessed].mean()
-    assert not table.exact
+    error = np.abs(scores - table.estimates)[guessed].mean()
+    assert error < 0.7 * np.abs(scores - table.upper_bounds - rest)[guessed].mean()
+    assert not table.is_exact
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
@@ -206,10 +206,10 @@ def test_a_score_costs_the_tokens_that_are_its_own(
     model = load_model(f"hf:{tiny(name)}")
     tokens = tokens_computed(model, monkeypatch)
     for position in (2, 5):
-        table = model.replacements(SENTENCE, position, WORDS)
+        table = model.score_replacements(SENTENCE, position, WORDS)
         texts = [str(SENTENCE.replace(position, word)) for word in WORDS]
         whole = np.array([len(encoded.ids) for encoded in model.encode(texts)])
         tokens.clear()
         table.score(np.arange(len(WORDS)))
         # The last token is only predicted.
-        assert float(table.hints.cost @ whole) == pytest.approx(sum(tokens) + len(WORDS))
+        assert float(table.cost.n_inputs @ whole) == pytest.approx(sum(tokens) + len(WORDS))

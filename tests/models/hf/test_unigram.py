@@ -65,15 +65,15 @@ def test_tokens_are_counted_as_they_stand_in_sentences(
     found = Counter(token for line in TEXT for token in ids(line))
     n, size = found.total(), max(tokenizer.get_vocab().values()) + 1
     assert np.exp(unigram.log_probs).sum() == pytest.approx(1)
-    for text, parts in zip(SENTENCES, unigram.parts(SENTENCES), strict=True):
+    for text, parts in zip(SENTENCES, unigram.score_tokens(SENTENCES), strict=True):
         expected = np.log([(found[token] + 1) / (n + size) for token in ids(text)])
         # Without a prefix the first word is not scored.
         np.testing.assert_allclose(parts.log_probs, expected[-len(parts.log_probs) :])
         if name != "no-bos":
             assert len(parts.log_probs) == len(expected)
     slor = ReducedModel(model, "slor", ModelSpec("x", "y"), unigram)
-    totals = model.totals(SENTENCES)
-    log_p = [p.log_probs.sum() for p in unigram.parts(SENTENCES)]
+    totals = model.score_with_counts(SENTENCES)
+    log_p = [p.log_probs.sum() for p in unigram.score_tokens(SENTENCES)]
     np.testing.assert_allclose(
         slor.score(SENTENCES), (totals.score - log_p) / totals.n_tokens, atol=1e-4
     )
@@ -86,10 +86,10 @@ def test_candidates_are_scored_at_once(tiny: Tiny, name: str, position: int, cou
     unigram = TokenUnigram(load_model(f"hf:{tiny(name)}{options}"), counts)
     sentence = Sentence.parse("the old dog saw a cat.")
     words = WordList.of(["dog", "unhappy", "cats", "slow"])
-    table = unigram.replacements(sentence, position, words)
+    table = unigram.score_replacements(sentence, position, words)
     texts = [str(sentence.replace(position, word)) for word in words]
-    assert table.exact
-    np.testing.assert_allclose(table.estimate, unigram.score(texts), atol=1e-9)
+    assert table.is_exact
+    np.testing.assert_allclose(table.estimates, unigram.score(texts), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["gpt2", *list(MASKED)[:1]])

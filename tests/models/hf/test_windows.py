@@ -119,10 +119,10 @@ def test_candidates_score_as_sentences(folder: Path) -> None:
     words = WordList.of(["saw", "unhappy", "a", "us", "woman"])
     for text, position in ((SHORT[0], 1), (LONG[0], 2), (LONG[0], 9), (LONG[0], 10)):
         sentence = Sentence.parse(text)
-        found = model.replacements(sentence, position, words)
+        found = model.score_replacements(sentence, position, words)
         expected = plain(folder, [str(sentence.replace(position, w)) for w in words.words])
         np.testing.assert_allclose(found.score(np.arange(len(words))), expected, atol=1e-4)
-        assert (found.upper > expected - 1e-4).all()
+        assert (found.upper_bounds > expected - 1e-4).all()
 
 
 def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -
     sentence = Sentence.parse(LONG[0])
     words = WordList.of(["saw", "ran"])
     # What stands before a candidate is computed once on either side of the window.
-    assert (np.asarray(model.replacements(sentence, 10, words).hints.cost) < 1).all()
+    assert (np.asarray(model.score_replacements(sentence, 10, words).cost.n_inputs) < 1).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

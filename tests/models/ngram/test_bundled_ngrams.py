@@ -59,10 +59,10 @@ def test_prefers_the_natural_order_of_words(model: NgramModel) -> None:
 def test_replacements_are_exact_and_fast(model: NgramModel) -> None:
     words = WordList(tuple(w for w in list(model._tokenizer.ids)[:5000] if w.isalpha()))
     sentence = Sentence.parse("Every child in the village knew that song.")
-    model.replacements(sentence, 0, words)
+    model.score_replacements(sentence, 0, words)
     begin = time.process_time()
     for position in range(len(sentence)):
-        found = model.replacements(sentence, position, words)
+        found = model.score_replacements(sentence, position, words)
         index = np.arange(0, len(words), 97)
         fresh = model.score([str(sentence.replace(position, words.words[i])) for i in index])
         np.testing.assert_allclose(found.score(index), fresh, atol=1e-5)

@@ -1,6 +1,6 @@
 """Scores of n-gram models against their definition, and what the models refuse.
 
-Tests `contstim.models.ngram` and `contstim.models.words`.
+Tests `contstim.models.ngram` and `contstim.models.word_tokenizer`.
 """
 
 import math
@@ -19,7 +19,7 @@ from contstim.models.check import check_model
 from contstim.models.ngram.model import NgramModel
 from contstim.models.registry import load_model
 from contstim.models.toy import check_normalisation
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.text import Sentence, WordList
 from contstim.training.ngram import train_ngram
 
@@ -78,19 +78,19 @@ def test_agrees_with_kenlm(tmp_path: Path) -> None:
 def test_units_words_and_totals(tmp_path: Path) -> None:
     model = load(write_random(tmp_path / "m.arpa", 3, seed=1), punctuation="drop", case="lower")
     sentence = '"A bee," -- Dog!'
-    part = model.parts([sentence])[0]
-    assert part.units == ("A", "bee", "Dog", END)
-    assert part.word_of.tolist() == [0, 1, 3, 3]
+    part = model.score_tokens([sentence])[0]
+    assert part.tokens == ("A", "bee", "Dog", END)
+    assert part.word_indices.tolist() == [0, 1, 3, 3]
     assert part.n_words == 4
     assert model.score(["a bee dog"])[0] == model.score([sentence])[0]
     assert model.score([sentence])[0] == pytest.approx(part.log_prob, abs=1e-12)
     assert model.score_words([sentence])[0].sum() == pytest.approx(part.log_prob)
-    totals = model.totals([sentence, "cat"])
+    totals = model.score_with_counts([sentence, "cat"])
     assert totals.n_tokens.tolist() == [4, 2]
     assert totals.n_words.tolist() == [4, 1]
     assert totals.score.tolist() == model.score([sentence, "cat"]).tolist()
     opened = load(model.path, end="none", punctuation="drop", case="lower")
-    assert opened.parts([sentence])[0].units == ("A", "bee", "Dog")
+    assert opened.score_tokens([sentence])[0].tokens == ("A", "bee", "Dog")
 
 
 def test_unknown_words(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_what_is_read_later_is_of_the_file_that_was_loaded(tmp_path: Path) -> No
     write_random(path, 2, seed=2)
     for ask in (
         lambda: model.fingerprint,
-        lambda: model.replacements(sentence, 0, WordList(("a", "dog"))),
+        lambda: model.score_replacements(sentence, 0, WordList(("a", "dog"))),
     ):
         with pytest.raises(ModelFileError) as error:
             ask()
@@ -214,13 +214,13 @@ def test_replacements_equal_scores_afresh(
 def check_replacements(
     model: NgramModel, sentence: Sentence, position: int, words: WordList
 ) -> None:
-    found = model.replacements(sentence, position, words)
+    found = model.score_replacements(sentence, position, words)
     fresh = model.score([str(sentence.replace(position, word)) for word in words])
-    assert found.exact
-    np.testing.assert_allclose(found.upper, fresh, rtol=0, atol=1e-5)
-    np.testing.assert_array_equal(found.estimate, found.upper)
+    assert found.is_exact
+    np.testing.assert_allclose(found.upper_bounds, fresh, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(found.estimates, found.upper_bounds)
     index = np.array([len(words) - 1, 0])
-    np.testing.assert_array_equal(found.score(index), found.upper[index])
+    np.testing.assert_array_equal(found.score(index), found.upper_bounds[index])
 
 
 def test_replacements_without_arrays_are_the_same(
@@ -236,8 +236,8 @@ def test_replacements_without_arrays_are_the_same(
         for position in range(5):
             check_replacements(slow, sentence, position, words)
             np.testing.assert_allclose(
-                slow.replacements(sentence, position, words).upper,
-                fast.replacements(sentence, position, words).upper,
+                slow.score_replacements(sentence, position, words).upper_bounds,
+                fast.score_replacements(sentence, position, words).upper_bounds,
                 atol=1e-5,
             )
 
@@ -272,7 +272,7 @@ def test_candidates_carry_the_punctuation_around_them(tmp_path: Path) -> None:
     for position in range(3):
         check_replacements(model, sentence, position, WordList(tuple(WORDS)))
     with pytest.raises(UnknownWordError, match="does not know the candidate 'zebra'"):
-        model.replacements(sentence, 0, WordList(("zebra",)))
+        model.score_replacements(sentence, 0, WordList(("zebra",)))
 
 
 def test_scoring_loads_neither_training_code_nor_torch() -> None:
@@ -282,5 +282,5 @@ def test_scoring_loads_neither_training_code_nor_torch() -> None:
         "print(*sorted(n for n in sys.modules if n == 'torch' or 'contstim.models.' in n))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    needed = "base ngram ngram.arpa ngram.model prefixes registry words"
+    needed = "base ngram ngram.arpa ngram.model prefixes registry word_tokenizer"
     assert done.stdout.split() == [f"contstim.models.{name}" for name in sorted(needed.split())]

@@ -6,7 +6,7 @@ import numpy as np
 
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.word_tokenizer import END, START, UNKNOWN
 
 WORDS = ["a", "bee", "cat", "dog", "elephant", "flying-fox"]
 

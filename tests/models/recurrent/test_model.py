@@ -82,13 +82,13 @@ def oracle(network, tokens, end=True):
 def test_terms_are_those_of_a_plain_numpy_network(load, cell, tied):
     network = make_network(cell, tied)
     for query, end in (("", True), ("?end=none", False)):
-        parts = load(network, query).parts(SENTENCES)
+        parts = load(network, query).score_tokens(SENTENCES)
         for sentence, part in zip(SENTENCES, parts, strict=True):
             expected = oracle(network, sentence.split(), end)
             np.testing.assert_allclose(part.log_probs, expected, atol=2e-5)
-            assert part.units == (*sentence.split(), "</s>")[: len(expected)]
+            assert part.tokens == (*sentence.split(), "</s>")[: len(expected)]
             words = [*range(part.n_words), part.n_words - 1]
-            assert part.word_of.tolist() == words[: len(expected)]
+            assert part.word_indices.tolist() == words[: len(expected)]
 
 
 @pytest.mark.parametrize("shift", [-200.0, 200.0])
@@ -127,7 +127,7 @@ def test_next_token_probabilities_sum_to_one(load, cell, tied):
         tokens, log_probs = model.next_log_probs(prefix)
         assert tokens == ("</s>", "<unk>", *WORDS)
         assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-6)
-        parts = model.parts([f"{prefix} cat"])[0].log_probs
+        parts = model.score_tokens([f"{prefix} cat"])[0].log_probs
         assert log_probs[tokens.index("cat")] == pytest.approx(parts[length], abs=1e-5)
 
 
@@ -168,21 +168,23 @@ def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
         sentence = Sentence.parse(text + "." if "punctuation" in query else text)
         for position in (0, 2, 4, 2, len(sentence) - 1):
             afresh = model.score([str(sentence.replace(position, w)) for w in candidates])
-            found = model.replacements(sentence, position, candidates)
-            assert not found.exact
+            found = model.score_replacements(sentence, position, candidates)
+            assert not found.is_exact
             exact = found.score(np.arange(len(candidates)))
             np.testing.assert_allclose(exact, afresh, atol=1e-4)
             np.testing.assert_allclose(found.score(np.array([3, 1])), afresh[[3, 1]], atol=1e-4)
-            assert (found.upper >= exact).all()
-            assert found.upper.shape == found.estimate.shape == (len(candidates),)
-            n_units = len(model.parts([str(sentence)])[0].units)
-            after = n_units - len(model.parts([" ".join(sentence.words[: position + 1])])[0].units)
+            assert (found.upper_bounds >= exact).all()
+            assert found.upper_bounds.shape == found.estimates.shape == (len(candidates),)
+            n_units = len(model.score_tokens([str(sentence)])[0].tokens)
+            after = n_units - len(
+                model.score_tokens([" ".join(sentence.words[: position + 1])])[0].tokens
+            )
             if "?" not in query:
                 # The end is a unit of both.
-                assert found.hints.cost * n_units == pytest.approx(after + 1)
+                assert found.cost.n_inputs * n_units == pytest.approx(after + 1)
             now = candidates.index.get(sentence.words[position])
             if now is not None:
-                assert found.estimate[now] == pytest.approx(afresh[now], abs=1e-4)
+                assert found.estimates[now] == pytest.approx(afresh[now], abs=1e-4)
         assert found.score(np.zeros(0, dtype=np.int64)).shape == (0,)
 
 
@@ -190,10 +192,10 @@ def test_replacements_of_an_unknown_word_ask_only_that_the_candidates_are_known(
     model = load(make_network("lstm"))
     candidates = WordList.of(["dog", "cat"])
     sentence = Sentence.parse("the unicorn ran .")
-    exact = model.replacements(sentence, 1, candidates).score(np.arange(2))
+    exact = model.score_replacements(sentence, 1, candidates).score(np.arange(2))
     np.testing.assert_allclose(exact, model.score(["the dog ran .", "the cat ran ."]), atol=1e-4)
     with pytest.raises(UnknownWordError, match="does not know the candidate 'unicorn'"):
-        model.replacements(sentence, 1, WordList.of(["unicorn"]))
+        model.score_replacements(sentence, 1, WordList.of(["unicorn"]))
 
 
 def test_an_unknown_word_is_an_error_that_names_it_unless_unk_is_asked_for(load):
@@ -210,7 +212,7 @@ def test_an_unknown_word_is_an_error_that_names_it_unless_unk_is_asked_for(load)
     lenient = load(network, "?unknown=unk")
     assert lenient.event.unknown == "unk"
     tokens, log_probs = lenient.next_log_probs("the")
-    term = lenient.parts(["the unicorn ran ."])[0].log_probs[1]
+    term = lenient.score_tokens(["the unicorn ran ."])[0].log_probs[1]
     assert term == pytest.approx(log_probs[tokens.index("<unk>")], abs=1e-5)
 
 
@@ -221,7 +223,7 @@ def test_the_event_says_what_is_scored(load):
     event = load(network, "?end=none&punctuation=split&case=lower").event
     assert (event.end, event.punctuation, event.case) == ("none", "split", "lower")
     split = load(network, "?punctuation=split")
-    assert split.parts(["The cat ran."])[0].units == ("The", "cat", "ran", ".", "</s>")
+    assert split.score_tokens(["The cat ran."])[0].tokens == ("The", "cat", "ran", ".", "</s>")
     assert split.score(["The cat ran."])[0] == pytest.approx(
         load(network).score(["The cat ran ."])[0], abs=1e-6
     )
@@ -231,7 +233,7 @@ def test_the_resolution_is_how_far_scores_move_with_the_batch():
     model = load_model("contstim:lstm")
     sentences = pool()[:40]
     alone = np.array([model.score([sentence])[0] for sentence in sentences])
-    assert np.abs(model.score(sentences) - alone).max() <= model.resolution == 1e-4
+    assert np.abs(model.score(sentences) - alone).max() <= model.batch_tolerance == 1e-4
 
 
 def test_the_spec_is_canonical_and_loads_an_equal_model(load):
@@ -258,4 +260,4 @@ def test_bad_options_and_inputs_are_refused(load):
     with pytest.raises(InputError, match="sentence 2 is empty"):
         model.score(["the dog", " "])
     assert model.score([]).shape == (0,)
-    assert model.parts([]) == []
+    assert model.score_tokens([]) == []

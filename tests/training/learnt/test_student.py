@@ -112,7 +112,7 @@ def test_words_have_no_share_and_reductions_need_a_sum(student: Path, bert: Path
         "sentence scores"
     )
     mean = load_model(f"student:{student}?reduction=mean")
-    n_tokens = model.totals(SENTENCES).n_tokens
+    n_tokens = model.score_with_counts(SENTENCES).n_tokens
     np.testing.assert_allclose(mean.score(SENTENCES), model.score(SENTENCES) / n_tokens)
     check_model(mean, SENTENCES)
 
@@ -123,13 +123,13 @@ def test_estimates_of_replacements_order_candidates(student: Path) -> None:
     correlations = []
     for text in sentences(12, 3, least=4):
         sentence = Sentence.parse(text)
-        table = model.replacements(sentence, 1, words)
-        assert not table.exact
+        table = model.score_replacements(sentence, 1, words)
+        assert not table.is_exact
         exact = table.score(np.arange(len(words)))
         # Around the present word the estimate is the score itself.
         here = words.index[sentence.words[1]]
-        assert table.estimate[here] == pytest.approx(exact[here], abs=1e-3)
-        correlations.append(np.corrcoef(table.estimate, exact)[0, 1])
+        assert table.estimates[here] == pytest.approx(exact[here], abs=1e-3)
+        correlations.append(np.corrcoef(table.estimates, exact)[0, 1])
     assert np.mean(correlations) > 0.4
 
 

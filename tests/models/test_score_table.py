@@ -216,8 +216,8 @@ def test_words_that_do_not_add_up(tmp_path: Path, text: str, options: str, messa
     path, listed = tmp_path / "t.csv", tmp_path / "list.txt"
     path.write_text(text, "utf-8")
     listed.write_text("X y\nZ w\n", "utf-8")
-    as_sentences = message.startswith(("two scores", "has several rows"))
-    asked = "" if as_sentences else f"?rows=words{options.format(listed)}"
+    check_sentences = message.startswith(("two scores", "has several rows"))
+    asked = "" if check_sentences else f"?rows=words{options.format(listed)}"
     with pytest.raises(InputError) as error:
         load_model(f"table:{path}{asked}")
     assert message in str(error.value)

@@ -31,17 +31,17 @@ _PLACEHOLDER = "x"
 
 
 @dataclass(frozen=True)
-class EncodedWords:
-    """A sentence as ids: `ids` (T,), the word index `word_of` each (T,), `tokens`, and W."""
+class TokenizedSentence:
+    """A sentence as ids: `ids` (T,), the word index `word_indices` each (T,), `tokens`, and W."""
 
     ids: IntArray
-    word_of: IntArray
+    word_indices: IntArray
     tokens: tuple[str, ...]
     n_words: int
 
 
 @dataclass(frozen=True)
-class OpenToken:
+class MaskedSentence:
     """A sentence with one open token: `ids` (T,), the open `index`, ids of V `candidates`.
 
     ``ids[index]`` is meaningless; put a candidate there.
@@ -86,7 +86,7 @@ class WordTokenizer:
         cls, ids: Mapping[str, int], unknown_id: int | None, spec: ModelSpec
     ) -> WordTokenizer:
         """Build from the options of `spec` (see `WORD_OPTIONS`)."""
-        unknown = spec.choice("unknown", ("error", "unk"), WORD_OPTIONS["unknown"])
+        unknown = spec.get_choice("unknown", ("error", "unk"), WORD_OPTIONS["unknown"])
         if unknown == "unk" and unknown_id is None:
             raise InputError(
                 f"{str(spec)!r} asks for unknown=unk, but the model has no unknown-word class; "
@@ -95,11 +95,11 @@ class WordTokenizer:
         return cls(
             ids,
             unknown_id,
-            spec.choice("punctuation", PUNCTUATION_POLICIES, WORD_OPTIONS["punctuation"]),
-            spec.choice("case", ("keep", "lower"), WORD_OPTIONS["case"]),
+            spec.get_choice("punctuation", PUNCTUATION_POLICIES, WORD_OPTIONS["punctuation"]),
+            spec.get_choice("case", ("keep", "lower"), WORD_OPTIONS["case"]),
             unknown,
             str(spec.canonical(WORD_OPTIONS)),
-            LANGUAGES[spec.choice("language", LANGUAGES, WORD_OPTIONS["language"])],
+            LANGUAGES[spec.get_choice("language", LANGUAGES, WORD_OPTIONS["language"])],
         )
 
     def event(self, start: str, end: str) -> Event:
@@ -127,7 +127,7 @@ class WordTokenizer:
             )
         return number
 
-    def encode(self, sentence: str) -> EncodedWords:
+    def encode(self, sentence: str) -> TokenizedSentence:
         """Turn a sentence into ids.
 
         Raises
@@ -139,18 +139,18 @@ class WordTokenizer:
         """
         words = self.language.split(sentence)
         ids: list[int] = []
-        word_of: list[int] = []
+        word_indices: list[int] = []
         tokens: list[str] = []
         for number, word in enumerate(words):
             for token in tokens_of_word(word, self.punctuation):
                 ids.append(self._known_id(token, sentence))
-                word_of.append(number)
+                word_indices.append(number)
                 tokens.append(token)
         if not ids:
             raise InputError(f"nothing in {sentence!r} is a word to {self.name}")
-        return EncodedWords(
+        return TokenizedSentence(
             np.array(ids, dtype=np.int64),
-            np.array(word_of, dtype=np.int64),
+            np.array(word_indices, dtype=np.int64),
             tuple(tokens),
             len(words),
         )
@@ -165,16 +165,16 @@ class WordTokenizer:
             is_known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
         return is_known
 
-    def ids_of(self, words: Iterable[str]) -> IntArray:
+    def encode_words(self, words: Iterable[str]) -> IntArray:
         """Return the ids of words without marks, all known, shape (V,)."""
         return np.array([self._known_id(word, word) for word in words], dtype=np.int64)
 
-    def marks(self, mark: str) -> list[int]:
+    def encode_mark(self, mark: str) -> list[int]:
         """Return the ids of a mark behind a word, where marks are tokens; else none."""
         split = mark and self.punctuation == "split"
         return [self._known_id(mark, mark)] if split else []
 
-    def slot(self, sentence: Sentence, position: int, words: WordList) -> OpenToken:
+    def mask_word(self, sentence: Sentence, position: int, words: WordList) -> MaskedSentence:
         """Encode `sentence` with the word at `position` open for each of `words`.
 
         A candidate is always one token, since punctuation around the position stays.
@@ -213,4 +213,4 @@ class WordTokenizer:
                     ids.append(0)
                     continue
                 ids.append(self._known_id(token, str(sentence)))
-        return OpenToken(np.array(ids, dtype=np.int64), index, candidates)
+        return MaskedSentence(np.array(ids, dtype=np.int64), index, candidates)

@@ -23,9 +23,9 @@ from contstim.models.base import (
     Event,
     ScoreKind,
     SentenceModel,
-    SentenceParts,
-    Totals,
-    as_sentences,
+    SentenceScores,
+    TokenScores,
+    check_sentences,
 )
 from contstim.models.registry import score_kind
 from contstim.tables import MISSING, SPEC, UNIT, read_table
@@ -46,10 +46,10 @@ _PLACES = ("position", "token_id", "word_id")
 _OF_WORDS = ("word", "token", *_PLACES)
 _SHOWN = 3
 #: Columns of a table of scores that hold no score.
-NO_SCORES = ("n_tokens", "n_words", "stderr", "kind", "perplexity")
+NON_SCORE_COLUMNS = ("n_tokens", "n_words", "stderr", "kind", "perplexity")
 
 
-class ScoredSentences(SentenceModel):
+class ScoreTableModel(SentenceModel):
     """``table:FILE``: a CSV or Parquet file with a column `sentence` and one of scores.
 
     Options of the spec: ``column``, the column of scores where there are several; ``model``, where
@@ -78,8 +78,8 @@ class ScoredSentences(SentenceModel):
         path = spec.path
         if not path.is_file():
             raise ModelFileError(f"{str(spec)!r}: there is no file {spec.location}; check the path")
-        self._unit = spec.choice("unit", _UNITS, "nats")
-        self._rows = spec.choice("rows", _ROWS, "sentences")
+        self._unit = spec.get_choice("unit", _UNITS, "nats")
+        self._rows = spec.get_choice("rows", _ROWS, "sentences")
         given, nats = _column(read_table(path), spec), _UNITS[self._unit]
         files = [path, *(Path(value) for key, value in spec.options if key == "sentences")]
         self._fingerprint = "".join(map(file_digest, files))
@@ -130,11 +130,11 @@ class ScoredSentences(SentenceModel):
         found = [normalise_sentence(text) in self._scores.index for text in sentences]
         return np.array(found, dtype=np.bool_)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Refuse: the shares of words are not in the table."""
         raise InputError(f"{self.spec!r} holds scores of sentences, not of their words")
 
-    def totals(self, sentences: Sequence[str]) -> Totals:
+    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         """Look sentences up. The number of tokens is not known: 0.
 
         Raises
@@ -142,7 +142,7 @@ class ScoredSentences(SentenceModel):
         InputError
             If the table lacks sentences; the message names some.
         """
-        spaced = [normalise_sentence(text) for text in as_sentences(sentences)]
+        spaced = [normalise_sentence(text) for text in check_sentences(sentences)]
         values: FloatArray = self._scores.reindex(spaced).to_numpy(dtype=np.float64)
         lacking = list(dict.fromkeys(np.array(spaced, dtype=object)[np.isnan(values)]))
         if lacking:
@@ -152,7 +152,9 @@ class ScoredSentences(SentenceModel):
                 f"{shown}; {self._no_new()}"
             )
         words = np.array([len(text.split()) for text in spaced], dtype=np.int64)
-        return Totals(values, np.zeros(len(spaced), dtype=np.int64), words, np.zeros(len(spaced)))
+        return SentenceScores(
+            values, np.zeros(len(spaced), dtype=np.int64), words, np.zeros(len(spaced))
+        )
 
     def _no_new(self) -> str:
         return (
@@ -161,7 +163,7 @@ class ScoredSentences(SentenceModel):
         )
 
 
-def name_in_table(spec: str) -> str:
+def model_name_in_spec(spec: str) -> str:
     """Return what the table of a spec ``table:FILE`` calls its model; empty for any other text."""
     with suppress(InputError):
         parsed = ModelSpec.parse(spec)
@@ -170,7 +172,7 @@ def name_in_table(spec: str) -> str:
     return ""
 
 
-def one_score_each(scores: pd.Series, whose: str) -> pd.Series:
+def drop_repeated_scores(scores: pd.Series, whose: str) -> pd.Series:
     """Return scores by sentence, which are the index, without those that come again.
 
     Raises
@@ -267,12 +269,12 @@ def canonical_scores(table: pd.DataFrame, what: str = "the scores table") -> Sco
             f"{what} needs a column 'sentence' (wide: one further column a model; long: columns "
             "sentence, model, log_prob)"
         )
-    models = [column for column in table.columns if column not in NO_SCORES]
+    models = [column for column in table.columns if column not in NON_SCORE_COLUMNS]
     if not models:
         raise InputError(f"{what} has no model column; give one column of scores for each model")
     sentences = _sentence_index(table.index, what)
     scores = {
-        str(model): one_score_each(
+        str(model): drop_repeated_scores(
             _numbers(table[model], what).set_axis(sentences), f"model {str(model)!r} of {what}"
         )
         for model in models
@@ -290,7 +292,7 @@ def _long_scores(table: pd.DataFrame, what: str) -> ScoreTable:
     models = table["model"].astype("str").map(normalise_label).to_numpy()
     numbers = _numbers(table["log_prob"], what).set_axis(sentences)
     scores = {
-        str(model): one_score_each(block, f"model {model!r} of {what}")
+        str(model): drop_repeated_scores(block, f"model {model!r} of {what}")
         for model, block in numbers.groupby(models, sort=False)
     }
     texts = {column: table[column] for column in (UNIT, "better", SPEC) if column in table}
@@ -358,7 +360,7 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
         table = table[table["model"].astype(str) == wanted]
     elif "model" in options:
         raise InputError(f"model={options['model']!r}: {where} has no column 'model'; use column=")
-    no_scores = ("sentence", "sentence_id", "model", *NO_SCORES, *_PLACES)
+    no_scores = ("sentence", "sentence_id", "model", *NON_SCORE_COLUMNS, *_PLACES)
     offered = [str(c) for c in table.columns if c not in no_scores]
     numeric = [c for c in offered if pd.api.types.is_numeric_dtype(table[c])]
     if name is None and "log_prob" in numeric:
@@ -392,7 +394,7 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
             f"{where} has several rows of {spaced[spaced.duplicated()].iloc[0]!r} and a column "
             f"{by_word[0]!r}, so that a row is a word; say rows=words, which adds them up"
         )
-    return one_score_each(scores.set_axis(spaced), where)
+    return drop_repeated_scores(scores.set_axis(spaced), where)
 
 
 def _with_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
