@@ -47,7 +47,7 @@ def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, 
     then brings its participants and its pairs with it, and resampling those again would widen
     the interval for nothing.
     """
-    if inference_unit(len(data.groups), min_groups) == "group" and data.groups_apart:
+    if inference_unit(len(data.groups), min_groups) == "group" and data.has_disjoint_groups:
         return ("group",)
     return ("participant", "pair")
 
