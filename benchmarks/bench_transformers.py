@@ -141,7 +141,7 @@ def _candidates(name: str, spec: str, text: str, positions: Sequence[int], round
     """Exact scores of 100 candidates at one position, mean over positions."""
     model = load_model(spec)
     sentence = Sentence.parse(text)
-    listed = WordList.of(common_words()[:2000:20])
+    listed = WordList.from_words(common_words()[:2000:20])
     index = np.arange(len(listed))
     model.score([text])
     for position in positions:
@@ -195,9 +195,9 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     """Bounds of a whole vocabulary at one position, in contexts; and how tight they are."""
     model = load_model(spec)
     sentence = Sentence.parse(texts[0])
-    listed = WordList.of(common_words()[:VOCABULARY])
+    listed = WordList.from_words(common_words()[:VOCABULARY])
     known = model.in_vocabulary(listed.words)
-    listed = WordList.of([word for word, flag in zip(listed, known, strict=True) if flag])
+    listed = WordList.from_words([word for word, flag in zip(listed, known, strict=True) if flag])
     n = len(texts)
     if isinstance(model, MaskedModel):
         n = sum(len(model.plan(e).masks) for e in model.encode(texts))

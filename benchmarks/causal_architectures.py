@@ -208,7 +208,7 @@ def differences(folder: Path, seed: int = 0) -> tuple[list[float], int, int]:
         np.abs(model.score(short) - plain(folder, short)).max(),
         np.abs(model.score(beyond) - plain(folder, beyond)).max(),
     ]
-    worst, candidates = 0.0, WordList.of(made(30))
+    worst, candidates = 0.0, WordList.from_words(made(30))
     for position in (3, 15, 16, 17, 30, 33):
         sentence = Sentence.parse(" ".join(long_start + made(5)))
         replacements = model.score_replacements(sentence, position, candidates)

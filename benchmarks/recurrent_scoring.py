@@ -70,7 +70,7 @@ def main() -> None:
             inputs = torch.from_numpy(np.concatenate([[vocabulary.start], ids]))
             hidden, _ = layer(weights["embedding"][inputs][:, None])
             query = hidden[:, 0] @ weights["projection"].t()
-            logits = query @ network.output.t() + weights["output_bias"]
+            logits = query @ network.output_weights.t() + weights["output_bias"]
             target = torch.from_numpy(np.append(ids, vocabulary.end))
             chosen = torch.log_softmax(logits, 1).gather(1, target[:, None])
             plain.append(float(chosen.double().sum()))

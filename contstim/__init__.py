@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from contstim.text import Sentence, WordList, pool, read_sentences
     from contstim.text.corpora import sample_sentences
     from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-    from contstim.text.words import WordOptions
+    from contstim.text.word_options import WordOptions
 
 __version__ = "0.1.0"
 
@@ -105,7 +105,7 @@ _NAMES = {
     "text": ("Sentence", "WordList", "pool", "read_sentences"),
     "text.corpora": ("sample_sentences",),
     "text.vocabulary": ("Vocabulary", "bundled_vocabulary"),
-    "text.words": ("WordOptions",),
+    "text.word_options": ("WordOptions",),
 }
 
 __all__ = [

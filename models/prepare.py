@@ -4,7 +4,7 @@ Usage: python models/prepare.py CORPUS_FOLDER BUILD_FOLDER [--min-count 8]
 
 CORPUS_FOLDER holds ``sentences.txt.gz`` and ``heldout.txt.gz``, one sentence a line. Written to
 BUILD_FOLDER: ``train.txt`` and ``heldout.txt`` (tokens separated by spaces, punctuation split off
-as ``tokens_of_word(word, "split")`` does) and ``vocabulary.txt`` (tokens seen at least
+as ``tokenize_word(word, "split")`` does) and ``vocabulary.txt`` (tokens seen at least
 ``--min-count`` times in the training text, most frequent first).
 """
 
@@ -15,12 +15,12 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from contstim.text import tokens_of_word
+from contstim.text import tokenize_word
 
 
 def tokenize(line: str) -> list[str]:
     """Tokens of one line, each mark of punctuation its own token."""
-    return [token for word in line.split() for token in tokens_of_word(word, "split")]
+    return [token for word in line.split() for token in tokenize_word(word, "split")]
 
 
 def main() -> None:

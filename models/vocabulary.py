@@ -41,7 +41,7 @@ from nltk.corpus import masc_tagged
 from nltk.tag.perceptron import PerceptronTagger
 from wordfreq import zipf_frequency
 
-from contstim.text import WordList, tokens_of_word
+from contstim.text import WordList, tokenize_word
 from contstim.text.vocabulary import Vocabulary
 
 DATA = Path(__file__).parents[1] / "contstim" / "data"
@@ -119,7 +119,7 @@ def tags_of(corpus: Path, words: set[str], sentences: int) -> dict[str, tuple[st
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     with gzip.open(corpus / "sentences.txt.gz", "rt", encoding="utf-8") as lines:
         for line in islice(lines, 0, None, max(1, 568_067 // sentences)):
-            tokens = [t for word in line.split() for t in tokens_of_word(word, "split")]
+            tokens = [t for word in line.split() for t in tokenize_word(word, "split")]
             for token, tag in tagger.tag(tokens):
                 if token in words and tag[:1].isalpha() and tag not in ("NNP", "NNPS"):
                     counts[token][tag] += 1
@@ -170,7 +170,11 @@ def main() -> None:
     frequencies = {w: float(f"{p:.3g}") for w, p in seen.frequencies.items() if w in used}
     tags = tags_of(args.corpus, allowed, args.sentences)
     vocabulary = Vocabulary(
-        WordList.of(first), WordList.of(elsewhere), seen.repeatable, frequencies, tags
+        WordList.from_words(first),
+        WordList.from_words(elsewhere),
+        seen.repeatable,
+        frequencies,
+        tags,
     )
     vocabulary.save(DATA / "vocabulary.csv")
     print(vocabulary)

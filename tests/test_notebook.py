@@ -13,7 +13,7 @@ import pytest
 import contstim
 from contstim import datasets
 from contstim.synthesis.results import scored_html
-from contstim.text import marked_html
+from contstim.text import highlight_changes
 
 SIDES = ("width", "height")
 BIGRAM, TRIGRAM = "contstim:bigram", "contstim:trigram"
@@ -25,11 +25,11 @@ def models() -> tuple[contstim.SentenceModel, contstim.SentenceModel]:
 
 
 def test_words_that_differ_are_marked() -> None:
-    assert marked_html("a b c", "a x c") == "a <b>x</b> c"
-    assert marked_html("a b c d", "a <i> & d") == "a <b>&lt;i&gt; &amp;</b> d"
+    assert highlight_changes("a b c", "a x c") == "a <b>x</b> c"
+    assert highlight_changes("a b c d", "a <i> & d") == "a <b>&lt;i&gt; &amp;</b> d"
     # Of other lengths: what was put in.
-    assert marked_html("a b c", "a new b c") == "a <b>new</b> b c"
-    assert marked_html("a b", "a b") == "a b"
+    assert highlight_changes("a b c", "a new b c") == "a <b>new</b> b c"
+    assert highlight_changes("a b", "a b") == "a b"
 
 
 def test_a_synthesis_shows_both_sentences(models: tuple[contstim.SentenceModel, ...]) -> None:
@@ -39,7 +39,7 @@ def test_a_synthesis_shows_both_sentences(models: tuple[contstim.SentenceModel, 
     found = contstim.synthesize(sentence, reject=bigram, accept=trigram, strategy=strategy)
     shown = found._repr_html_()
     assert sentence in shown
-    assert marked_html(sentence, found.sentence) in shown
+    assert highlight_changes(sentence, found.sentence) in shown
     for score in (*found.natural_scores, *found.scores):
         assert f">{score:.1f}</td>" in shown
     assert shown.count("<svg") == 4
@@ -69,7 +69,7 @@ def test_a_table_of_triplets_is_a_frame_that_shows_them() -> None:
         for k, spec in enumerate((BIGRAM, TRIGRAM), start=1):
             np.testing.assert_allclose(table[f"{kind}_lp_{k}"], scores.loc[table[kind], spec])
     shown = table.head(1)._repr_html_()
-    assert marked_html(table["natural"].iloc[0], table["synthetic_1"].iloc[0]) in shown
+    assert highlight_changes(table["natural"].iloc[0], table["synthetic_1"].iloc[0]) in shown
     assert table["natural"].iloc[1] not in shown
     # Without its columns it is a table like any other.
     assert "<th>natural</th>" in table[["natural"]]._repr_html_()

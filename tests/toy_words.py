@@ -12,12 +12,14 @@ from contstim.text.vocabulary import Vocabulary
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
 UPPER = ["The", "Dog", "Big", "Red"]
-VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
+VOCABULARY = Vocabulary(
+    WordList.from_words(UPPER), WordList.from_words(LOWER), frozenset({"the", "of"})
+)
 SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home.", "Dog ran."]
 
 #: So few that all their sentences can be tried; each may stand anywhere, twice too.
 SIX = ["ab", "cd", "ef", "gh", "ij", "kl"]
-FREE = Vocabulary(WordList.of(SIX), WordList.of(SIX), frozenset(SIX))
+FREE = Vocabulary(WordList.from_words(SIX), WordList.from_words(SIX), frozenset(SIX))
 #: All sentences of three of the six.
 ALL = [" ".join(words) for words in itertools.product(SIX, repeat=3)]
 

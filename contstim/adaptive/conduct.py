@@ -24,7 +24,7 @@ from contstim.display import displayed, html_of
 from contstim.errors import InputError
 from contstim.evaluation.stopping import Stopping
 from contstim.settings import Count, Natural, Seed, settings
-from contstim.text.languages import written_language
+from contstim.text.languages import language_from_script
 
 _AT_ONCE = 3  # blocks whose answers are taken in when another is issued
 
@@ -164,7 +164,7 @@ class Conductor:
         self._of: dict[str, list[Block]] = {}
         self._skipped_blocks: list[int] = []  # since the block that was last recorded
         both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
-        self._words = [frozenset(written_language(text).split(text.lower())) for text in both]
+        self._words = [frozenset(language_from_script(text).split(text.lower())) for text in both]
 
     def __repr__(self) -> str:
         return (

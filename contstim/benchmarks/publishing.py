@@ -20,7 +20,7 @@ from contstim.experiment.exporting import DESCRIBED, Column, check_psychds, desc
 from contstim.experiment.study import read_study
 from contstim.files import check_new_folder, file_digest, replacing, write_whole
 from contstim.tables import CHOICES, escape_table, format_csv
-from contstim.text.normalise import letters_of
+from contstim.text.normalise import alphanumeric_key
 
 #: Columns of a table of choices that are published; others only on request.
 PUBLISHED_COLUMNS = (
@@ -182,14 +182,14 @@ def publish(
     people = choices["participant"].astype(str)
     ids = list(pd.unique(people))
     pseudonyms = {one: f"p{n:0{len(str(len(ids)))}}" for n, one in enumerate(ids, start=1)}
-    secret = {letters_of(sentence) for sentence in withheld}
+    secret = {alphanumeric_key(sentence) for sentence in withheld}
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
-    hidden = [sentence for sentence in map(str, sentences) if letters_of(sentence) in secret]
+    hidden = [sentence for sentence in map(str, sentences) if alphanumeric_key(sentence) in secret]
     labels = {sentence: f"withheld sentence {n}" for n, sentence in enumerate(hidden, start=1)}
     published = choices[columns].map(
         lambda cell: (
             labels.get(cell, "withheld text")
-            if isinstance(cell, str) and letters_of(cell) in secret
+            if isinstance(cell, str) and alphanumeric_key(cell) in secret
             else cell
         )
     )
@@ -270,7 +270,7 @@ def _check_files(
                 f"{name} would contain the id of a participant; remove it from the columns that "
                 "are published"
             )
-        letters = letters_of(text) if secret else ""
+        letters = alphanumeric_key(text) if secret else ""
         if any(one in letters for one in secret):
             raise InputError(
                 f"{name} would contain a withheld sentence; remove it from what is published"

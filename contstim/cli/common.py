@@ -13,7 +13,7 @@ from contstim.cli.parameters import read_output
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
 from contstim.tables import format_csv
-from contstim.text.languages import language_called, language_of
+from contstim.text.languages import detect_language, get_language
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contstim.pipeline.work import Task
     from contstim.text.language import Language
     from contstim.text.vocabulary import Vocabulary
-    from contstim.text.words import WordOptions
+    from contstim.text.word_options import WordOptions
 
 # What share of the words of natural sentences a vocabulary of their language has, at least.
 _SHARED = 0.25
@@ -40,7 +40,7 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
 
     if path is None:
         words = bundled_vocabulary()
-        return words if options is None else options.choose(words, Path())
+        return words if options is None else options.filter(words, Path())
     rules = WordRules(characters="any", exclude=frozenset())
     language = "en" if options is None else options.language
     vocabulary = Vocabulary.read(path, rules=rules, language=language)
@@ -62,7 +62,7 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
                 f"{path}: {len(left_out)} words left out, which are no bare words or may stand "
                 f"nowhere: {shown}",
             )
-    return vocabulary if options is None else options.choose(vocabulary, Path())
+    return vocabulary if options is None else options.filter(vocabulary, Path())
 
 
 def text_language(code: str | None, files: Sequence[str]) -> Language:
@@ -75,8 +75,8 @@ def text_language(code: str | None, files: Sequence[str]) -> Language:
 
     path = Path(files[0]) if files else None
     if code is not None or path is None or not path.is_file():
-        return language_called(code or "en")
-    language = language_of(corpus_sentences(path))
+        return get_language(code or "en")
+    language = detect_language(corpus_sentences(path))
     if language.code != "en":
         tell(f"{path} seems to be {language.name}; --language CODE says what else it is")
     return language
@@ -92,10 +92,10 @@ def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) 
     vocabulary
         By default the bundled English one.
     """
-    from contstim.text.diversity import words_of
+    from contstim.text.diversity import folded_words
     from contstim.text.vocabulary import bundled_vocabulary
 
-    natural_words = {word for sentence in sentences for word in words_of(sentence)}
+    natural_words = {word for sentence in sentences for word in folded_words(sentence)}
     usable = vocabulary or bundled_vocabulary()
     shared = natural_words & {word.casefold() for word in (*usable.first, *usable.elsewhere)}
     if len(shared) >= _SHARED * len(natural_words):

@@ -14,7 +14,7 @@ from contstim.drawing import sheet, svg_text
 from contstim.page import TEMPLATES, inline_svg
 from contstim.selection.figure import TRIPLET_COLOURS, triplet_figure
 from contstim.selection.triplet_objectives import controversiality
-from contstim.text import marked_html
+from contstim.text import highlight_changes
 
 _ROLES = {
     "natural": "natural",
@@ -63,7 +63,7 @@ class OrderedPair:
 
 
 def _marked(before: str, after: str) -> Markup:
-    return Markup(marked_html(before, after))  # noqa: S704 - its words are escaped
+    return Markup(highlight_changes(before, after))  # noqa: S704 - its words are escaped
 
 
 def _power(nats: float) -> str:

@@ -134,8 +134,8 @@ def common_words() -> Vocabulary:
     words = bundled_vocabulary()
     return replace(
         words,
-        first=WordList.of(list(words.first)[:_OPENING]),
-        elsewhere=WordList.of(list(words.elsewhere)[:_ELSEWHERE]),
+        first=WordList.from_words(list(words.first)[:_OPENING]),
+        elsewhere=WordList.from_words(list(words.elsewhere)[:_ELSEWHERE]),
     )
 
 

@@ -102,7 +102,7 @@ class Sentences:
         """Return scores of sentences, which of them may be selected, and the constraints."""
         from contstim.selection.constraint_text import check_constraints, parse_constraints
         from contstim.selection.scores import read_features, read_scores, read_token_counts
-        from contstim.text.features import repeats_no_word
+        from contstim.text.features import has_distinct_words
 
         check_constraints(self.constraint)
         table = read_scores(scores)
@@ -111,7 +111,7 @@ class Sentences:
         if self.distinct:
             words = read_words(self.repeatable) if self.repeatable else ENGLISH.repeatable
             labels = [str(label) for label in table.index]
-            eligible = repeats_no_word(labels, words).set_axis(table.index)
+            eligible = has_distinct_words(labels, words).set_axis(table.index)
         needs_tokens = any(":tokens" in text for text in self.constraint) and scores != "-"
         counts = read_token_counts(scores) if needs_tokens else None
         return table, eligible, parse_constraints(self.constraint, table.index, features, counts)
@@ -305,7 +305,7 @@ def _write(
     selected: pd.DataFrame, out: str, reading: list[str | None], tokens: bool = False
 ) -> None:
     """Write a selection, and report it on standard error."""
-    from contstim.text.diversity import diversity_line
+    from contstim.text.diversity import format_diversity
 
     attrs: dict[Any, Any] = selected.attrs
     if tokens:
@@ -315,7 +315,7 @@ def _write(
     write_rows(selected, out, reading)
     if "synthetic_1" in selected:
         written = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
-        tell(diversity_line(written, selected["natural"].astype(str)))
+        tell(format_diversity(written, selected["natural"].astype(str)))
     for note in _training_notes(selected):
         tell(note)
     for name in ("ranked", "candidates", "strata"):

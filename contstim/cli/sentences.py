@@ -94,12 +94,12 @@ def sample(
     out
         output file [standard output]
     """
-    from contstim.text import length_range
+    from contstim.text import parse_length_range
     from contstim.text.corpora import SentenceRules, corpus_sentences, sample_sentences
-    from contstim.text.normalise import letters_of
+    from contstim.text.normalise import alphanumeric_key
     from contstim.text.vocabulary import Vocabulary
 
-    shortest, longest = length_range(length)
+    shortest, longest = parse_length_range(length)
     spoken = text_language(language, text)
     words = Vocabulary.read(vocabulary, language=spoken.code) if vocabulary else None
     rules = SentenceRules(
@@ -118,10 +118,10 @@ def sample(
     with write_output(out, [*text, vocabulary]) as file:
         file.writelines(sentence + "\n" for sentence in sampled)
         if rest:
-            taken = {letters_of(sentence) for sentence in sampled}
+            taken = {alphanumeric_key(sentence) for sentence in sampled}
             with write_output(rest, [*text, vocabulary]) as others:
-                left = (s for s in every if letters_of(s) not in taken)
-                others.writelines(spoken.tidy(s) + "\n" for s in left)
+                left = (s for s in every if alphanumeric_key(s) not in taken)
+                others.writelines(spoken.normalise_spacing(s) + "\n" for s in left)
     tell(report)
 
 

@@ -227,7 +227,7 @@ def _plan(
         VocabularyOptions,
     )
     from contstim.synthesis.problem import READABLE
-    from contstim.text.words import WordOptions
+    from contstim.text.word_options import WordOptions
 
     options: dict[str, Any] = {name: v for name, v in values.items() if v is not None}
     if options.pop("readable", False):
@@ -311,7 +311,7 @@ def _report_left(report: SynthesisReport) -> bool:
 def _report_rows(report: SynthesisReport, triplets: bool) -> None:
     """Report what was found."""
     from contstim.synthesis.results import Triplet, written_and_natural
-    from contstim.text.diversity import diversity_line
+    from contstim.text.diversity import format_diversity
 
     opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
     kind = "triplets" if triplets else "sentences"
@@ -324,7 +324,7 @@ def _report_rows(report: SynthesisReport, triplets: bool) -> None:
                 tell(f"  {number:,.0f} of these satisfy {name} (median over natural sentences)")
             tell("  sample more sentences (sample?n_samples=N), or relax the strictest bound")
     if len(report.rows) > 1:
-        tell(diversity_line(*written_and_natural(report.rows)))
+        tell(format_diversity(*written_and_natural(report.rows)))
 
 
 class _Printer:

@@ -93,7 +93,7 @@ def vocabulary(
         output table [standard output]
     """
     from contstim.text.vocabulary import Vocabulary, WordRules, bundled_vocabulary
-    from contstim.text.words import WordOptions, offensive_source
+    from contstim.text.word_options import WordOptions, offensive_source
 
     if text and words is not None:
         raise InputError(f"--words {words} and the text {text[0]}: give one of the two")
@@ -120,14 +120,14 @@ def vocabulary(
         casing=casing,
         part_of_speech=part_of_speech,
     )
-    made = chosen.choose(made, Path())
+    made = chosen.filter(made, Path())
     unknown: dict[str, int] = {}
     if model:
         from contstim.models.registry import load_model
 
         made, unknown = made.restrict(map(load_model, model))
     with write_output(out, [*text, words, *allow, *block]) as file:
-        file.write(made.table())
+        file.write(made.to_csv())
     spoken = made.language
     if spoken.code != "en":
         tell(f"offensive words of {spoken.name} are not left out: {offensive_source(spoken)}")

@@ -22,7 +22,7 @@ from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence
 from contstim.text.items import number_items
 from contstim.text.language import Language, split_word
-from contstim.text.languages import language_of, written_language
+from contstim.text.languages import detect_language, language_from_script
 from contstim.text.normalise import normalise_sentence
 from contstim.trial_kinds import add_kinds
 
@@ -305,7 +305,7 @@ def _fillers(
     clean = dict.fromkeys(normalise_sentence(sentence) for sentence in pool)
     free = [sentence for sentence in clean if sentence and sentence not in used]
     order = [free[i] for i in rng.permutation(len(free))]
-    language = language_of(clean)
+    language = detect_language(clean)
     taken = used | set(order)
     catch: list[tuple[str, str]] = []
     rest: list[str] = []
@@ -343,7 +343,7 @@ def _shuffled(
         words = tuple(parsed.words[i] for i in rng.permutation(len(parsed)))
         shuffled = parsed.with_words(words)
         text = str(shuffled)
-        if text not in taken and (language.plain or shuffled.reads_back):
+        if text not in taken and (language.is_space_delimited or shuffled.round_trips):
             return text
     return None
 
@@ -359,7 +359,7 @@ def _rare_words(items: pd.DataFrame, common: Collection[str]) -> list[frozenset[
     leave_out = {word.lower() for word in common}
     both = items["sentence_1"] + " " + items["sentence_2"]
     words = (
-        {split_word(word)[1].lower() for word in written_language(text).split(text)}
+        {split_word(word)[1].lower() for word in language_from_script(text).split(text)}
         for text in both
     )
     return [frozenset(cores - leave_out) for cores in words]

@@ -8,7 +8,7 @@ import pandas as pd
 from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.files import digest
-from contstim.text.items import guess_items
+from contstim.text.items import infer_items
 from contstim.text.normalise import normalise_labels, normalise_sentences
 from contstim.trial_kinds import EXPERIMENTAL, add_kinds
 
@@ -68,7 +68,7 @@ def warn_related_pairs(choices: pd.DataFrame) -> list[str]:
     pairs = choices.loc[choices["kind"] == EXPERIMENTAL, [*_KEYS, "item"]].drop_duplicates(_KEYS)
     if pairs["item"].duplicated().any():
         return []
-    numbers = pd.Series(guess_items(pairs[_KEYS].itertuples(index=False)))
+    numbers = pd.Series(infer_items(pairs[_KEYS].itertuples(index=False)))
     n_related = int(numbers.duplicated(keep=False).sum())
     if not n_related:
         return []

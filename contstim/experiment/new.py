@@ -22,7 +22,7 @@ from contstim.experiment.trials import (
 )
 from contstim.files import check_empty_folder, record_path, write_folder, write_record, write_whole
 from contstim.tables import numbered_lines
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 
 _CONSENT = """\
 You are invited to take part in a study on language by [[the researchers and their institution]].
@@ -163,7 +163,7 @@ def new_study(
     texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
     settings = {
         "language": f'"{language}"',
-        "direction": f'"{language_called(language).direction}"',
+        "direction": f'"{get_language(language).direction}"',
         "presentation": f'"{presentation}"',
         **like.settings,
     }

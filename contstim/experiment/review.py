@@ -26,7 +26,7 @@ from contstim.selection.tokens import add_token_counts
 from contstim.tables import TABLES, read_table, require_columns
 from contstim.text import read_sentences
 from contstim.text.features import sentence_flags
-from contstim.text.languages import language_of
+from contstim.text.languages import detect_language
 from contstim.text.normalise import normalise_sentence
 
 #: What a reviewer may decide about a sentence.
@@ -238,7 +238,7 @@ def _page(
     reviewer = " ".join(reviewer.split())
     if not reviewer or not sentences:
         raise InputError("a review needs the name or initials of the reviewer, and sentences")
-    language = language_of(list(sentences))
+    language = detect_language(list(sentences))
     cells = rows or [[{"sentence": text, "role": "", "scores": {}}] for text in sentences]
     where: dict[str, list[int]] = {}
     for number, row in enumerate(cells):

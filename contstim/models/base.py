@@ -25,7 +25,7 @@ from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.text import Sentence, WordList
 from contstim.text.language import Language
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 from contstim.text.normalise import normalise_sentence
 
 #: What an event says where only whoever made a table of scores could. Its model knows whole
@@ -357,7 +357,7 @@ class SentenceModel(ABC):
     @property
     def language(self) -> Language:
         """What cuts sentences into words, as the spec's option ``language`` says."""
-        return language_called(self._spec.get("language", "en"))
+        return get_language(self._spec.get("language", "en"))
 
     @property
     def kind(self) -> ScoreKind:
@@ -456,13 +456,16 @@ def check_sentence_language(
         If the language does not separate words by white space and the model is not set to it, or
         if the model's units cannot be assigned to the words of a sentence.
     """
-    if not (language.plain and model.language.plain) and model.language is not language:
+    if (
+        not (language.is_space_delimited and model.language.is_space_delimited)
+        and model.language is not language
+    ):
         raise InputError(
             f"{model.spec!r} cuts sentences into words of {model.language.name}, and these are "
             f"{language.name}; write its spec with language={language.code}, or take a model of a "
             "family that has this option"
         )
-    if not language.plain:
+    if not language.is_space_delimited:
         model.count_tokens(sentences)
 
 

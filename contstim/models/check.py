@@ -67,7 +67,7 @@ def check_model(
     if not words:
         shown = list(dict.fromkeys(w for s in listed for w in Sentence.parse(s, language).words))
         words = list(compress(shown, _known(model, shown)))[:50]
-    candidates = WordList.of(words)
+    candidates = WordList.from_words(words)
     for sentence in listed[:3]:
         _check_replacements(model, Sentence.parse(sentence, language), candidates, tolerance)
     done.append(

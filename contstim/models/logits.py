@@ -186,7 +186,7 @@ class LogitsModel(SentenceModel):
     def _tokens(self, text: str) -> tuple[list[int], tuple[str, ...], IntArray]:
         """Return the ids with start and end, the scored units and the word that each belongs to."""
         ids, places = self._cut(text)
-        ends = [end for _, end in ENGLISH.spans(text)]
+        ends = [end for _, end in ENGLISH.word_spans(text)]
         units, word_indices = [], []
         for token, (first, last) in zip(ids, places, strict=True):
             # White space before a word goes with it, whatever the tokenizer makes of it.

@@ -452,7 +452,7 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
             )
         asked = {
             ("end", "none"): not _scores_end(model),
-            ("language", model.language.code): not model.language.plain,
+            ("language", model.language.code): not model.language.is_space_delimited,
             ("punctuation", "drop"): not _scores_marks(model),
             ("unknown", "unk"): model.event.unknown == "unk",
         }

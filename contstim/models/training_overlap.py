@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from contstim.arrays import BoolArray
 from contstim.errors import SpecError
 from contstim.models import ModelSpec
-from contstim.text.normalise import letters_of
+from contstim.text.normalise import alphanumeric_key
 
 # Bits a sentence and places a sentence sets: of other sentences 0.8 % are taken for training text.
 _BITS, _PLACES = 10, 7
@@ -50,7 +50,7 @@ class BloomFilter:
 
     @classmethod
     def of(cls, letters: Iterable[str]) -> BloomFilter:
-        """Make the filter of sentences, of each its :func:`~contstim.text.normalise.letters_of`."""
+        """Make the filter from the `alphanumeric_key` of each sentence."""
         digests = np.unique(_digests(letters))
         n_bits = 8 * -(-max(1, len(digests)) * _BITS // 8)
         places = np.zeros(n_bits, dtype=np.bool_)
@@ -62,7 +62,7 @@ class BloomFilter:
 
         True for all that are, and for 0.8 % of those that are not.
         """
-        places = _places(_digests(map(letters_of, sentences)), 8 * len(self.bits))
+        places = _places(_digests(map(alphanumeric_key, sentences)), 8 * len(self.bits))
         inside: BoolArray = np.unpackbits(self.bits)[places].min(axis=1).astype(np.bool_)
         return inside
 

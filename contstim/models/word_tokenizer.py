@@ -12,7 +12,13 @@ from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.models import ModelSpec
 from contstim.models.base import Event
-from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word, without_spaces
+from contstim.text import (
+    PUNCTUATION_POLICIES,
+    Sentence,
+    WordList,
+    strip_no_break_spaces,
+    tokenize_word,
+)
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH, LANGUAGES
 
@@ -104,7 +110,7 @@ class WordTokenizer:
 
     def event(self, start: str, end: str) -> Event:
         """State the event, given the model's boundary symbols."""
-        units = self.language.units("words")
+        units = self.language.unit_name("words")
         return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 
     def _id(self, token: str) -> int | None:
@@ -142,7 +148,7 @@ class WordTokenizer:
         word_indices: list[int] = []
         tokens: list[str] = []
         for number, word in enumerate(words):
-            for token in tokens_of_word(word, self.punctuation):
+            for token in tokenize_word(word, self.punctuation):
                 ids.append(self._known_id(token, sentence))
                 word_indices.append(number)
                 tokens.append(token)
@@ -161,7 +167,7 @@ class WordTokenizer:
         is_known = np.zeros(len(words), dtype=np.bool_)
         for i, word in enumerate(words):
             cased = self.language.lower(word) if lower else word
-            tokens = tokens_of_word(cased, self.punctuation)
+            tokens = tokenize_word(cased, self.punctuation)
             is_known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
         return is_known
 
@@ -189,7 +195,7 @@ class WordTokenizer:
         sentence.check_position(position)
         keeps = self.punctuation == "keep"
         marks = (sentence.before[position], sentence.after[position]) if keeps else ("", "")
-        left, right = map(without_spaces, marks)
+        left, right = map(strip_no_break_spaces, marks)
         by_affix = self._candidates.setdefault(words, {})
         candidates = by_affix.get((left, right))
         if candidates is None:
@@ -207,7 +213,7 @@ class WordTokenizer:
         for number in range(len(sentence)):
             open_here = number == position
             surface = sentence.surface(number, _PLACEHOLDER if open_here else None)
-            for token in tokens_of_word(surface, self.punctuation):
+            for token in tokenize_word(surface, self.punctuation):
                 if open_here and token == left + _PLACEHOLDER + right:
                     index = len(ids)
                     ids.append(0)

@@ -199,7 +199,7 @@ def begun(
         write_whole(store.folder / PLAN, json.dumps(saved, indent=1) + "\n")
         words = plan.vocabulary.file
         path = None if words is None else (plan.folder / words).resolve()
-        if plan.vocabulary.given or plan.words is not None:
+        if plan.vocabulary.non_defaults or plan.words is not None:
             path = store.folder / "vocabulary.csv"
             run.vocabulary.save(path)
         context = RunContext(

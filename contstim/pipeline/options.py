@@ -18,7 +18,7 @@ from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, ModelContrast, check_different
 from contstim.text import Sentence
-from contstim.text.diversity import MOST_USE
+from contstim.text.diversity import DEFAULT_WORD_SHARE
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 
@@ -89,9 +89,9 @@ class SynthesisOptions(StageOptions):
         "", "limits on what may change, such as max=3,fixed=0+1,same-class (edit only)", "RULE"
     )
     max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = option(
-        MOST_USE,
+        DEFAULT_WORD_SHARE,
         "maximum share of the synthetic sentences that may contain the same word "
-        f"(default: {MOST_USE:g})",
+        f"(default: {DEFAULT_WORD_SHARE:g})",
         "SHARE",
     )
     starts: Annotated[str, one_of(STARTS)] = "partitioned"
@@ -202,7 +202,9 @@ class SynthesisOptions(StageOptions):
         """
         listed = self.parsed_edits.words
         parsed = [Sentence.parse(sentence, language) for sentence in sentences]
-        for model in map(model_on_processor, specs if listed or not language.plain else ()):
+        for model in map(
+            model_on_processor, specs if listed or not language.is_space_delimited else ()
+        ):
             check_sentence_language(model, language, sentences)
             for position, words in listed:
                 long = [sentence for sentence in parsed if position < len(sentence.words)]

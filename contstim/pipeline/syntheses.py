@@ -32,7 +32,7 @@ from contstim.synthesis.results import (
 )
 from contstim.tables import TRIPLETS
 from contstim.text import Sentence, pool
-from contstim.text.diversity import WordLimit
+from contstim.text.diversity import WordShareLimit
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 
@@ -233,7 +233,7 @@ class Syntheses:
         return table.join(named)
 
     def _barred(self, goal: Goal) -> Barred:
-        """Return which words may not be written, by sentence, as far as is known (`WordLimit`)."""
+        """Return the words excluded by `WordShareLimit`, by sentence, as far as known."""
         if goal in self._settled:
             return self._settled[goal]
         options, store = self.options, self.run.store
@@ -243,9 +243,9 @@ class Syntheses:
             barred_by_sentence = self._settled[goal] = dict.fromkeys(natural, ())
             return barred_by_sentence
         each = len(goal) * options.per_sentence
-        limit = WordLimit(natural, each, options.max_word_share, self.run.vocabulary)
+        limit = WordShareLimit(natural, each, options.max_word_share, self.run.vocabulary)
         failed = False
-        while (step := limit.next())[0]:
+        while (step := limit.next_batch())[0]:
             barred = tuple(sorted(step[1]))
             barred_by_sentence.update((natural[number], barred) for number in step[0])
             written = []
@@ -257,7 +257,7 @@ class Syntheses:
                         return barred_by_sentence
                     failed = True  # others go on without it
                 written.append([text for row in rows for text in row.written])
-            limit.take(written)
+            limit.accept(written)
         if not failed:
             self._settled[goal] = barred_by_sentence
         return barred_by_sentence

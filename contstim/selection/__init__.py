@@ -22,7 +22,7 @@ from contstim.selection.triplet_objectives import (
     worst_ranks,
 )
 from contstim.selection.triplets import select_triplets
-from contstim.text.features import repeats_no_word, sentence_features
+from contstim.text.features import has_distinct_words, sentence_features
 
 __all__ = [
     "AtMost",
@@ -34,9 +34,9 @@ __all__ = [
     "SelectionConstraint",
     "controversiality",
     "fractional_ranks",
+    "has_distinct_words",
     "read_scores",
     "read_triplets",
-    "repeats_no_word",
     "select_natural_pairs",
     "select_set",
     "select_triplets",

@@ -11,7 +11,7 @@ from contstim.errors import InputError, near_matches
 from contstim.selection.constraints import CONSTRAINTS, SelectionConstraint
 from contstim.text.features import sentence_features
 from contstim.text.language import Language
-from contstim.text.languages import language_of
+from contstim.text.languages import detect_language
 
 
 def check_constraints(texts: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ def parse_constraints(
     computed = ("words", "characters", "zipf")
     if any(column in computed and column not in table for _, _, column, _ in parsed):
         shown = [str(label) for label in labels]
-        code = (language or language_of(shown)).code
+        code = (language or detect_language(shown)).code
         computable = sentence_features(shown, code).set_index(labels)
         table = computable.drop(columns=computable.columns.intersection(table.columns)).join(table)
     if tokens is not None and "tokens" not in table:

@@ -22,7 +22,7 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
 from contstim.text.language import split_word
-from contstim.text.languages import ENGLISH, written_language
+from contstim.text.languages import ENGLISH, language_from_script
 
 #: What follows the column in text: the field's name, and what reads it.
 _Options = dict[str, Callable[[str], Any]]
@@ -419,7 +419,7 @@ class Recurring(SelectionConstraint):
             if not isinstance(text, str):
                 label = rows.labels[sentence]
                 raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
-            words_of_text = written_language(text).split(text)
+            words_of_text = language_from_script(text).split(text)
             cores_of_text = sorted({split_word(word)[1].lower() for word in words_of_text} - free)
             members += [sentence] * len(cores_of_text)
             cores += cores_of_text

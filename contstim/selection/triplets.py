@@ -29,7 +29,7 @@ from contstim.selection.triplet_objectives import (
 )
 from contstim.settings import Count, one_of, option, settings
 from contstim.tables import require_columns
-from contstim.text.diversity import ALWAYS, check_share, words_of
+from contstim.text.diversity import MIN_WORD_LIMIT, check_word_share, folded_words
 from contstim.text.normalise import normalise_sentence
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
@@ -160,7 +160,7 @@ def select_triplets(
     >>> chosen.attrs["status"], len(chosen)
     ('optimal', 12)
     """
-    check_share(max_word_share)
+    check_word_share(max_word_share)
     strata = resolve_n_strata(per_pair, strata)
     first, second = _models_of(triplets, objective)
     numbered = numeric_log_probs(triplets)
@@ -337,10 +337,10 @@ def _limits(
         In what share of them a word may be.
     """
     both = zip(triplets["synthetic_1"], triplets["synthetic_2"], strict=True)
-    counts = [Counter(w for text in texts for w in {*words_of(str(text))}) for texts in both]
+    counts = [Counter(w for text in texts for w in {*folded_words(str(text))}) for texts in both]
     natural = triplets["natural"][best]
-    usual = Counter(w for text in natural for w in {*words_of(str(text))})
-    most = max(ALWAYS, math.floor(share * n_sentences + 1e-9))
+    usual = Counter(w for text in natural for w in {*folded_words(str(text))})
+    most = max(MIN_WORD_LIMIT, math.floor(share * n_sentences + 1e-9))
     total = Counter[str]()
     for of_triplet in counts:
         total.update(of_triplet)

@@ -34,7 +34,7 @@ from contstim.synthesis.coordinate_search import Search, Strategy, loaded
 from contstim.synthesis.edit import Edit
 from contstim.synthesis.writer import guidance_weights
 from contstim.text import Sentence, WordList
-from contstim.text.diversity import ALIKE_WORDS
+from contstim.text.diversity import N_EDGE_WORDS
 
 # Default beam widths: where all constrained scores are known at once, elsewhere, and where a model
 # scores each prefix as a sentence, which costs most; and the default width over the diversity cap.
@@ -236,7 +236,9 @@ class BeamSearch:
         parts = []
         for words in self.prefixes[0].word_lists:
             chosen = rng.permutation(len(words)) < max(_FEW_WORDS, fraction * len(words))
-            chosen[[i for word in always for i in words.folded(language).get(word, [])]] = True
+            chosen[
+                [i for word in always for i in words.case_insensitive_index(language).get(word, [])]
+            ] = True
             parts.append(chosen)
         return replace(self, part=(parts[0], parts[1]))
 
@@ -351,7 +353,7 @@ class BeamSearch:
         language = self.natural.language
         for row, written in enumerate(prefixes):
             for folded in {*map(language.fold, written)} - self.repeatable:
-                allowed[row, words.folded(language).get(folded, [])] = False
+                allowed[row, words.case_insensitive_index(language).get(folded, [])] = False
         return allowed
 
     def _diverse(
@@ -365,9 +367,9 @@ class BeamSearch:
         lasts, firsts = Counter[int](), Counter[tuple[str, ...]]()
         chosen: list[int] = []
         for number, (row, last) in enumerate(zip(rows.tolist(), index.tolist(), strict=True)):
-            first = words[row][:ALIKE_WORDS]
+            first = words[row][:N_EDGE_WORDS]
             if lasts[last] < self.diversity_cap and (
-                len(first) < ALIKE_WORDS or firsts[first] < self.diversity_cap
+                len(first) < N_EDGE_WORDS or firsts[first] < self.diversity_cap
             ):
                 lasts[last] += 1
                 firsts[first] += 1

@@ -22,7 +22,7 @@ from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import ModelContrast
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
-from contstim.text.words import words_alike
+from contstim.text.word_options import same_class_words
 
 #: Nats within which a score computed with others is taken for equal to a bound.
 SLACK = 1e-4
@@ -66,7 +66,7 @@ class WordReplacement:
         """Return the proposal without some words, given case-folded."""
         if not words:
             return self
-        vocabulary = self.vocabulary.without(words)
+        vocabulary = self.vocabulary.without_words(words)
         return WordReplacement(vocabulary, self.models, _whole=self.whole)
 
     @property
@@ -84,7 +84,7 @@ class WordReplacement:
             return dict(edits.words)
         key = natural, edits.same_kind
         if key not in self._by_kind:
-            self._by_kind[key] = words_alike(self.vocabulary, *key)
+            self._by_kind[key] = same_class_words(self.vocabulary, *key)
         return {**self._by_kind[key], **dict(edits.words)}
 
     def may(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
@@ -103,7 +103,7 @@ class WordReplacement:
                 and not self._repeats(sentence, p)
                 for p in Edits.differences(natural, sentence)
             )
-            and sentence.reads_back
+            and sentence.round_trips
             and not (edits.same_tokens and self._splits_differently(natural, sentence))
         )
 
@@ -134,7 +134,7 @@ class WordReplacement:
 
     def _n_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
         """Return how many tokens words have at a position, by the models that cut them, (M, V)."""
-        head = self.vocabulary.at(0).words[: min(position, 1)]
+        head = self.vocabulary.words_at(0).words[: min(position, 1)]
         empty = ("",) * len(head)
         before, after = ((*empty, marks[position]) for marks in (sentence.before, sentence.after))
         texts = [str(Sentence((*head, w), before, after, sentence.language)) for w in words]
@@ -173,7 +173,11 @@ class WordReplacement:
         key = (listed or position == 0, before, after)
         listing = self._lists.get(key)
         if listing is None:
-            source = self.vocabulary.at(position) if listed is None else WordList.of(listed)
+            source = (
+                self.vocabulary.words_at(position)
+                if listed is None
+                else WordList.from_words(listed)
+            )
             is_known = self._known([before + word + after for word in source])
             if not is_known.any():
                 names = " and ".join(model.name for model in self.models)
@@ -224,7 +228,7 @@ class WordReplacement:
         language = self.vocabulary.language
         for other in sentence.words[:position] + sentence.words[position + 1 :]:
             if (folded := language.fold(other)) not in self.vocabulary.repeatable:
-                allowed[words.folded(language).get(folded, [])] = False
+                allowed[words.case_insensitive_index(language).get(folded, [])] = False
         return allowed
 
 

@@ -113,7 +113,7 @@ def check_strategy(strategy: Strategy) -> list[str]:
             f"{strategy!r} is not a dataclass equal to its copy; make it a frozen dataclass whose "
             "fields are its options"
         )
-    vocabulary = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), _REPEATABLE)
+    vocabulary = Vocabulary(WordList.from_words(_WORDS), WordList.from_words(_WORDS), _REPEATABLE)
     problems = _problems()
     if not strategy.takes_edits:
         problems = {name: p for name, p in problems.items() if p.edits == Edits()}
@@ -204,7 +204,9 @@ def _check_known_optimum(strategy: Strategy) -> None:
         model = table = _Table(_WORDS, 30, exact=kind, end=False)
         table.log_probs[:] = table.log_probs[0]
         problem = Problem((model,))
-        free = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), frozenset(_WORDS))
+        free = Vocabulary(
+            WordList.from_words(_WORDS), WordList.from_words(_WORDS), frozenset(_WORDS)
+        )
         result = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
         word = _WORDS[int(table.log_probs[0, : len(_WORDS)].argmin())]
         if set(result.sentence.split()) != {word}:

@@ -454,8 +454,8 @@ class Search:
             part[first:end] for part in (sentence.words, sentence.before, sentence.after)
         )
         around = Sentence(words, before, after, sentence.language)
-        apart = {*around.disagreements} - {*self.start.disagreements}
-        return around.reads_back and not (self.problem.edits.agreement and apart)
+        apart = {*around.agreement_errors} - {*self.start.agreement_errors}
+        return around.round_trips and not (self.problem.edits.agreement and apart)
 
     def _place(self, position: int, sentence: Sentence, sifted: bool) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""

@@ -173,7 +173,10 @@ class Edits:
             (self.max_changes is None or len(changes) <= self.max_changes)
             and not changes.intersection(self.fixed)
             and changes.issuperset(self.required(natural))
-            and (not self.agreement or set(sentence.disagreements) <= set(natural.disagreements))
+            and (
+                not self.agreement
+                or set(sentence.agreement_errors) <= set(natural.agreement_errors)
+            )
         )
 
     @staticmethod

@@ -20,12 +20,12 @@ import scipy  # which loads `optimize` at its first use
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Synthesis
-from contstim.text.diversity import ALWAYS, ends_of, words_of
+from contstim.text.diversity import MIN_WORD_LIMIT, edge_phrases, folded_words
 
-#: Maximum number of assigned sentences that begin, or end, alike (`ends_of`).
+#: Maximum number of assigned sentences that begin, or end, alike (`edge_phrases`).
 DIVERSITY_CAP = 2
 
-# The first or the last words of sentences (`ends_of`), or models and a word.
+# The first or the last words of sentences (`edge_phrases`), or models and a word.
 _Kind = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
 
 # More than any loss, so that a filled place outweighs all losses.
@@ -160,17 +160,17 @@ class _Limits:
     ) -> None:
         self._gains = gains
         self._groups = [frozenset(place.contrast.names) for place in places]
-        self._ends = [ends_of(sentence) for sentence in sentences]
-        self._words = [{*words_of(s)} if max_word_share < 1 else set[str]() for s in sentences]
+        self._ends = [edge_phrases(sentence) for sentence in sentences]
+        self._words = [{*folded_words(s)} if max_word_share < 1 else set[str]() for s in sentences]
         self._alike = diversity_cap
         self._usual: Counter[_Kind] = Counter(
             (group, word)
             for group, place in zip(self._groups, places, strict=True)
-            for word in {*words_of(place.natural)}
+            for word in {*folded_words(place.natural)}
         )
         sizes = Counter(self._groups)
         self._most = {
-            g: max(ALWAYS, math.floor(max_word_share * n + 1e-9)) for g, n in sizes.items()
+            g: max(MIN_WORD_LIMIT, math.floor(max_word_share * n + 1e-9)) for g, n in sizes.items()
         }
 
     def _kinds(self, i: int, groups: Collection[frozenset[str]]) -> set[_Kind]:

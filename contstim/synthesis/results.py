@@ -13,7 +13,7 @@ from typing import Any
 
 from contstim.display import displayed
 from contstim.tables import SPEC
-from contstim.text import marked_html
+from contstim.text import highlight_changes
 
 _ATTEMPTS_PER_TRIPLET = 3
 _COLOURS = ("#555", "#0072b2", "#b34700")
@@ -409,7 +409,7 @@ def scored_html(
         )
         lines.append(
             f"<tr><td style='color:{colour}'>{escape(label)}</td>"
-            f"<td style='text-align:left'>{marked_html(natural, text)}</td>{cells}</tr>"
+            f"<td style='text-align:left'>{highlight_changes(natural, text)}</td>{cells}</tr>"
         )
     below = f"<p>{escape(note)}</p>" if note else ""
     return f"<table><tr><th></th><th></th>{head}</tr>{''.join(lines)}</table>{below}"

@@ -20,7 +20,7 @@ from contstim.synthesis.writer import (
     WritingOptions,
     guidance_weights,
 )
-from contstim.text import Sentence, length_range, pool, prompt_of
+from contstim.text import Sentence, format_prompt, parse_length_range, pool
 from contstim.text.languages import ENGLISH
 
 
@@ -107,7 +107,7 @@ class GuidedSampling(WritingOptions, PooledStrategy):
     def form(self, natural: Iterable[str]) -> Form:
         """Return the form of sentences sampled beside natural ones."""
         if self.lengths is not None:
-            shortest, longest = length_range(self.lengths)
+            shortest, longest = parse_length_range(self.lengths)
         else:
             words = [len(sentence.split()) for sentence in natural]
             shortest, longest = max(2, min(words) - 1), max(words) + 1
@@ -132,4 +132,4 @@ class GuidedSampling(WritingOptions, PooledStrategy):
         writer = SentenceWriter(model, guiding, words, form, self, guide)
         n = min(self.n_prompts, len(natural))
         chosen = rng.choice(len(natural), size=n, replace=False)
-        return writer.write(prompt_of(natural[i] for i in chosen), rng)
+        return writer.write(format_prompt(natural[i] for i in chosen), rng)

@@ -24,7 +24,7 @@ from contstim.synthesis.results import (
     triplet_html,
 )
 from contstim.tables import TRIPLETS
-from contstim.text.diversity import MOST_USE, WordLimit
+from contstim.text.diversity import DEFAULT_WORD_SHARE, WordShareLimit
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 _MOST = 20  # triplets of a table that are shown
@@ -63,7 +63,7 @@ def synthesize_triplets(
     per_sentence: int = 1,
     seed: int = 0,
     minimum_drop: float = 0.0,
-    max_word_share: float = MOST_USE,
+    max_word_share: float = DEFAULT_WORD_SHARE,
     **options: Any,
 ) -> TripletTable:
     """Write the triplets of many natural sentences for some pairs of models.
@@ -88,7 +88,7 @@ def synthesize_triplets(
         As for :func:`~contstim.synthesis.synthesize`.
     max_word_share
         Maximum share of a pair's synthetic sentences that may contain the same word; below 1 no
-        sentence occurs twice (`contstim.text.diversity.WordLimit`). 1: no limit.
+        sentence occurs twice (`contstim.text.diversity.WordShareLimit`). 1: no limit.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def synthesize_triplets(
     both_models = [(loaded[first], loaded[second]) for first, second in pairs]
     for models in both_models:
         check_different("a pair needs two", [model.name for model in models])
-    natural = list(dict.fromkeys(map(words.language.tidy, sentences)))
+    natural = list(dict.fromkeys(map(words.language.normalise_spacing, sentences)))
 
     def written(sentence: str, proposal: WordReplacement) -> list[Triplet]:
         model_1, model_2 = proposal.models
@@ -153,15 +153,15 @@ def synthesize_triplets(
         for models in both_models:
             done, proposal = 0, WordReplacement(words, models)
             by_number = dict[int, list[Triplet]]()
-            limit = WordLimit(natural, 2 * per_sentence, max_word_share, words)
-            while (step := limit.next())[0]:
+            limit = WordShareLimit(natural, 2 * per_sentence, max_word_share, words)
+            while (step := limit.next_batch())[0]:
                 numbers, barred = step
                 limited = proposal.without(barred)
                 by_number.update((number, written(natural[number], limited)) for number in numbers)
-                limit.take(
+                limit.accept(
                     [[text for row in by_number[n] for text in row.written] for n in numbers]
                 )
-                yield from range(done, done := max(done, limit.settled))
+                yield from range(done, done := max(done, limit.n_accepted))
             rows.extend(row for number in range(len(natural)) for row in by_number[number])
 
     for _ in track(work(), len(both_models) * len(natural), "writing triplets"):

@@ -25,7 +25,7 @@ from contstim.models.prefixes import COMMA, Prefixes, empty_prefix, empty_prefix
 from contstim.settings import Count, Natural, one_of, option, settings
 from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.problem import Problem
-from contstim.text import Sentence, WordList, length_range
+from contstim.text import Sentence, WordList, parse_length_range
 from contstim.text.language import Language
 
 # Maximum number of words considered after a prefix, and of words of several tokens among them; and
@@ -105,7 +105,7 @@ class WritingOptions:
 
     def __post_init__(self) -> None:
         if self.lengths is not None:
-            length_range(self.lengths)
+            parse_length_range(self.lengths)
         if not self.marks or {*self.marks} - {*_ENDING}:
             raise InputError(f"marks={self.marks!r} holds what ends no sentence; give .?! or one")
 
@@ -219,9 +219,9 @@ class _Rows:
         """Return a sentence that ends here; None if it would be read as other words."""
         words = self.words[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
-        before = (language.opened.get(mark, ""), *[""] * (len(words) - 1))
+        before = (language.opening_marks.get(mark, ""), *[""] * (len(words) - 1))
         sentence = Sentence(words, before, after, language)
-        if not sentence.reads_back:
+        if not sentence.round_trips:
             return None
         log_probs = self.log_probs[row]
         return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
@@ -258,7 +258,7 @@ class SentenceWriter:
         self.model, self.form, self.options = model, form, options
         self.repeatable = proposal.vocabulary.repeatable
         self.language = proposal.vocabulary.language
-        if not self.language.plain:
+        if not self.language.is_space_delimited:
             raise InputError(
                 f"sampled sentences have spaces between words, and "
                 f"{self.language.name} has none; use the strategy edit"
@@ -322,7 +322,7 @@ class SentenceWriter:
             allowed &= mask
         for row, written in enumerate(rows.words):
             for folded in {*map(self.language.fold, written)} - self.repeatable:
-                allowed[row, words.folded(self.language).get(folded, [])] = False
+                allowed[row, words.case_insensitive_index(self.language).get(folded, [])] = False
         return allowed
 
     def _drawn(

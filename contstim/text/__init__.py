@@ -22,19 +22,19 @@ from os import PathLike
 
 from contstim.errors import InputError
 from contstim.tables import csv_rows, format_source, numbered_lines, read_csv_header
-from contstim.text.language import NO_BREAK, Language, closing_mark, split_word
-from contstim.text.languages import ENGLISH, written_language
+from contstim.text.language import NO_BREAK_SPACES, Language, closing_mark, split_word
+from contstim.text.languages import ENGLISH, language_from_script
 from contstim.text.normalise import normalise_sentence
 
 #: How a word-level model sees the punctuation around a word's core.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
 
 _MOST_CHARACTERS = 20_000  # of a sentence in a file
-_NO_BREAK = re.compile(f"[{NO_BREAK}]")  # spaces of marks are none of a word's letters
+_NO_BREAK = re.compile(f"[{NO_BREAK_SPACES}]")  # spaces of marks are none of a word's letters
 _RUNS = re.compile(r"((.)\2*)", flags=re.DOTALL)
 
 
-def tokens_of_word(word: str, punctuation: str) -> list[str]:
+def tokenize_word(word: str, punctuation: str) -> list[str]:
     """Return the tokens a word-level model scores for one whitespace-separated word.
 
     Parameters
@@ -49,22 +49,22 @@ def tokens_of_word(word: str, punctuation: str) -> list[str]:
     # Most words are letters alone, for which all policies agree, or letters and one mark; this is
     # much the faster way.
     if punctuation == "keep" or word.isalpha():
-        return [without_spaces(word)]
+        return [strip_no_break_spaces(word)]
     if closing_mark(word[-1:]) and word[:-1].isalpha():
         return [word[:-1]] if punctuation == "drop" else [word[:-1], word[-1]]
-    before, core, after = split_word(without_spaces(word))
+    before, core, after = split_word(strip_no_break_spaces(word))
     if punctuation == "drop":
         return [core] if any(c.isalnum() for c in core) else []
     marks_before = [m.group(1) for m in _RUNS.finditer(before)]
     return [*marks_before, core, *(m.group(1) for m in _RUNS.finditer(after))]
 
 
-def without_spaces(word: str) -> str:
+def strip_no_break_spaces(word: str) -> str:
     """Return a word without the no-break spaces of its marks, as word-level models have it."""
     return word if word.isascii() else _NO_BREAK.sub("", word)
 
 
-def repeated(
+def find_repeats(
     words: Iterable[str],
     repeatable: Collection[str] = (),
     fold: Callable[[str], str] = str.casefold,
@@ -130,9 +130,12 @@ class Sentence:
         """Make a sentence of bare `words`: first letter capital, `final` mark at the end."""
         if not words:
             raise InputError("a sentence needs at least one word, got none")
-        cores = (language.capital(words[0]), *words[1:])
+        cores = (language.capitalise(words[0]), *words[1:])
         empty = ("",) * (len(cores) - 1)
-        opening, closing = language.opened.get(final, ""), language.spaced.get(final, "") + final
+        opening, closing = (
+            language.opening_marks.get(final, ""),
+            language.space_before.get(final, "") + final,
+        )
         return cls(cores, (opening, *empty), (*empty, closing), language)
 
     def __str__(self) -> str:
@@ -145,18 +148,18 @@ class Sentence:
         return [before + word + after for before, word, after in parts]
 
     @property
-    def reads_back(self) -> bool:
+    def round_trips(self) -> bool:
         """Whether the sentence, written and read again, has these words and marks."""
         return Sentence.parse(str(self), self.language) == self
 
     @property
-    def disagreements(self) -> list[tuple[str, str, str]]:
+    def agreement_errors(self) -> list[tuple[str, str, str]]:
         """Neighbours, no mark between them, that do not go together; and why each."""
         both = zip(self.words[:-1], self.words[1:], self.after[:-1], self.before[1:], strict=True)
         return [
             (left, right, reason)
             for left, right, *marks in both
-            if not any(marks) and (reason := self.language.disagreement(left, right))
+            if not any(marks) and (reason := self.language.agreement_error(left, right))
         ]
 
     def __len__(self) -> int:
@@ -199,7 +202,7 @@ class WordList:
 
     Examples
     --------
-    >>> WordList.of(["dog", "cat", "dog"]).words
+    >>> WordList.from_words(["dog", "cat", "dog"]).words
     ('dog', 'cat')
     """
 
@@ -212,7 +215,7 @@ class WordList:
             raise InputError(f"the word list holds {word!r} twice; list each word once")
 
     @classmethod
-    def of(cls, words: Iterable[str]) -> WordList:
+    def from_words(cls, words: Iterable[str]) -> WordList:
         """Make a list of the distinct `words`, in the order of first occurrence."""
         return cls(tuple(dict.fromkeys(words)))
 
@@ -221,7 +224,7 @@ class WordList:
         """Position of each word in the list."""
         return {word: i for i, word in enumerate(self.words)}
 
-    def folded(self, language: Language = ENGLISH) -> dict[str, list[int]]:
+    def case_insensitive_index(self, language: Language = ENGLISH) -> dict[str, list[int]]:
         """Return the positions of words that are one if case does not count, by that word."""
         positions = self._folded.get(language)
         if positions is None:
@@ -244,13 +247,13 @@ class WordList:
         return word in self.index
 
 
-def marked_html(before: str, after: str) -> str:
+def highlight_changes(before: str, after: str) -> str:
     """Return `after` as HTML, with ``<b>`` around the words that differ from those of `before`.
 
     Sentences of as many words are compared word by word; of others the longest common
     subsequences of words are what stayed.
     """
-    language = written_language(after)
+    language = language_from_script(after)
     old, new = language.split(before), language.split(after)
     if len(old) == len(new):
         same = {i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a == b}
@@ -259,7 +262,7 @@ def marked_html(before: str, after: str) -> str:
         same = {block.b + k for block in blocks for k in range(block.size)}
     runs = groupby(enumerate(new), key=lambda word: word[0] in same)
     shown = ((stayed, escape(language.join(word for _, word in run))) for stayed, run in runs)
-    space = " " if language.plain else ""
+    space = " " if language.is_space_delimited else ""
     return space.join(text if stayed else f"<b>{text}</b>" for stayed, text in shown)
 
 
@@ -281,14 +284,14 @@ def pool() -> list[str]:
 PROMPT = 8
 
 
-def prompt_of(sentences: Iterable[str]) -> str:
+def format_prompt(sentences: Iterable[str]) -> str:
     """Return a text after which a sentence follows: some sentences, each on a line of its own."""
     return "".join(f"{sentence}\n" for sentence in sentences)
 
 
-def natural_prompt() -> str:
+def default_prompt() -> str:
     """Return the bundled prompt: the last sentences of `pool`."""
-    return prompt_of(pool()[-PROMPT:])
+    return format_prompt(pool()[-PROMPT:])
 
 
 def read_sentences(path: str | PathLike[str], *, pairs: bool = False) -> list[str]:
@@ -371,7 +374,7 @@ def read_words(path: str | PathLike[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for _, line in numbered_lines(path) for word in line.split()))
 
 
-def length_range(text: str) -> tuple[int, int]:
+def parse_length_range(text: str) -> tuple[int, int]:
     """Read ``8`` or ``6-12`` as the shortest and the longest length in words."""
     shortest, dash, longest = text.partition("-")
     try:

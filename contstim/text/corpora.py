@@ -15,7 +15,7 @@ import numpy as np
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, require_known
 from contstim.tables import numbered_lines
-from contstim.text import Sentence, repeated, without_spaces
+from contstim.text import Sentence, find_repeats, strip_no_break_spaces
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH
 from contstim.text.normalise import normalise_sentence
@@ -76,12 +76,12 @@ def corpus_sentences(
             if line.strip():
                 yield normalise_sentence(line)
     else:
-        splitter = splitter_for(split, language)
+        splitter = get_splitter(split, language)
         for paragraph in _paragraphs(line for _, line in numbered_lines(source)):
             yield from splitter(paragraph)
 
 
-def splitter_for(split: str, language: Language = ENGLISH) -> Callable[[str], list[str]]:
+def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], list[str]]:
     """Return the function that splits a paragraph, for the names in `SPLITTERS` but ``lines``."""
     require_known("way to split sentences", split, SPLITTERS)
     if split == "rule" or (split == "auto" and language is not ENGLISH):
@@ -156,7 +156,7 @@ def _nltk_sentences(name: str, split: str) -> Iterator[str]:
             f"NLTK finds no data of {name!r}; set NLTK_DATA to the folder that holds them"
         ) from None
     if isinstance(corpus, PlaintextCorpusReader):
-        splitter = splitter_for("auto" if split == "lines" else split)
+        splitter = get_splitter("auto" if split == "lines" else split)
         for file in files:
             for paragraph in _paragraphs(str(corpus.raw(file)).splitlines()):
                 yield from splitter(paragraph)
@@ -248,7 +248,7 @@ class SentenceRules:
         folded = frozenset(map(self.language.fold, self.repeatable))
         object.__setattr__(self, "repeatable", folded)
 
-    def objection(self, text: str) -> str | None:
+    def rejection_reason(self, text: str) -> str | None:
         """Return why `text` may not be sampled, the first reason that holds, or None.
 
         The reasons, in order: ``length``, ``punctuation``, ``blocked word``, ``repeated word``,
@@ -265,19 +265,19 @@ class SentenceRules:
             return "blocked word"
         if self.distinct:
             repeatable = self.repeatable if self.vocabulary is None else self.vocabulary.repeatable
-            if repeated(folded, repeatable):
+            if find_repeats(folded, repeatable):
                 return "repeated word"
-        if self.vocabulary is not None and self.vocabulary.unlisted(sentence.words):
+        if self.vocabulary is not None and self.vocabulary.unlisted_words(sentence.words):
             return "word outside the vocabulary"
         return None
 
     def _plain(self, sentence: Sentence) -> bool:
-        *inner, last = map(without_spaces, sentence.after)
+        *inner, last = map(strip_no_break_spaces, sentence.after)
         marked = len(last) == 1 and last in self.final_marks
         opening, *others = sentence.before
         return (
             marked
-            and opening == self.language.opened.get(last, "")
+            and opening == self.language.opening_marks.get(last, "")
             and not any((*others, *inner))
             and all(map(_wordlike, sentence.words))
         )
@@ -299,7 +299,7 @@ class SampleReport:
     read
         How many sentences were read.
     dropped
-        How many were dropped, by reason: those of `SentenceRules.objection`, and ``duplicate``
+        How many were dropped, by reason: by `SentenceRules.rejection_reason`, and ``duplicate``
         (the same words as an earlier one, ignoring case and punctuation).
     kept
         How many were left to sample from.
@@ -371,13 +371,13 @@ def sample_sentences(
     by_words: dict[tuple[str, ...], str] = {}
     for text in sentences:
         read += 1
-        reason = rules.objection(text)
+        reason = rules.rejection_reason(text)
         if reason is None:
             words = tuple(map(language.fold, Sentence.parse(text, language).words))
             if words in by_words:
                 reason = "duplicate"
             else:
-                by_words[words] = language.tidy(text)
+                by_words[words] = language.normalise_spacing(text)
         if reason is not None:
             dropped[reason] += 1
     admitted = list(by_words.values())

@@ -11,14 +11,14 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.text.language import Language, split_word
-from contstim.text.languages import language_called, language_of, written_language
+from contstim.text.languages import detect_language, get_language, language_from_script
 from contstim.text.vocabulary import Vocabulary, has_frequencies
 
 #: Sentences of a set that may have one word whatever their number.
-ALWAYS = 2
+MIN_WORD_LIMIT = 2
 
 #: Words at the beginning and at the end by which sentences are alike.
-ALIKE_WORDS = 3
+N_EDGE_WORDS = 3
 
 # A limit on words leaves at least so many of a vocabulary: first, and elsewhere.
 _LEAST = 20, 200
@@ -27,20 +27,20 @@ _LEAST = 20, 200
 _TOGETHER = 8
 
 
-def words_of(sentence: str, language: Language | None = None) -> list[str]:
+def folded_words(sentence: str, language: Language | None = None) -> list[str]:
     """Return a sentence's words, case-folded and without the punctuation around them."""
-    of = language or written_language(sentence)
+    of = language or language_from_script(sentence)
     cores = (of.fold(split_word(word)[1]) for word in of.split(sentence))
     return [core for core in cores if any(c.isalnum() for c in core)]
 
 
-def ends_of(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
+def edge_phrases(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
     """Return the words with which a sentence begins, and ends: those by which two are alike."""
-    words = tuple(words_of(sentence))
-    return {(False, words[:ALIKE_WORDS]), (True, words[-ALIKE_WORDS:])}
+    words = tuple(folded_words(sentence))
+    return {(False, words[:N_EDGE_WORDS]), (True, words[-N_EDGE_WORDS:])}
 
 
-class WordLimit:
+class WordShareLimit:
     """Which sentences of a set stay, and which are written again, so that no word comes too often.
 
     A word may be in so large a share of the sentences, in two where that is more, and in as many
@@ -72,9 +72,9 @@ class WordLimit:
     def __init__(
         self, natural: Sequence[str], each: int, share: float, vocabulary: Vocabulary
     ) -> None:
-        check_share(share)
+        check_word_share(share)
         self._language = vocabulary.language
-        self._before = [frozenset(words_of(text, self._language)) for text in natural]
+        self._before = [frozenset(folded_words(text, self._language)) for text in natural]
         self._each, self._share, self._times = each, share, 1
         self._lists = [
             (frozenset(map(self._language.fold, own)), least)
@@ -95,13 +95,13 @@ class WordLimit:
         self._was_whole, self._enough = False, True
 
     @property
-    def settled(self) -> int:
+    def n_accepted(self) -> int:
         """How many natural sentences have sentences that stay, so far."""
         return len(self._kept)
 
     @property
     def _most(self) -> int:
-        return self._times * max(ALWAYS, math.floor(self._share * self._sentences + 1e-9))
+        return self._times * max(MIN_WORD_LIMIT, math.floor(self._share * self._sentences + 1e-9))
 
     def _room(self, word: str) -> int:
         """Return how many more sentences may get a word."""
@@ -114,7 +114,7 @@ class WordLimit:
         words = {*self._counts, *self._to_come}
         return frozenset(word for word in words if self._room(word) <= 0)
 
-    def next(self) -> tuple[list[int], frozenset[str]]:
+    def next_batch(self) -> tuple[list[int], frozenset[str]]:
         """Return of which natural sentences, by number, sentences are to be written now.
 
         Returns
@@ -134,7 +134,7 @@ class WordLimit:
         self._now = numbers, without
         return self._now
 
-    def take(self, written: Sequence[Sequence[str]]) -> None:
+    def accept(self, written: Sequence[Sequence[str]]) -> None:
         """Keep what may stay of the sentences that were asked for last.
 
         Parameters
@@ -144,18 +144,18 @@ class WordLimit:
         """
         numbers, without = self._now
         stay = (text for texts, _ in self._kept.values() for text in texts)
-        there = {end for text in stay for end in ends_of(text)}
+        there = {end for text in stay for end in edge_phrases(text)}
         refused, before = set[str](), len(self._kept)
         for number, texts in zip(numbers, written, strict=True):
             got = self._got(number, texts)
             over = {word for word, n in got.items() if n > self._room(word)}
             if self._enough:  # else the same would come again, without end
-                alike = {end for text in texts for end in ends_of(text)} & there
+                alike = {end for text in texts for end in edge_phrases(text)} & there
                 over.update(w for _, end in alike for w in end if w in got)
             if self._share < 1 and (over := over - without):
                 refused |= over
                 continue
-            there.update(end for text in texts for end in ends_of(text))
+            there.update(end for text in texts for end in edge_phrases(text))
             self._kept[number] = texts, without
             self._count(number, texts)
         # What was refused is tried again once there are other sentences; else none would ever be.
@@ -166,7 +166,7 @@ class WordLimit:
                 pass
 
     def _cores(self, text: str) -> set[str]:
-        return {*words_of(text, self._language)}
+        return {*folded_words(text, self._language)}
 
     def _got(self, number: int, own: Sequence[str]) -> Counter[str]:
         """Return in how many of the sentences a word is that the natural one does not have."""
@@ -202,7 +202,7 @@ class WordLimit:
         return sent_back
 
 
-def check_share(share: float) -> None:
+def check_word_share(share: float) -> None:
     """Refuse a share of sentences that cannot be meant.
 
     Raises
@@ -222,29 +222,29 @@ class Diversity:
 
     Attributes
     ----------
-    sentences, words, distinct
+    n_sentences, n_words, n_distinct
         Numbers of sentences, of their words, and of different ones, ignoring case.
-    share
+    type_token_ratio
         Different words as a share of the words (type-token ratio); it falls with the size of a set.
     most_frequent
         The words that most sentences have, with the share that has each.
-    above
+    overused
         The words in more than 2 % of the sentences that the reference sentences have less often.
-    length
+    mean_length
         Mean number of words.
-    zipf
+    mean_zipf
         Mean Zipf frequency of the words, by wordfreq; unlisted words count 0. None where wordfreq
         has no frequencies of the language.
     """
 
-    sentences: int
-    words: int
-    distinct: int
-    share: float
+    n_sentences: int
+    n_words: int
+    n_distinct: int
+    type_token_ratio: float
     most_frequent: tuple[tuple[str, float], ...]
-    above: tuple[tuple[str, float], ...]
-    length: float
-    zipf: float | None
+    overused: tuple[tuple[str, float], ...]
+    mean_length: float
+    mean_zipf: float | None
 
     def row(self) -> dict[str, Any]:
         """Return the figures as JSON values, without those that there are not."""
@@ -257,11 +257,11 @@ class Diversity:
         }
 
 
-#: The share of sentences above which `Diversity.above` names a word, and the default limit.
-MOST_USE = 0.02
+#: The share of sentences above which `Diversity.overused` names a word, and the default limit.
+DEFAULT_WORD_SHARE = 0.02
 
 
-def diversity(
+def measure_diversity(
     sentences: Iterable[str], natural: Iterable[str] = (), language: str = "en"
 ) -> Diversity:
     """Say how varied the words of sentences are.
@@ -282,52 +282,55 @@ def diversity(
     """
     from wordfreq import zipf_frequency
 
-    spoken = language_called(language)
-    lists = [words_of(sentence, spoken) for sentence in sentences]
+    spoken = get_language(language)
+    lists = [folded_words(sentence, spoken) for sentence in sentences]
     words = [word for own in lists for word in own]
     if not words:
         raise InputError("the diversity of no words was asked for; give sentences with words")
-    reference = [{*words_of(sentence, spoken)} for sentence in natural]
+    reference = [{*folded_words(sentence, spoken)} for sentence in natural]
     usual = Counter(word for own in reference for word in own)
     counts = Counter(word for own in lists for word in {*own})
     shares = sorted(
         ((word, n / len(lists)) for word, n in counts.items()), key=lambda pair: (-pair[1], pair[0])
     )
     return Diversity(
-        sentences=len(lists),
-        words=len(words),
-        distinct=len({*words}),
-        share=len({*words}) / len(words),
+        n_sentences=len(lists),
+        n_words=len(words),
+        n_distinct=len({*words}),
+        type_token_ratio=len({*words}) / len(words),
         most_frequent=tuple(shares[:5]),
-        above=tuple(
+        overused=tuple(
             (word, part)
             for word, part in shares
-            if part > max(MOST_USE, usual[word] / max(1, len(reference))) and counts[word] > ALWAYS
+            if part > max(DEFAULT_WORD_SHARE, usual[word] / max(1, len(reference)))
+            and counts[word] > MIN_WORD_LIMIT
         ),
-        length=len(words) / len(lists),
-        zipf=sum(zipf_frequency(word, language) for word in words) / len(words)
+        mean_length=len(words) / len(lists),
+        mean_zipf=sum(zipf_frequency(word, language) for word in words) / len(words)
         if has_frequencies(language)
         else None,
     )
 
 
-def diversity_line(synthetic: Iterable[str], natural: Iterable[str]) -> str:
+def format_diversity(synthetic: Iterable[str], natural: Iterable[str]) -> str:
     """Return in a line how varied the words of written sentences are beside natural ones.
 
     Their language is that which the natural ones seem to be of.
     """
     before, after = list(natural), list(synthetic)
-    if not (any(map(words_of, before)) and any(map(words_of, after))):
+    if not (any(map(folded_words, before)) and any(map(folded_words, after))):
         return "words: none"
-    language = language_of(before)
-    written = diversity(after, before, language.code)
-    ordinary = diversity(before, (), language.code)
-    above = ", ".join(f"{word!r} in {part:.1%}" for word, part in written.above[:3]) or "none"
+    language = detect_language(before)
+    written = measure_diversity(after, before, language.code)
+    ordinary = measure_diversity(before, (), language.code)
+    above = ", ".join(f"{word!r} in {part:.1%}" for word, part in written.overused[:3]) or "none"
     zipf = ""
-    if written.zipf is not None and ordinary.zipf is not None:
-        zipf = f"{language.name} Zipf frequency {written.zipf:.2f} (natural {ordinary.zipf:.2f}), "
+    if written.mean_zipf is not None and ordinary.mean_zipf is not None:
+        zipf = f"{language.name} Zipf frequency {written.mean_zipf:.2f} "
+        zipf += f"(natural {ordinary.mean_zipf:.2f}), "
     return (
-        f"words: {written.distinct} different ones of {written.words} ({written.share:.0%}; "
-        f"natural {ordinary.share:.0%}), {zipf}in "
-        f"more than {MOST_USE:.0%} of the sentences and more than naturally: {above}"
+        f"words: {written.n_distinct} different ones of {written.n_words} "
+        f"({written.type_token_ratio:.0%}; "
+        f"natural {ordinary.type_token_ratio:.0%}), {zipf}in "
+        f"more than {DEFAULT_WORD_SHARE:.0%} of the sentences and more than naturally: {above}"
     )

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from contstim.text import Sentence, repeated
+from contstim.text import Sentence, find_repeats
 from contstim.text.language import Language, split_word
-from contstim.text.languages import ENGLISH, language_called, written_language
+from contstim.text.languages import ENGLISH, get_language, language_from_script
 from contstim.text.vocabulary import bundled_vocabulary, has_frequencies
-from contstim.text.words import offensive_in
+from contstim.text.word_options import find_offensive
 
 #: A word of a lower Zipf frequency is flagged as rare: less than once in a million words.
 RARE = 3.0
@@ -69,7 +69,7 @@ def sentence_features(
     from wordfreq import zipf_frequency
 
     labels = list(sentences)
-    of = language_called(language)
+    of = get_language(language)
     words = [[of.lower(split_word(word)[1]) for word in of.split(text)] for text in labels]
     columns: dict[str, list[float]] = {
         "words": [len(own) for own in words],
@@ -93,7 +93,7 @@ def _mean_correlation(words: Sequence[str], vectors: Mapping[str, ArrayLike]) ->
     return float(matrix[np.triu_indices(len(listed), 1)].mean())
 
 
-def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) -> pd.Series:
+def has_distinct_words(sentences: Iterable[str], repeatable: Collection[str] = ()) -> pd.Series:
     """Return for each sentence whether no word occurs twice in it, `repeatable` words aside.
 
     Parameters
@@ -115,13 +115,13 @@ def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) 
 
     Examples
     --------
-    >>> repeats_no_word(["The dog saw the cat.", "The dog saw a cat."]).to_list()
+    >>> has_distinct_words(["The dog saw the cat.", "The dog saw a cat."]).to_list()
     [False, True]
     """
     free = {word.casefold() for word in repeatable}
     labels = list(sentences)
     answers = [
-        not repeated((split_word(word)[1] for word in written_language(s).split(s)), free)
+        not find_repeats((split_word(word)[1] for word in language_from_script(s).split(s)), free)
         for s in labels
     ]
     return pd.Series(answers, index=pd.Index(labels), dtype=bool)
@@ -146,7 +146,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
     parsed = Sentence.parse(sentence, language)
     lower, free = language.lower, language.repeatable
     words = [lower(word) for word in parsed.words]
-    listed = offensive_in(sentence, 0) if language.offensive == "bundled" else []
+    listed = find_offensive(sentence, 0) if language.offensive_list == "bundled" else []
     flags = [f"offensive word: {word}" for word in listed]
     capital = [w for w in parsed.words[1:] if w[:1].isupper() and w not in language.capitals]
     names = [] if language.noun_cues else capital
@@ -158,7 +158,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
     ]
     flags += [
         f"word twice: {word}"
-        for word in repeated(words, free, language.fold)
+        for word in find_repeats(words, free, language.fold)
         if any(c.isalnum() for c in word)
     ]
     neighbours = list(zip(words[:-1], words[1:], parsed.after[:-1], strict=True))
@@ -170,7 +170,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
     flags += [f"name: {word}" for word in names]
     flags += [f"number: {word}" for word in words if any(c.isdigit() for c in word)]
     for left, right, mark in neighbours:
-        reason = language.disagreement(left, right)
+        reason = language.agreement_error(left, right)
         if language is ENGLISH:
             reason = reason or _disagreement(left, right) or ""
         if not mark and reason:
@@ -187,11 +187,13 @@ def _mark_flags(sentence: Sentence) -> list[str]:
     language, text = sentence.language, str(sentence)
     flags = [
         f"mark: {mark} without {opening}"
-        for mark, opening in language.opened.items()
+        for mark, opening in language.opening_marks.items()
         if text.count(mark) > text.count(opening)
     ]
     firsts = (after[:1] for after in sentence.after)
-    return flags + [f"mark: no space before {mark}" for mark in firsts if mark in language.spaced]
+    return flags + [
+        f"mark: no space before {mark}" for mark in firsts if mark in language.space_before
+    ]
 
 
 def _tags(word: str) -> frozenset[str]:

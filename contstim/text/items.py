@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import combinations
 
-from contstim.text.languages import written_language
+from contstim.text.languages import language_from_script
 
 #: Sentences of so many words in all, but for one or two, seem to be of one frame.
 _MOST_APART = 2
@@ -51,7 +51,7 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     return [names[pair] for pair in roots]
 
 
-def frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
+def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
     """Yield a sentence with one or two words left out, and more than half of them kept.
 
     Two sentences have a frame in common if they are as long and all words but these are the same;
@@ -59,17 +59,17 @@ def frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
 
     Examples
     --------
-    >>> sorted(set(frames("The dog barks")) & set(frames("The cat barks")))
+    >>> sorted(set(sentence_frames("The dog barks")) & set(sentence_frames("The cat barks")))
     [('the', None, 'barks')]
     """
-    words = written_language(sentence).split(sentence.lower())
+    words = language_from_script(sentence).split(sentence.lower())
     most = min(_MOST_APART if len(words) <= _LONG else 1, (len(words) - 1) // 2)
     for number in range(1, most + 1):
         for places in combinations(range(len(words)), number):
             yield tuple(None if place in places else word for place, word in enumerate(words))
 
 
-def guess_items(pairs: Iterable[tuple[str, str]]) -> list[int]:
+def infer_items(pairs: Iterable[tuple[str, str]]) -> list[int]:
     """Return the number of each pair's item by its words: one shares a sentence or a frame.
 
     Parameters
@@ -79,9 +79,10 @@ def guess_items(pairs: Iterable[tuple[str, str]]) -> list[int]:
 
     Examples
     --------
-    >>> guess_items([("A dog barks", "Barks a dog"), ("A cat barks", "Barks a cat"), ("Go", "I"),])
+    >>> infer_items([("A dog barks", "Barks a dog"), ("A cat barks", "Barks a cat"), ("Go", "I"),])
     [1, 1, 2]
     """
     return number_items(
-        [key for sentence in pair for key in (sentence, *frames(sentence))] for pair in pairs
+        [key for sentence in pair for key in (sentence, *sentence_frames(sentence))]
+        for pair in pairs
     )

@@ -15,17 +15,17 @@ from functools import cached_property
 from contstim.errors import InputError
 
 #: No-break spaces, the wide and the narrow one: part of the word whose marks they set apart.
-NO_BREAK = "\u00a0\u202f"
+NO_BREAK_SPACES = "\u00a0\u202f"
 
 # Apostrophes and hyphens are part of the core ("don't", "dogs'", "well-known").
 _OPENING = '"“”„«»‘([{<¿¡‚‹（「『《【〔'
 _CLOSING = '"“”«»)]}>.,;:!?…。！？›、，；：）」』》】〕'
 # Of marks that do both, these open where nothing else tells.
 _OPENS = frozenset(_OPENING) - {'"', "”", "»"}
-_BEFORE, _AFTER = re.escape(_OPENING + NO_BREAK), re.escape(_CLOSING + NO_BREAK)
+_BEFORE, _AFTER = re.escape(_OPENING + NO_BREAK_SPACES), re.escape(_CLOSING + NO_BREAK_SPACES)
 _AFFIXES = re.compile(f"^([{_BEFORE}]*)(.*?)([{_AFTER}]*)$", flags=re.DOTALL)
 # White space where a line may break.
-_BREAKS = re.compile(rf"[^\S{NO_BREAK}]+")
+_BREAKS = re.compile(rf"[^\S{NO_BREAK_SPACES}]+")
 
 
 def split_word(word: str) -> tuple[str, str, str]:
@@ -51,7 +51,7 @@ def closing_mark(character: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class AgreementRule:
     """Two words that do not go side by side, no mark between them.
 
     Attributes
@@ -63,8 +63,8 @@ class Neighbours:
 
     Examples
     --------
-    >>> rule = Neighbours("a", "[aeio].*", "'an' before a vowel")
-    >>> rule.speaks_against("a", "apple"), rule.speaks_against("a", "dog")
+    >>> rule = AgreementRule("a", "[aeio].*", "'an' before a vowel")
+    >>> rule.forbids("a", "apple"), rule.forbids("a", "dog")
     (True, False)
     """
 
@@ -76,7 +76,7 @@ class Neighbours:
     def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
         return re.compile(self.left), re.compile(self.right)
 
-    def speaks_against(self, left: str, right: str) -> bool:
+    def forbids(self, left: str, right: str) -> bool:
         """Return whether two cores in lower case are such words."""
         first, second = self._patterns
         return first.fullmatch(left) is not None and second.fullmatch(right) is not None
@@ -92,25 +92,25 @@ class Language:
         ``de`` as in ISO 639-1, and ``German``.
     direction
         ``ltr`` or ``rtl``.
-    script
+    script_pattern
         Regular expression of a letter that only texts of this language have, of those that have a
         record; empty where letters do not tell.
-    frequent
+    frequent_words
         Words in lower case by which a text is taken to be of the language.
     segment
         Function that cuts a text without spaces into words and marks, whose concatenation is the
         text; None where white space does.
-    elided
+    elision_pattern
         Regular expression of words in lower case after which the next follows without a space.
-    spaced
+    space_before
         By mark that closes a word, the no-break space before it.
-    spaced_after
+    space_after
         By mark that opens a word, the no-break space after it.
-    opened
+    opening_marks
         By mark that ends a sentence, the mark that must open it.
     upper
         By letter, its upper case where that is not Unicode's, as of the Turkish i.
-    cased
+    has_case
         Whether a sentence begins with a capital.
     noun_cues
         Where nouns have capitals: words after which one with a capital is no name.
@@ -122,13 +122,13 @@ class Language:
         Words that a sentence may hold twice.
     agreement
         Neighbours that do not go together.
-    offensive
+    offensive_list
         Where a documented list of offensive words can be had; ``bundled`` for that which comes
         with contstim; empty where none is known.
 
     Examples
     --------
-    >>> italian = Language(code="it", name="Italian", elided="(?:l|un|dell)'")
+    >>> italian = Language(code="it", name="Italian", elision_pattern="(?:l|un|dell)'")
     >>> italian.split("L'amico dell'uomo.")
     ["L'", 'amico', "dell'", 'uomo.']
     """
@@ -136,33 +136,35 @@ class Language:
     code: str
     name: str
     direction: str = "ltr"
-    script: str = ""
-    frequent: frozenset[str] = frozenset()
+    script_pattern: str = ""
+    frequent_words: frozenset[str] = frozenset()
     segment: Callable[[str], Sequence[str]] | None = None
-    elided: str = ""
-    spaced: Mapping[str, str] = field(default_factory=dict)
-    spaced_after: Mapping[str, str] = field(default_factory=dict)
-    opened: Mapping[str, str] = field(default_factory=dict)
+    elision_pattern: str = ""
+    space_before: Mapping[str, str] = field(default_factory=dict)
+    space_after: Mapping[str, str] = field(default_factory=dict)
+    opening_marks: Mapping[str, str] = field(default_factory=dict)
     upper: Mapping[str, str] = field(default_factory=dict)
-    cased: bool = True
+    has_case: bool = True
     noun_cues: frozenset[str] = frozenset()
     capitals: frozenset[str] = frozenset()
     fragments: frozenset[str] = frozenset()
     repeatable: frozenset[str] = frozenset()
-    agreement: tuple[Neighbours, ...] = ()
-    offensive: str = ""
+    agreement: tuple[AgreementRule, ...] = ()
+    offensive_list: str = ""
 
     def __repr__(self) -> str:
         return f"<Language {self.code}>"
 
     @cached_property
-    def plain(self) -> bool:
+    def is_space_delimited(self) -> bool:
         """Whether words are what stands between white space."""
-        return self.segment is None and not (self.elided or self.spaced or self.spaced_after)
+        return self.segment is None and not (
+            self.elision_pattern or self.space_before or self.space_after
+        )
 
-    def units(self, name: str) -> str:
+    def unit_name(self, name: str) -> str:
         """Return what a model's units are called that are cut so: ``words``, or ``words of fr``."""
-        return name if self.plain else f"{name} of {self.code}"
+        return name if self.is_space_delimited else f"{name} of {self.code}"
 
     @cached_property
     def _lower(self) -> dict[int, str]:
@@ -176,7 +178,7 @@ class Language:
         """Return what is alike for all writings of a word: it without case."""
         return word.translate(self._lower).casefold() if self._lower else word.casefold()
 
-    def capital(self, word: str) -> str:
+    def capitalise(self, word: str) -> str:
         """Return a word with its first letter in upper case and the others untouched."""
         return self.upper.get(word[:1], word[:1].upper()) + word[1:]
 
@@ -190,11 +192,11 @@ class Language:
 
         Examples
         --------
-        >>> from contstim.text.languages import language_called
-        >>> language_called("fr").split("L'homme dort !")
+        >>> from contstim.text.languages import get_language
+        >>> get_language("fr").split("L'homme dort !")
         ["L'", 'homme', 'dort\u202f!']
         """
-        if self.plain:
+        if self.is_space_delimited:
             return text.split()
         chunks = [chunk for chunk in _BREAKS.split(self._with_spaces(text)) if chunk.strip()]
         if self.segment is not None:
@@ -206,11 +208,11 @@ class Language:
 
         Examples
         --------
-        >>> from contstim.text.languages import language_called
-        >>> language_called("fr").join(["L'", "homme", "dort."])
+        >>> from contstim.text.languages import get_language
+        >>> get_language("fr").join(["L'", "homme", "dort."])
         "L'homme dort."
         """
-        if self.plain:
+        if self.is_space_delimited:
             return " ".join(words)
         text = last = ""
         for word in words:
@@ -218,27 +220,30 @@ class Language:
             last = word
         return text
 
-    def tidy(self, text: str) -> str:
+    def normalise_spacing(self, text: str) -> str:
         """Return a text as the language writes it: its words joined again."""
         return self.join(self.split(text))
 
-    def keeps(self, words: Sequence[str]) -> bool:
+    def round_trips(self, words: Sequence[str]) -> bool:
         """Return whether words that are written as one text are read as these words again."""
         return self.split(self.join(words)) == list(words)
 
-    def elides(self, word: str) -> bool:
+    def is_elided(self, word: str) -> bool:
         """Return whether a core is one after which the next follows without a space."""
-        return bool(self.elided) and re.fullmatch(self.elided, word, re.IGNORECASE) is not None
+        return (
+            bool(self.elision_pattern)
+            and re.fullmatch(self.elision_pattern, word, re.IGNORECASE) is not None
+        )
 
-    def disagreement(self, left: str, right: str) -> str:
+    def agreement_error(self, left: str, right: str) -> str:
         """Return why two cores do not go side by side; nothing if they do, or nobody can tell."""
         if not self.agreement:
             return ""
         pair = self.lower(left).replace("’", "'"), self.lower(right)
-        rules = (rule.reason for rule in self.agreement if rule.speaks_against(*pair))
+        rules = (rule.reason for rule in self.agreement if rule.forbids(*pair))
         return next(rules, "")
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
+    def word_spans(self, text: str) -> list[tuple[int, int]]:
         """Return where in a tidy text each word begins and ends.
 
         Raises
@@ -257,19 +262,21 @@ class Language:
 
     def _with_spaces(self, text: str) -> str:
         """Return a text in which a space before or after a mark that wants one is no-break."""
-        if self.spaced:
-            marks = re.escape("".join(self.spaced))
-            text = re.sub(rf"(?<=\S)\s+([{marks}])", lambda m: self.spaced[m[1]] + m[1], text)
-        if self.spaced_after:
-            marks = re.escape("".join(self.spaced_after))
-            text = re.sub(rf"([{marks}])\s+", lambda m: m[1] + self.spaced_after[m[1]], text)
+        if self.space_before:
+            marks = re.escape("".join(self.space_before))
+            text = re.sub(rf"(?<=\S)\s+([{marks}])", lambda m: self.space_before[m[1]] + m[1], text)
+        if self.space_after:
+            marks = re.escape("".join(self.space_after))
+            text = re.sub(rf"([{marks}])\s+", lambda m: m[1] + self.space_after[m[1]], text)
         return text
 
     @cached_property
     def _elision(self) -> re.Pattern[str] | None:
-        if not self.elided:
+        if not self.elision_pattern:
             return None
-        return re.compile(rf"[{_BEFORE}]*(?:{self.elided})(?=[{_BEFORE}]*[^\W_])", re.IGNORECASE)
+        return re.compile(
+            rf"[{_BEFORE}]*(?:{self.elision_pattern})(?=[{_BEFORE}]*[^\W_])", re.IGNORECASE
+        )
 
     def _unelided(self, chunk: str) -> list[str]:
         """Cut what stands between spaces after elided words."""

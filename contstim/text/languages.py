@@ -17,7 +17,7 @@ from typing import Any
 
 from contstim.errors import MissingExtraError
 from contstim.plugins import Registry
-from contstim.text.language import Language, Neighbours
+from contstim.text.language import AgreementRule, Language
 
 
 def _words(text: str) -> frozenset[str]:
@@ -32,7 +32,9 @@ def _any(text: str) -> str:
 ENGLISH = Language(
     code="en",
     name="English",
-    frequent=_words("the and of to is was that with they have he she it you not this are were"),
+    frequent_words=_words(
+        "the and of to is was that with they have he she it you not this are were"
+    ),
     # What keeps its capital inside a sentence without being a name.
     capitals=_words("I I'm I'll I've I'd I’m I’ll I’ve I’d"),
     # Single letters, and pieces of contractions that were cut in two.
@@ -53,16 +55,18 @@ ENGLISH = Language(
         """
     ),
     agreement=(
-        Neighbours("a", "(?!u|eu|one|once)[aeiou].*", "'an' before a vowel"),
-        Neighbours("an", "(?![aeiouh]).*", "'a' before a consonant"),
+        AgreementRule("a", "(?!u|eu|one|once)[aeiou].*", "'an' before a vowel"),
+        AgreementRule("an", "(?![aeiouh]).*", "'a' before a consonant"),
     ),
-    offensive="bundled",
+    offensive_list="bundled",
 )
 
 GERMAN = Language(
     code="de",
     name="German",
-    frequent=_words("der die das und ist nicht ein eine mit auf den dem von sich wir ich auch"),
+    frequent_words=_words(
+        "der die das und ist nicht ein eine mit auf den dem von sich wir ich auch"
+    ),
     noun_cues=_words(
         """
         der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner
@@ -81,7 +85,7 @@ GERMAN = Language(
         zum zur durch für gegen ohne um bis über unter vor hinter neben zwischen während wegen
         """
     ),
-    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+    offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
 _FEMININE = "(?!día|días|mapa|mapas|planeta|planetas|clima|climas|idioma|idiomas|sofá|sofás|tranvía"
@@ -94,8 +98,8 @@ _STRESSED = "agua|águila|alma|arma|ala|alba|ancla|área|arpa|aula|ave|hacha|had
 SPANISH = Language(
     code="es",
     name="Spanish",
-    frequent=_words("el la los las que y en un una por con para es se del al su lo como más"),
-    opened={"?": "¿", "!": "¡"},
+    frequent_words=_words("el la los las que y en un una por con para es se del al su lo como más"),
+    opening_marks={"?": "¿", "!": "¡"},
     fragments=_words("b c d f g h i j k l m n p q r s t v w x z"),
     repeatable=_words(
         """
@@ -105,17 +109,19 @@ SPANISH = Language(
         """
     ),
     agreement=(
-        Neighbours("la|una", _STRESSED, "'el', 'un' before stressed a"),
-        Neighbours("el|un|del|al", f"(?!{_STRESSED}){_FEMININE}[^ ]+a", "feminine noun"),
-        Neighbours("el|un|del|al", "[^ ]+(ción|sión|dad|tad|tud|umbre)", "feminine noun"),
-        Neighbours("la|una", "(?!mano$|foto$|moto$|radio$|libido$)[^ ]+(o|aje)", "masculine noun"),
-        Neighbours("el|un|la|una", "(?!lunes$|martes$)[^ ]+(as|os)", "plural after a singular"),
-        Neighbours("los|las|unos|unas", "[^ ]+[aeo]", "singular after a plural"),
-        Neighbours("y", "(?!hi[ae])h?i[^ ]*", "'e' before i"),
-        Neighbours("o", "h?o[^ ]*", "'u' before o"),
-        Neighbours("de|a", "el", "'del', 'al'"),
+        AgreementRule("la|una", _STRESSED, "'el', 'un' before stressed a"),
+        AgreementRule("el|un|del|al", f"(?!{_STRESSED}){_FEMININE}[^ ]+a", "feminine noun"),
+        AgreementRule("el|un|del|al", "[^ ]+(ción|sión|dad|tad|tud|umbre)", "feminine noun"),
+        AgreementRule(
+            "la|una", "(?!mano$|foto$|moto$|radio$|libido$)[^ ]+(o|aje)", "masculine noun"
+        ),
+        AgreementRule("el|un|la|una", "(?!lunes$|martes$)[^ ]+(as|os)", "plural after a singular"),
+        AgreementRule("los|las|unos|unas", "[^ ]+[aeo]", "singular after a plural"),
+        AgreementRule("y", "(?!hi[ae])h?i[^ ]*", "'e' before i"),
+        AgreementRule("o", "h?o[^ ]*", "'u' before o"),
+        AgreementRule("de|a", "el", "'del', 'al'"),
     ),
-    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+    offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
 # French words begin with a vowel or a silent h, but for those with h aspiré and a few others.
@@ -133,10 +139,12 @@ _CONSONANT = f"(?:{_any(_ASPIRATED)}|[^aeiouyàâäéèêëîïôöùûüœæh][
 FRENCH = Language(
     code="fr",
     name="French",
-    frequent=_words("le la les et des une est dans que qui pour pas sur avec il elle nous ce du"),
-    elided="(?:l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)['’]",
-    spaced={";": "\u202f", "!": "\u202f", "?": "\u202f", ":": "\u00a0", "»": "\u00a0"},
-    spaced_after={"«": "\u00a0"},
+    frequent_words=_words(
+        "le la les et des une est dans que qui pour pas sur avec il elle nous ce du"
+    ),
+    elision_pattern="(?:l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)['’]",
+    space_before={";": "\u202f", "!": "\u202f", "?": "\u202f", ":": "\u00a0", "»": "\u00a0"},
+    space_after={"«": "\u00a0"},
     fragments=_words("b c d e f g h i j k l m n o p q r s t u v w x z qu jusqu lorsqu puisqu"),
     repeatable=_words(
         """
@@ -145,29 +153,29 @@ FRENCH = Language(
         """
     ),
     agreement=(
-        Neighbours("(?:l|d|j|m|t|s|n|qu|jusqu|lorsqu|puisqu|quoiqu)'", _CONSONANT, "no elision"),
-        Neighbours("c'", "(?!e|é)[^ ]*", "no elision"),
-        Neighbours("le|la|de|je|me|te|se|ne|que|jusque|lorsque|puisque", _VOWEL, "elision"),
-        Neighbours("du|au", _VOWEL, "'de l'', 'à l''"),
-        Neighbours("ce", "(?!est$|était$)" + _VOWEL, "'cet' before a vowel"),
-        Neighbours("cet", _CONSONANT, "'ce' before a consonant"),
-        Neighbours("ma|ta|sa", _VOWEL, "'mon', 'ton', 'son' before a vowel"),
-        Neighbours("beau|nouveau|vieux|fou|mou", _VOWEL, "'bel', 'nouvel', 'vieil'"),
-        Neighbours("bel|nouvel|vieil|fol|mol", _CONSONANT, "'beau', 'nouveau', 'vieux'"),
-        Neighbours("de|à", "les?", "'du', 'des', 'au', 'aux'"),
-        Neighbours("si", "ils?", "elision"),
+        AgreementRule("(?:l|d|j|m|t|s|n|qu|jusqu|lorsqu|puisqu|quoiqu)'", _CONSONANT, "no elision"),
+        AgreementRule("c'", "(?!e|é)[^ ]*", "no elision"),
+        AgreementRule("le|la|de|je|me|te|se|ne|que|jusque|lorsque|puisque", _VOWEL, "elision"),
+        AgreementRule("du|au", _VOWEL, "'de l'', 'à l''"),
+        AgreementRule("ce", "(?!est$|était$)" + _VOWEL, "'cet' before a vowel"),
+        AgreementRule("cet", _CONSONANT, "'ce' before a consonant"),
+        AgreementRule("ma|ta|sa", _VOWEL, "'mon', 'ton', 'son' before a vowel"),
+        AgreementRule("beau|nouveau|vieux|fou|mou", _VOWEL, "'bel', 'nouvel', 'vieil'"),
+        AgreementRule("bel|nouvel|vieil|fol|mol", _CONSONANT, "'beau', 'nouveau', 'vieux'"),
+        AgreementRule("de|à", "les?", "'du', 'des', 'au', 'aux'"),
+        AgreementRule("si", "ils?", "elision"),
     ),
-    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+    offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
 
-def _harmony(particle: str, vowels: str, endings: str = "") -> Neighbours:
+def _harmony(particle: str, vowels: str, endings: str = "") -> AgreementRule:
     """Return the rule that a particle written apart has the vowel of the word before it."""
     last, forms = f"[^ ]*[{vowels}][^aeıioöuü ]*", f"(?!müdür$){particle}(?:{endings})"
-    return Neighbours(f"(?!{last}$)[^ ]*[aeıioöuü][^ ]*", forms, f"vowel of {particle}")
+    return AgreementRule(f"(?!{last}$)[^ ]*[aeıioöuü][^ ]*", forms, f"vowel of {particle}")
 
 
-def _asking(vowel: str, vowels: str) -> Neighbours:
+def _asking(vowel: str, vowels: str) -> AgreementRule:
     """Return that rule for the particle of questions, which takes the endings of a verb."""
     endings = f"|y{vowel}m|s{vowel}n|y{vowel}z|s{vowel}n{vowel}z|d{vowel}r|yd{vowel}.*|ym{vowel}ş.*"
     return _harmony(f"m{vowel}", vowels, endings)
@@ -176,8 +184,8 @@ def _asking(vowel: str, vowels: str) -> Neighbours:
 TURKISH = Language(
     code="tr",
     name="Turkish",
-    script="[ıİğĞşŞ]",
-    frequent=_words("bir ve bu için ile çok daha gibi ama var değil kadar olan olarak"),
+    script_pattern="[ıİğĞşŞ]",
+    frequent_words=_words("bir ve bu için ile çok daha gibi ama var değil kadar olan olarak"),
     upper={"i": "İ", "ı": "I"},
     fragments=_words("b c ç d e f g ğ h ı i j k l m n ö p r s ş t u ü v y z"),
     repeatable=_words("bir bu şu o her de da ile için gibi kadar göre doğru karşı sonra önce"),
@@ -189,15 +197,15 @@ TURKISH = Language(
         _harmony("da", "aıou"),
         _harmony("de", "eiöü"),
     ),
-    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+    offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
 HEBREW = Language(
     code="he",
     name="Hebrew",
     direction="rtl",
-    script="[\u05d0-\u05ea]",
-    cased=False,
+    script_pattern="[\u05d0-\u05ea]",
+    has_case=False,
     # Prefixes such as ה, ב and ו are written with their word and are part of it.
     repeatable=_words("של את על אל עם מן בין לפני אחרי עד כל זה זאת"),
 )
@@ -222,7 +230,7 @@ def _jieba() -> Any:
 _LATIN = re.compile(r"([A-Za-z0-9]+(?:[.,:/'’-][A-Za-z0-9]+)*%?)")
 
 
-def cut_chinese(text: str) -> Sequence[str]:
+def segment_chinese(text: str) -> Sequence[str]:
     """Cut a Chinese text into words and marks: the most probable path through jieba's dictionary.
 
     Words that the dictionary does not have are cut into characters, so that what becomes of a text
@@ -242,11 +250,11 @@ def cut_chinese(text: str) -> Sequence[str]:
 CHINESE = Language(
     code="zh",
     name="Chinese",
-    script="[\u4e00-\u9fff]",
-    segment=cut_chinese,
-    cased=False,
+    script_pattern="[\u4e00-\u9fff]",
+    segment=segment_chinese,
+    has_case=False,
     repeatable=_words("的 了 在 是 一 个 这 那 每 和 从 到 对 把 被 给 向 用 以 于 上 下 里 中 着"),
-    offensive="LDNOOBW (npm naughty-words, CC BY 4.0)",
+    offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
 #: Languages by code. Of others that wordfreq has nothing is known but how often words come.
@@ -266,14 +274,14 @@ def _unrecorded(code: str) -> Language:
     return Language(code=code, name=code)
 
 
-def language_called(code: str) -> Language:
+def get_language(code: str) -> Language:
     """Return the language of a code such as ``de`` or ``de-AT``.
 
     One without a record has its words between white space, and no lists of any kind.
 
     Examples
     --------
-    >>> language_called("tr").capital("izmir")
+    >>> get_language("tr").capitalise("izmir")
     'İzmir'
     """
     short = code.replace("_", "-").partition("-")[0].lower()
@@ -282,30 +290,30 @@ def language_called(code: str) -> Language:
 
 def _reduced(language: Language) -> str | tuple[Any, ...]:
     """Return how a language is pickled: by its code, if that is what stands for it."""
-    if language_called(language.code) is language:
-        return language_called, (language.code,)
+    if get_language(language.code) is language:
+        return get_language, (language.code,)
     return object.__reduce_ex__(language, 2)
 
 
 copyreg.pickle(Language, _reduced)  # equal languages are one object in worker processes, too
 
 
-def written_language(text: str) -> Language:
+def language_from_script(text: str) -> Language:
     """Return what cuts a text of which nothing is known: spaces, but where its script has none.
 
     Examples
     --------
-    >>> written_language("El perro duerme.").code
+    >>> language_from_script("El perro duerme.").code
     'en'
     """
     if not text.isascii():
         for _, language in LANGUAGES.items():
-            if language.segment is not None and re.search(language.script or "(?!)", text):
+            if language.segment is not None and re.search(language.script_pattern or "(?!)", text):
                 return language
     return ENGLISH
 
 
-def language_of(sentences: Iterable[str], most: int = 1000) -> Language:
+def detect_language(sentences: Iterable[str], most: int = 1000) -> Language:
     """Return the language that sentences seem to be of; English if nothing tells.
 
     Letters tell (Hebrew, Chinese, Turkish), and then how many of a language's frequent words come.
@@ -319,16 +327,20 @@ def language_of(sentences: Iterable[str], most: int = 1000) -> Language:
 
     Examples
     --------
-    >>> language_of(["Der Hund schläft nicht, und das ist gut."]).name
+    >>> detect_language(["Der Hund schläft nicht, und das ist gut."]).name
     'German'
     """
     text = " ".join(sentence for sentence, _ in zip(sentences, range(most), strict=False))
     records = [language for _, language in LANGUAGES.items()]
     n_letters = max(1, sum(map(str.isalpha, text)))
     for language in records:
-        share = len(re.findall(language.script, text)) / n_letters if language.script else 0.0
-        if share > (0.01 if language.cased else 0.3):
+        share = (
+            len(re.findall(language.script_pattern, text)) / n_letters
+            if language.script_pattern
+            else 0.0
+        )
+        if share > (0.01 if language.has_case else 0.3):
             return language
     counts = Counter(re.findall(r"[^\W\d_]+", text.lower()))
-    scores = [sum(counts[word] for word in language.frequent) for language in records]
+    scores = [sum(counts[word] for word in language.frequent_words) for language in records]
     return records[scores.index(max(scores))]

@@ -11,13 +11,13 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from contstim.text.language import NO_BREAK
+from contstim.text.language import NO_BREAK_SPACES
 
 if TYPE_CHECKING:
     import pandas as pd  # which a server of the experiment does without
 
 # No-break spaces that French typography puts between a word and its punctuation.
-_MARK_SPACE = re.compile(rf"[{NO_BREAK}](?=[;:!?»%])|(?<=«)[{NO_BREAK}]")
+_MARK_SPACE = re.compile(rf"[{NO_BREAK_SPACES}](?=[;:!?»%])|(?<=«)[{NO_BREAK_SPACES}]")
 _PLACEHOLDER = "\ue000"
 
 
@@ -34,7 +34,7 @@ def normalise_sentence(text: str) -> str:
     if text.isascii():
         return " ".join(text.split())
     text = unicodedata.normalize("NFC", text)
-    if not any(space in text for space in NO_BREAK):
+    if not any(space in text for space in NO_BREAK_SPACES):
         return " ".join(text.split())
     spaces = iter(_MARK_SPACE.findall(text.replace(_PLACEHOLDER, "")))
     marked = _MARK_SPACE.sub(_PLACEHOLDER, text.replace(_PLACEHOLDER, ""))
@@ -78,7 +78,7 @@ def normalise_labels(labels: pd.Series) -> pd.Series:
     return labels.map(forms).astype("str").where(labels.notna())
 
 
-def letters_of(sentence: str) -> str:
+def alphanumeric_key(sentence: str) -> str:
     """Return the letters and digits of a sentence in lower case: the same for every spelling."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFC", sentence).casefold()))
 
@@ -109,7 +109,7 @@ def match_sentences(
     >>> match_sentences(["We left", "We left."], ["We left."])
     {'We left.': 'We left.'}
     """
-    canonical = letters_of if letters_only else normalise_sentence
+    canonical = alphanumeric_key if letters_only else normalise_sentence
     by_form: dict[str, str] = {}
     for sentence in available:
         by_form.setdefault(canonical(sentence), sentence)

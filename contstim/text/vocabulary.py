@@ -22,7 +22,7 @@ from contstim.files import digest, replacing
 from contstim.tables import TABLES, csv_rows, format_csv_rows, numbered_lines, read_csv_header
 from contstim.text import WordList
 from contstim.text.language import Language, split_word
-from contstim.text.languages import ENGLISH, language_called
+from contstim.text.languages import ENGLISH, get_language
 
 #: Which characters a word may be made of, see `WordRules`.
 CHARACTERS = ("letters", "marks", "any")
@@ -70,7 +70,7 @@ class WordRules:
     @classmethod
     def for_language(cls, code: str) -> WordRules:
         """Return the rules of a language; of one without a record, rules without any list."""
-        language = language_called(code)
+        language = get_language(code)
         return cls(
             capitals=language.capitals,
             exclude=language.fragments,
@@ -78,7 +78,7 @@ class WordRules:
             language=language,
         )
 
-    def admit(self, words: Iterable[str]) -> list[str]:
+    def filter(self, words: Iterable[str]) -> list[str]:
         """Return those of `words` that the rules admit, each once, in order."""
         listed = dict.fromkeys(words)
         language = self.language
@@ -92,16 +92,16 @@ class WordRules:
             and not (
                 len(word) > 1
                 and word.isupper()
-                and not language.elides(word)
+                and not language.is_elided(word)
                 and (lower := language.lower(word))
-                and (language.capital(lower) in listed or lower in listed)
+                and (language.capitalise(lower) in listed or lower in listed)
             )
         ]
 
     def _formed(self, word: str) -> bool:
         if split_word(word)[1] != word or self.language.split(word) != [word]:
             return False
-        if self.language.elides(word):
+        if self.language.is_elided(word):
             return True
         if self.characters == "any":
             return any(c.isalnum() for c in word)
@@ -183,7 +183,7 @@ class Vocabulary:
                     f"the vocabulary holds {word!r}; give words without white space or the "
                     "punctuation around them"
                 )
-            if not self.language.plain and self.language.split(word) != [word]:
+            if not self.language.is_space_delimited and self.language.split(word) != [word]:
                 raise InputError(
                     f"the vocabulary holds {word!r}, which {self.language.name} cuts into "
                     f"{' and '.join(self.language.split(word))}; give single words"
@@ -224,7 +224,7 @@ class Vocabulary:
         ('dog', 'barks')
         """
         rules = rules or WordRules()
-        return cls._arrange(rules.admit(words), rules, frequencies or {})
+        return cls._arrange(rules.filter(words), rules, frequencies or {})
 
     @classmethod
     def from_text(
@@ -271,7 +271,7 @@ class Vocabulary:
         total = counts.total()
         admitted = [
             word
-            for word in rules.admit(counts)
+            for word in rules.filter(counts)
             if counts[word] >= min_count and counts[word] * 1e6 / total >= per_million
         ]
         # The sort is stable: equally frequent words stay in order of first occurrence.
@@ -316,7 +316,7 @@ class Vocabulary:
 
         if size is not None and size < 1:
             raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
-        check_language(language)
+        check_wordfreq_language(language)
         rules = rules or WordRules.for_language(language)
         spoken = rules.language
         if spoken.noun_cues:
@@ -325,7 +325,7 @@ class Vocabulary:
                 "vocabulary from a text, which has their capitals"
             )
         # An elided word is listed without its apostrophe.
-        capitals = {t: t + "'" for t in rules.exclude if spoken.elides(t + "'")}
+        capitals = {t: t + "'" for t in rules.exclude if spoken.is_elided(t + "'")}
         capitals |= {spoken.fold(word): word for word in sorted(rules.capitals)}
         table = wordfreq.get_frequency_dict(language)
         ordered = sorted(table, key=lambda word: -table[word])
@@ -334,7 +334,7 @@ class Vocabulary:
             for word in ordered
             if table[word] * 1e6 >= per_million
         }
-        words = rules.admit(frequencies)[:size]
+        words = rules.filter(frequencies)[:size]
         return cls._arrange(words, replace(rules, derive_first=True), frequencies)
 
     @classmethod
@@ -359,7 +359,7 @@ class Vocabulary:
         ]
         relative = _relative(frequencies)
         if rules.derive_first:
-            capital = rules.language.capital
+            capital = rules.language.capitalise
             first = list(dict.fromkeys([*first, *map(capital, elsewhere)]))
             relative = {
                 **{capital(w): relative[w] for w in elsewhere if w in relative},
@@ -367,8 +367,8 @@ class Vocabulary:
             }
         used = {*first, *elsewhere}
         return cls(
-            WordList.of(first),
-            WordList.of(elsewhere),
+            WordList.from_words(first),
+            WordList.from_words(elsewhere),
             rules.repeatable,
             {w: p for w, p in relative.items() if w in used},
             language=rules.language,
@@ -383,24 +383,24 @@ class Vocabulary:
     @property
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the saved form, for provenance."""
-        return digest(self.table())[:16]
+        return digest(self.to_csv())[:16]
 
-    def at(self, position: int) -> WordList:
+    def words_at(self, position: int) -> WordList:
         """Return the words allowed at `position`, counted from 0; always the same object."""
         return self.first if position == 0 else self.elsewhere
 
-    def unlisted(self, words: Sequence[str]) -> list[str]:
+    def unlisted_words(self, words: Sequence[str]) -> list[str]:
         """Return those of a sentence's W cores that are not allowed where they stand."""
-        return [word for i, word in enumerate(words) if word not in self.at(i)]
+        return [word for i, word in enumerate(words) if word not in self.words_at(i)]
 
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
         """Return the vocabulary with other words, each once, of which it may know something."""
-        lists = WordList.of(first), WordList.of(elsewhere)
+        lists = WordList.from_words(first), WordList.from_words(elsewhere)
         used = {*lists[0], *lists[1]}
         frequencies = {w: p for w, p in self.frequencies.items() if w in used}
         return replace(self, first=lists[0], elsewhere=lists[1], frequencies=frequencies)
 
-    def without(self, words: Collection[str]) -> Vocabulary:
+    def without_words(self, words: Collection[str]) -> Vocabulary:
         """Return the vocabulary without some words, given case-folded."""
         first, elsewhere = (
             WordList(tuple(word for word in own if self.language.fold(word) not in words))
@@ -453,9 +453,9 @@ class Vocabulary:
             If the file cannot be written.
         """
         with replacing(Path(path)) as temporary:
-            temporary.write_text(self.table(), encoding="utf-8", newline="")
+            temporary.write_text(self.to_csv(), encoding="utf-8", newline="")
 
-    def table(self) -> str:
+    def to_csv(self) -> str:
         """Return the CSV that `save` writes: a row for each word first, then elsewhere."""
         fold, tagged, foreign = self.language.fold, bool(self.tags), self.language is not ENGLISH
         used = {fold(word) for word in (*self.first, *self.elsewhere)}
@@ -493,7 +493,7 @@ class Vocabulary:
         rules = rules or WordRules()
         rows, columns = read_word_rows(path)
         code = rows[0].get("language", "") if rows and language == "en" else language
-        if (spoken := language_called(code or "en")) is not ENGLISH:
+        if (spoken := get_language(code or "en")) is not ENGLISH:
             rules = replace(
                 rules, language=spoken, capitals=spoken.capitals, repeatable=spoken.repeatable
             )
@@ -511,8 +511,8 @@ class Vocabulary:
             else [word for word in words if word not in set(first)]
         )
         return cls(
-            WordList.of(first),
-            WordList.of(elsewhere),
+            WordList.from_words(first),
+            WordList.from_words(elsewhere),
             rules.repeatable,
             _relative(frequencies),
             tags,
@@ -527,7 +527,7 @@ def has_frequencies(language: str) -> bool:
     return language in wordfreq.available_languages("best")
 
 
-def check_language(language: str) -> None:
+def check_wordfreq_language(language: str) -> None:
     """Refuse a language that wordfreq does not have.
 
     Raises

@@ -27,7 +27,7 @@ from contstim.errors import InputError
 from contstim.tables import numbered_lines
 from contstim.text import pool, read_sentences, read_words
 from contstim.text.language import Language
-from contstim.text.languages import language_called, language_of
+from contstim.text.languages import detect_language, get_language
 from contstim.training.options import (
     DISTILLING,
     FINETUNING,
@@ -123,10 +123,10 @@ class Words:
 
     def division(self, text: str) -> Language:
         """Return the language that divides sentences; print if the text seems to need another."""
-        spoken, path = language_called(self.language), Path(text)
-        if spoken.plain and path.is_file():
-            seems = language_of(line for _, line in numbered_lines(path))
-            if not seems.plain:
+        spoken, path = get_language(self.language), Path(text)
+        if spoken.is_space_delimited and path.is_file():
+            seems = detect_language(line for _, line in numbered_lines(path))
+            if not seems.is_space_delimited:
                 tell(
                     f"note: {path} seems to be {seems.name}, whose words do not all stand between "
                     f"spaces; with --language {seems.code} they are cut as it has them"

@@ -149,7 +149,7 @@ def _parts(
 ) -> tuple[_Text, _Text, int]:
     """Return what is learnt from, what is held out, and how many sentences were left out."""
     rng = np.random.default_rng(seed)
-    tidy = teacher.language.tidy
+    tidy = teacher.language.normalise_spacing
     listed = list(dict.fromkeys(map(tidy, sentences)))
     if heldout is None:
         drawn = rng.permutation(len(listed))[: min(_HELDOUT, len(listed) // 10)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray, TokenArray
 from contstim.errors import InputError
-from contstim.models.ngram import Level, NgramTable
+from contstim.models.ngram import NgramLevel, NgramTable
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.training_overlap import BloomFilter
 from contstim.models.word_tokenizer import END, START, UNKNOWN
@@ -96,7 +96,7 @@ def read_corpus(
     vocabulary
         Which words to keep.
     punctuation
-        Passed to :func:`contstim.text.tokens_of_word`; ``keep`` takes words as given.
+        Passed to :func:`contstim.text.tokenize_word`; ``keep`` takes words as given.
     language
         What cuts lines into words.
 
@@ -167,7 +167,7 @@ class Counts:
     Attributes
     ----------
     keys
-        As in :class:`~contstim.models.ngram.Level`.
+        As in :class:`~contstim.models.ngram.NgramLevel`.
     suffixes
         Id, one order down, of each n-gram without its first word.
     raw
@@ -341,11 +341,11 @@ def kneser_ney(
         lower = prob
     gammas.append(np.ones(len(lower)))
     levels = [
-        Level(level.keys, np.log10(np.minimum(prob, 1.0)), np.log10(np.maximum(gamma, _LEAST)))
+        NgramLevel(level.keys, np.log10(np.minimum(prob, 1.0)), np.log10(np.maximum(gamma, _LEAST)))
         for level, prob, gamma in zip(counts, probs, gammas, strict=True)
     ]
     levels[0].log_probs[words.index(START)] = 0.0  # as lmplz writes it; no query asks for it
-    return NgramTable(words, tuple(levels)).select(kept_by_order), discounts, kept_by_order
+    return NgramTable(words, tuple(levels)).filter(kept_by_order), discounts, kept_by_order
 
 
 _LEAST_REST = 1e-6
@@ -383,7 +383,7 @@ def prune_by_entropy(
     if not threshold >= 0:
         raise InputError(f"the entropy threshold must be 0 or more, got {threshold}")
     size = len(table.words)
-    suffixes = table.suffixes
+    suffixes = table.suffix_ids
     kept_by_order: list[BoolArray] = [
         np.ones(len(level.keys), dtype=np.bool_) for level in table.levels
     ]
@@ -409,11 +409,11 @@ def prune_by_entropy(
         below = _rest(context[keep], backed[keep], count)
         log_backoffs = lower.log_backoffs.copy()
         log_backoffs[changed] = np.log10(weights[changed] / below[changed])
-        levels[n - 1] = Level(lower.keys, lower.log_probs, log_backoffs)
+        levels[n - 1] = NgramLevel(lower.keys, lower.log_probs, log_backoffs)
         needed = np.zeros(count, dtype=np.bool_)
         needed[context[keep]] = True
         needed[suffixes[n][keep]] = True
-    return NgramTable(table.words, tuple(levels)).select(kept_by_order)
+    return NgramTable(table.words, tuple(levels)).filter(kept_by_order)
 
 
 def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
@@ -423,7 +423,7 @@ def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
     """
     size = len(table.words)
     levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]
-    for n, suffixes in enumerate(table.suffixes[1:], start=1):
+    for n, suffixes in enumerate(table.suffix_ids[1:], start=1):
         level, lower = levels[n], levels[n - 1]
         context = level.keys // size
         count = len(lower.keys)
@@ -499,7 +499,7 @@ def train_ngram(
         Length of the longest n-grams, at least 1.
     punctuation
         ``keep``: words as given. ``split`` or ``drop``: as
-        :func:`contstim.text.tokens_of_word`; give the model the same option when it
+        :func:`contstim.text.tokenize_word`; give the model the same option when it
         is loaded.
     vocabulary
         Which words to keep; by default all, with an unknown-word class of count 0.

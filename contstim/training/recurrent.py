@@ -174,7 +174,7 @@ class Trainer:
         counts = np.bincount(corpus.ids, minlength=vocabulary.n_outputs).astype(np.float64)
         counts[vocabulary.end] = len(corpus)
         shares = (counts + 1) / (counts + 1).sum()
-        network.load({"output_bias": torch.from_numpy(np.log(shares)).float()})
+        network.copy_weights({"output_bias": torch.from_numpy(np.log(shares)).float()})
         tail = (counts[options.head :] + 1) ** 0.75
         self._tail = tail / tail.sum()
         self._cumulative = np.cumsum(self._tail)
@@ -233,11 +233,11 @@ class Trainer:
             torch.from_numpy(ids).to(network.device)
             for ids in self.corpus.sequences(batch, network.vocabulary)
         )
-        hidden, _ = network.layer(inputs, network.start(inputs.shape[1], dtype))
+        hidden, _ = network.forward(inputs, network.initial_state(inputs.shape[1], dtype))
         return cross_entropy(
-            network.queries(hidden.flatten(0, 1)),
+            network.project(hidden.flatten(0, 1)),
             targets.flatten(),
-            network.output,
+            network.output_weights,
             network.weights["output_bias"],
             self.negatives(),
         )
@@ -253,7 +253,7 @@ class Trainer:
 
     def restore(self, saved: dict[str, Tensor], step: int, epoch: int, index: int) -> None:
         """Take up a saved state."""
-        self.network.load({name: saved[f"now.{name}"] for name in self.network.weights})
+        self.network.copy_weights({name: saved[f"now.{name}"] for name in self.network.weights})
         for name, tensor in self.network.weights.items():
             self.optimizer.state[tensor] = {
                 key: saved[f"{key}.{name}"].to(tensor.device)
@@ -304,7 +304,7 @@ def train_recurrent(
         File of sentences for early stopping and the perplexity; by default a share
         `heldout_share` of the text, drawn at random.
     punctuation
-        ``keep``, ``split`` or ``drop``, as `contstim.text.tokens_of_word` does. Use the
+        ``keep``, ``split`` or ``drop``, as `contstim.text.tokenize_word` does. Use the
         same option in the model's spec.
     storage
         ``float32``, ``float16`` or ``int8``.
@@ -364,7 +364,7 @@ def train_recurrent(
     state = out.with_name(out.name + ".state")
     if out.exists() and not state.exists():
         return _finished_record(out, digest)
-    network = RecurrentNetwork.initial(config, words, options.seed).to(where)
+    network = RecurrentNetwork.initialise(config, words, options.seed).to(where)
     monitor = unseen.first_tokens(options.heldout_tokens, options.seed)
     training = _Training(Trainer(network, corpus, options), monitor, record, out, state, storage)
     if state.exists():
@@ -396,7 +396,7 @@ def _read(paths: Sequence[Path], punctuation: str, language: Language) -> Traini
 
 
 def _check_size(config: NetworkConfig, words: TokenVocabulary) -> None:
-    n_weights = sum(math.prod(shape) for shape in config.shapes(words.n_outputs).values())
+    n_weights = sum(math.prod(shape) for shape in config.weight_shapes(words.n_outputs).values())
     if n_weights > _MOST_WEIGHTS:
         raise InputError(
             f"the network would have {n_weights} weights, more than {_MOST_WEIGHTS}; give less "
@@ -450,7 +450,7 @@ class _Training:
                 better = due and self._evaluate(shown)
                 if self.best.stale >= options.patience:
                     # Back to the best weights and on, the phase's steps counted as taken.
-                    trainer.network.load(self.best.weights)
+                    trainer.network.copy_weights(self.best.weights)
                     self.best.stale = 0
                     trainer.step = trainer.total_steps if trainer.full else trainer.sampled_steps
                 elif at_switch:
@@ -467,7 +467,7 @@ class _Training:
                 "the training has diverged: at no evaluation was the held-out perplexity finite; "
                 "lower the learning rate"
             )
-        trainer.network.load(self.best.weights)
+        trainer.network.copy_weights(self.best.weights)
 
     def _evaluate(self, shown: Progress) -> bool:
         """Log the held-out perplexity; return whether it is the lowest so far."""

@@ -15,10 +15,10 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray, TokenArray, length_batches
 from contstim.errors import InputError
 from contstim.tables import numbered_lines
-from contstim.text import PUNCTUATION_POLICIES, tokens_of_word
+from contstim.text import PUNCTUATION_POLICIES, tokenize_word
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.text.normalise import letters_of
+from contstim.text.normalise import alphanumeric_key
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
@@ -34,7 +34,7 @@ def training_sentences(
     path
         A UTF-8 file, gzip-compressed if its name ends in ``.gz``.
     punctuation
-        Passed to :func:`contstim.text.tokens_of_word`; ``keep`` takes words as given.
+        Passed to :func:`contstim.text.tokenize_word`; ``keep`` takes words as given.
     language
         What cuts lines into words.
 
@@ -47,10 +47,10 @@ def training_sentences(
         choices = ", ".join(PUNCTUATION_POLICIES)
         raise InputError(f"punctuation must be one of {choices}, got {punctuation!r}")
     # A text repeats most of its words.
-    tokens_of = cache(partial(tokens_of_word, punctuation=punctuation))
+    tokens_of = cache(partial(tokenize_word, punctuation=punctuation))
     for number, line in numbered_lines(path):
         tokens = language.split(line)
-        if punctuation != "keep" or not language.plain:
+        if punctuation != "keep" or not language.is_space_delimited:
             tokens = list(chain.from_iterable(map(tokens_of, tokens)))
         if tokens:
             yield number, tokens
@@ -91,9 +91,9 @@ class TrainingText:
         return np.bincount(self.ids, minlength=len(self.words))
 
     def letters(self) -> Iterator[str]:
-        """Yield of each sentence its :func:`~contstim.text.normalise.letters_of`."""
+        """Yield of each sentence its :func:`~contstim.text.normalise.alphanumeric_key`."""
         # Case is folded letter by letter, so each word's letters are found once.
-        letters = [letters_of(word) for word in self.words]
+        letters = [alphanumeric_key(word) for word in self.words]
         end = 0
         for length in self.lengths.tolist():
             begin, end = end, end + length

@@ -24,7 +24,7 @@ from contstim.cli import main as contstim
 from contstim.design.simulate import Simulation, simulate_choices
 from contstim.text import Sentence
 from contstim.text.features import sentence_flags
-from contstim.text.languages import LANGUAGES, language_called
+from contstim.text.languages import LANGUAGES, get_language
 
 
 def command(*words: object) -> None:
@@ -36,7 +36,7 @@ def command(*words: object) -> None:
 
 def spec(code: str, order: int) -> str:
     """Return the spec of a model of a language."""
-    cut = "" if language_called(code).plain else f"language={code}&"
+    cut = "" if get_language(code).is_space_delimited else f"language={code}&"
     return f"ngram:{order}.arpa?{cut}punctuation=split"
 
 
@@ -80,15 +80,15 @@ def run(code: str, n: int) -> dict[str, object]:
     models = pd.read_csv("evaluation/models.csv")
     accuracy = models[(models["measure"] == "accuracy") & (models["analysis"] == "targeted")]
     best = accuracy.set_index("model")["value"]
-    language = language_called(code)
+    language = get_language(code)
     written = [*triplets["synthetic_1"], *triplets["synthetic_2"]]
     parsed = [Sentence.parse(sentence, language) for sentence in written]
     return {
         "language": code,
         "triplets": len(triplets),
         "distinct": sum(fresh),
-        "read back": sum(sentence.reads_back for sentence in parsed) / len(parsed),
-        "disagreeing": sum(bool(sentence.disagreements) for sentence in parsed),
+        "read back": sum(sentence.round_trips for sentence in parsed) / len(parsed),
+        "disagreeing": sum(bool(sentence.agreement_errors) for sentence in parsed),
         "flagged": sum(bool(sentence_flags(s, language)) for s in written) / len(written),
         "nats": -(triplets["synthetic_1_lp_2"] - triplets["natural_lp_2"]).mean(),
         "bigram": best[specs[0]],
@@ -99,7 +99,7 @@ def run(code: str, n: int) -> dict[str, object]:
 
 def twenty(code: str) -> list[str]:
     """Return the lines of the sheet on which a language's sentences are looked at."""
-    language, triplets = language_called(code), pd.read_csv("triplets.csv")
+    language, triplets = get_language(code), pd.read_csv("triplets.csv")
     rows = [f"\n## {language.name}\n"]
     for row in triplets.head(7).to_dict("records"):
         for kind in ("natural", "synthetic_1", "synthetic_2"):

@@ -19,12 +19,12 @@ import pandas as pd
 from texts import GRAMMARS, sentences
 
 from contstim.text import Sentence
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 
 
 def row(code: str, n: int, seed: int) -> dict[str, object]:
     """Return what became of a language's sentences."""
-    language, rng = language_called(code), np.random.default_rng(seed)
+    language, rng = get_language(code), np.random.default_rng(seed)
     texts = list(islice(sentences(code, seed), n))
     parsed = [Sentence.parse(text, language) for text in texts]
     words = sorted({word for sentence in parsed for word in sentence.words})
@@ -32,14 +32,14 @@ def row(code: str, n: int, seed: int) -> dict[str, object]:
     for sentence in parsed:
         position = int(rng.integers(len(sentence)))
         replaced.append(sentence.replace(position, str(rng.choice(words))))
-    again = sum(sentence.reads_back for sentence in replaced)
+    again = sum(sentence.round_trips for sentence in replaced)
     # Brute force: the words that the language makes of the text, beside those that were meant.
     same = sum(language.split(str(s)) == s.surfaces for s in replaced)
     return {
         "language": code,
         "sentences": len(texts),
         "as written": sum(str(s) == text for s, text in zip(parsed, texts, strict=True)),
-        "disagreeing": sum(bool(sentence.disagreements) for sentence in parsed),
+        "disagreeing": sum(bool(sentence.agreement_errors) for sentence in parsed),
         "words": len(words),
         "replaced": len(replaced),
         "read back": again,

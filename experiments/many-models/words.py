@@ -16,4 +16,6 @@ if __name__ == "__main__":
     frequencies = {
         word: words.frequencies[word] for word in (*first, *kept) if word in words.frequencies
     }
-    Vocabulary(WordList.of(first), WordList.of(kept), words.repeatable, frequencies).save(args.out)
+    Vocabulary(
+        WordList.from_words(first), WordList.from_words(kept), words.repeatable, frequencies
+    ).save(args.out)

@@ -27,7 +27,7 @@ from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
 from contstim.tables import format_csv_rows
-from contstim.text import length_range
+from contstim.text import parse_length_range
 from contstim.text.vocabulary import bundled_vocabulary
 
 #: Floors on the reading score: the points of the table.
@@ -105,7 +105,7 @@ def main() -> None:
     seconds += time.process_time() - began
     specs = [load_model(spec).spec for spec in args.pair]
     batch_tolerance = {spec: load_model(spec).batch_tolerance for spec in args.pair}
-    least_words, most_words = length_range(args.words)
+    least_words, most_words = parse_length_range(args.words)
     fit = [s for s in sentences if least_words <= len(s.split()) <= most_words]
     written = SentencePool(tuple(fit), scores, batch_tolerance)
     print(f"{name}: {len(fit)} of {len(sentences)} sentences, {seconds:.0f} s of processor time")

@@ -14,7 +14,7 @@ import sys
 
 from contstim.selection import read_triplets
 from contstim.selection.triplet_objectives import controversiality
-from contstim.text.diversity import diversity
+from contstim.text.diversity import measure_diversity
 
 COLUMNS = (
     *("file", "triplets", "words", "different", "share_different", "zipf", "zipf_natural"),
@@ -32,18 +32,18 @@ def main() -> None:
         table = read_triplets(path)
         both = list(zip(table["synthetic_1"], table["synthetic_2"], strict=True))
         natural = list(table["natural"])
-        found = diversity([text for pair in both for text in pair], natural)
-        first = found.above[0] if found.above else ("", 0.0)
+        found = measure_diversity([text for pair in both for text in pair], natural)
+        first = found.overused[0] if found.overused else ("", 0.0)
         writer.writerow(
             [
                 path,
                 len(table),
-                found.words,
-                found.distinct,
-                round(found.share, 3),
-                round(found.zipf, 2),
-                round(diversity(natural).zipf, 2),
-                len(found.above),
+                found.n_words,
+                found.n_distinct,
+                round(found.type_token_ratio, 3),
+                round(found.mean_zipf, 2),
+                round(measure_diversity(natural).mean_zipf, 2),
+                len(found.overused),
                 f"{first[0]} {first[1]:.1%}" if first[0] else "",
                 round(float(controversiality(table).mean()), 1),
             ]

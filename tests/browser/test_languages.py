@@ -21,7 +21,7 @@ from contstim import design_trials
 from contstim.design.trials import Layout
 from contstim.experiment.new import new_study
 from contstim.experiment.study import Study, read_study
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -97,7 +97,7 @@ def study_of(tmp_path: Path) -> Callable[[str], Study]:
 def test_lines_break_where_the_language_has_them_break(
     code: str, page: Page, study_of: Callable[[str], Study], serve: Callable[[Study], Server]
 ) -> None:
-    study, language = study_of(code), language_called(code)
+    study, language = study_of(code), get_language(code)
     player = Player(page)
     page.goto(serve(study).url)
     assert page.get_attribute("html", "dir") == language.direction

@@ -21,7 +21,7 @@ from contstim.experiment.collected import read_collected
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route
@@ -195,7 +195,7 @@ def test_the_page_speaks_other_languages(
     player.leave("consent")
     player.screen("instructions")
     assert page.get_attribute("html", "lang") == language
-    assert page.get_attribute("html", "dir") == language_called(language).direction
+    assert page.get_attribute("html", "dir") == get_language(language).direction
     assert page.inner_text("h1") == study.texts["instructions_title"]
     look(page, f"instructions_{language}")
     player.leave("instructions")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from contstim.design import CONDITIONS, LAYOUTS, Layout, allocation, check_design, design_trials
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, ValidationError
 from contstim.text import Sentence
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 
 POOL = [f"Pool sentence number {i} is here." for i in range(400)]
 
@@ -393,7 +393,7 @@ def test_selection_imports_without_torch():
 
 
 def test_catch_trials_shuffle_the_words_of_the_language():
-    french = language_called("fr")
+    french = get_language("fr")
     pool = [
         f"L'homme qu'on attend {verb} l'eau dans la maison le {day}\u202f!"
         for verb in ("voit", "boit", "aime")

@@ -34,7 +34,7 @@ from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.evaluation.summary import summarize
 from contstim.models.registry import load_model
 from contstim.tables import read_table
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 from contstim.training.ngram import train_ngram
 
 
@@ -365,7 +365,7 @@ def test_exclusions_are_reported(make_study):
 
 
 def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
-    text, french = tmp_path / "text.txt", language_called("fr")
+    text, french = tmp_path / "text.txt", get_language("fr")
     text.write_text("L'homme dort.\nL'homme mange.\nElle dort.\n" * 5, "utf-8")
     path, discounts = tmp_path / "fr.arpa", (0.5, 1.0, 1.5)
     train_ngram(text, path, order=2, punctuation="split", fallback=discounts, language=french)

@@ -32,7 +32,7 @@ from contstim.experiment.study import (
     read_texts,
 )
 from contstim.experiment.trials import read_design
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 
 
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
@@ -432,7 +432,7 @@ def test_texts_that_come_with_the_package_are_whole(
     study = read_study(tmp_path / "s")
     assert (study.study.language, study.study.direction) == (
         language,
-        language_called(language).direction,
+        get_language(language).direction,
     )
     own = tomllib.loads(default_source(language))
     english = default_texts()

@@ -123,7 +123,9 @@ def every(
 def test_every_registered_family(
     every: dict[str, list[str]], specs: dict[str, str], family: str
 ) -> None:
-    words = Vocabulary(WordList.of(["The", "A"]), WordList.of(["dog", "cat", "saw", "ran", "a"]))
+    words = Vocabulary(
+        WordList.from_words(["The", "A"]), WordList.from_words(["dog", "cat", "saw", "ran", "a"])
+    )
     other = load_model(specs["fivegram"])
     sentences = [sentence for sentence in SENTENCES if '"' not in sentence]  # no tiny token
     for spec in every[family]:
@@ -208,7 +210,7 @@ def test_a_file_may_lie_in_the_home_folder(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_position_outside_the_sentence_is_refused(specs: dict[str, str], family: str) -> None:
-    model, words = load_model(specs[family]), WordList.of(["dog"])
+    model, words = load_model(specs[family]), WordList.from_words(["dog"])
     for position in (-1, 5):
         with pytest.raises(InputError) as error:
             model.score_replacements(Sentence.parse(SENTENCES[0]), position, words)
@@ -222,8 +224,10 @@ def test_any_two_families_can_be_set_against_each_other(
     specs: dict[str, str], one: str, two: str
 ) -> None:
     words = Vocabulary(
-        WordList.of(["The", "A", "Dogs"]),
-        WordList.of(["dog", "cat", "saw", "ran", "a", "the", "red", "see", "said", "zebra"]),
+        WordList.from_words(["The", "A", "Dogs"]),
+        WordList.from_words(
+            ["dog", "cat", "saw", "ran", "a", "the", "red", "see", "said", "zebra"]
+        ),
     )
     reject, accept = load_model(specs[one]), load_model(specs[two])
     for strategy in ("edit?candidates=all", "edit"):

@@ -16,7 +16,7 @@ from contstim import load_model
 from contstim.errors import InputError
 from contstim.models.hf import prefixes as of_transformers
 from contstim.models.prefixes import Prefixes, ScoredPrefixes, empty_prefix_after
-from contstim.text import WordList, prompt_of
+from contstim.text import WordList, format_prompt
 
 FIRST = WordList(("The", "He", "Whenever"))
 LATER = WordList(("ship", "misunderstood", "left", "dawn", "at", "unhappily", "blacksmith"))
@@ -150,7 +150,7 @@ def test_a_model_after_a_text_scores_as_with_the_text_as_its_prompt(tmp_path: Pa
     lines = ["The cat sat on the mat.", "He went home."]
     file = tmp_path / "prompt.txt"
     file.write_text("\n".join(lines) + "\n", "utf-8")
-    after = load_model("contstim:gpt").with_context(prompt_of(lines))
+    after = load_model("contstim:gpt").with_context(format_prompt(lines))
     assert after.score(TEXTS) == pytest.approx(
         load_model(f"contstim:gpt?prompt={file}").score(TEXTS), abs=1e-4
     )

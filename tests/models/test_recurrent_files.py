@@ -22,7 +22,7 @@ from contstim.models.recurrent import (
 
 def make_network(cell="lstm", tied=True):
     config = NetworkConfig(cell, embedding=6, hidden=8, tied=tied)
-    network = RecurrentNetwork.initial(
+    network = RecurrentNetwork.initialise(
         config, TokenVocabulary(("un", "œuf", '"', "d'or", "\\", "日本")), 3
     )
     network.weights["output_bias"].copy_(torch.linspace(-3, 2, 8))
@@ -56,7 +56,7 @@ def test_each_storage_type_round_trips(tmp_path, storage, cell, tied):
 
 def test_int8_files_are_a_quarter_of_float32_ones(tmp_path):
     config = NetworkConfig("lstm", embedding=64, hidden=64)
-    network = RecurrentNetwork.initial(
+    network = RecurrentNetwork.initialise(
         config, TokenVocabulary(tuple(f"w{i}" for i in range(500))), 0
     )
     sizes = {}

@@ -95,7 +95,7 @@ def test_rescaled_scores_cost_a_whole_sentence(monkeypatch: pytest.MonkeyPatch) 
         inner, "score_replacements", lambda *a: replace(plain(*a), cost=ScoringCost(part))
     )
     model = ReducedModel(inner, "mean", ModelSpec("table", "4"))
-    table = model.score_replacements(Sentence.parse(SENTENCES[0]), 1, WordList.of(WORDS))
+    table = model.score_replacements(Sentence.parse(SENTENCES[0]), 1, WordList.from_words(WORDS))
     assert np.asarray(table.cost.n_inputs).tolist() == np.maximum(part, 1.0).tolist()
 
 

@@ -18,14 +18,14 @@ from contstim.pipeline.tasks import SynthesisTask
 from contstim.pipeline.work import RunStore, Worker
 from contstim.synthesis.results import Triplet
 from contstim.text import WordList
-from contstim.text.diversity import words_of
+from contstim.text.diversity import folded_words
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import Vocabulary
 
 LETTERS = "bdfgklmnprs"
 LOWER = [a + vowel + b for a in LETTERS for b in LETTERS for vowel in "ao"]
-UPPER = [ENGLISH.capital(word) for word in LOWER[:60]]
-VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset())
+UPPER = [ENGLISH.capitalise(word) for word in LOWER[:60]]
+VOCABULARY = Vocabulary(WordList.from_words(UPPER), WordList.from_words(LOWER), frozenset())
 # All natural sentences have the first word, so that it may stay frequent.
 SENTENCES = [f"{UPPER[0]} {LOWER[i + 1]} {LOWER[i + 60]}." for i in range(10)]
 
@@ -49,7 +49,7 @@ def written(max_word_share: float, out: Path | None = None) -> list[Triplet]:
 
 
 def used(rows: list[Triplet]) -> Counter[str]:
-    return Counter(word for row in rows for text in row.written for word in {*words_of(text)})
+    return Counter(word for row in rows for text in row.written for word in {*folded_words(text)})
 
 
 def test_a_word_is_in_no_more_sentences_than_it_may(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_word_is_in_no_more_sentences_than_it_may(tmp_path: Path) -> None:
     assert free[0] == limited[0]
     assert all(row.synthetic_1_lp_1 >= row.natural_lp_1 for row in limited)
     assert all(row.synthetic_1_lp_2 < row.natural_lp_2 for row in limited)
-    assert '"distinct"' in (tmp_path / "limited.csv.meta.json").read_text()
+    assert '"n_distinct"' in (tmp_path / "limited.csv.meta.json").read_text()
 
 
 def test_python_writes_what_the_command_does() -> None:

@@ -25,7 +25,7 @@ from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import ScoreTask, WriteTask
 from contstim.pipeline.work import RunStore, Worker
 from contstim.selection.scores import read_scores
-from contstim.text.diversity import words_of
+from contstim.text.diversity import folded_words
 from contstim.text.vocabulary import bundled_vocabulary
 
 MODELS = ("contstim:bigram", "contstim:trigram")
@@ -56,8 +56,8 @@ def test_triplets_keep_constraints_afresh_and_share_no_sentence(
     one, two, gpt = map(load_model, (*MODELS, "contstim:gpt"))
     written = [row[f"synthetic_{k}"] for row in rows for k in (1, 2)]
     assert len(set(written)) == len(written)
-    before = [{*words_of(row["natural"])} for row in rows for _ in range(2)]
-    for word, n in Counter(w for text in written for w in {*words_of(text)}).items():
+    before = [{*folded_words(row["natural"])} for row in rows for _ in range(2)]
+    for word, n in Counter(w for text in written for w in {*folded_words(text)}).items():
         assert n <= max(2, sum(word in words for words in before)), word
     for row in rows:
         texts = [row["natural"], row["synthetic_1"], row["synthetic_2"]]

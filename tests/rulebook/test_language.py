@@ -6,7 +6,7 @@ import pytest
 from contstim import load_model, synthesize
 from contstim.errors import InputError
 from contstim.text import Sentence
-from contstim.text.languages import language_called, language_of
+from contstim.text.languages import detect_language, get_language
 from contstim.text.vocabulary import Vocabulary
 
 ARTICLES = ["L'amico", "Un uomo", "L'uomo", "La donna", "Un'amica", "Il cane", "La gatta"]
@@ -47,20 +47,20 @@ def test_a_language_in_commands(italian, run):
     pair += ["--max-word-share", "1", "--out", "triplets.csv"]
     ended = run("synthesize", *italian[::20], *pair)
     assert ended.returncode == 0, ended.stderr
-    language = language_called("it")
+    language = get_language("it")
     table = pd.read_csv("triplets.csv")
     for text in table[["synthetic_1", "synthetic_2"]].to_numpy().ravel():
         sentence = Sentence.parse(text, language)
-        assert sentence.reads_back
-        assert not sentence.disagreements
+        assert sentence.round_trips
+        assert not sentence.agreement_errors
         assert "' " not in text
 
 
 def test_a_language_in_python(italian, run):
-    language = language_called("it")
-    assert language_of(["Il cane non è nella casa, che è della donna."]) is language
+    language = get_language("it")
+    assert detect_language(["Il cane non è nella casa, che è della donna."]) is language
     assert language.split("Un'amica dell'uomo.") == ["Un'", "amica", "dell'", "uomo."]
-    assert Sentence.parse("L' cane vede una isola.", language).disagreements == [
+    assert Sentence.parse("L' cane vede una isola.", language).agreement_errors == [
         ("L'", "cane", "no elision"),
         ("una", "isola", "elision"),
     ]

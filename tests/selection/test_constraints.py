@@ -29,7 +29,7 @@ from contstim.selection.assignment import AssignmentProblem, Role
 from contstim.selection.constraint_text import parse_constraints
 from contstim.selection.constraints import CONSTRAINTS, ConstraintRows
 from contstim.selection.highs import Solution
-from contstim.text.languages import ENGLISH, language_called
+from contstim.text.languages import ENGLISH, get_language
 
 
 def scores(n, models, seed=0):
@@ -420,7 +420,7 @@ def test_texts_that_are_no_constraint(text, message):
 
 def test_words_are_those_of_the_language():
     labels = pd.Index(["L'homme dort dans le jardin.", "Il l'a vu à la maison !"])
-    for language in (None, language_called("fr")):
+    for language in (None, get_language("fr")):
         (made,) = parse_constraints(["balance:words:1"], labels, language=language)
         assert made.feature.tolist() == [6, 7]
     (made,) = parse_constraints(["balance:words:1"], labels, language=ENGLISH)

@@ -22,7 +22,7 @@ from contstim.text import Sentence
 
 LATER = [a + b for a in "bdfgk" for b in ("a", "e", "i", "o", "u", "an")]
 FIRST = ["The", "Some", "One"]
-VOCABULARY = Vocabulary(WordList.of(FIRST), WordList.of(LATER))
+VOCABULARY = Vocabulary(WordList.from_words(FIRST), WordList.from_words(LATER))
 LISTED = "unlisted"
 NATURAL = ["The ba de.", "Some ko fu.", "One gi ban."]
 EVERYTHING = 10**6
@@ -36,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[SentenceModel, Sen
     for seed, cell in enumerate(("lstm", "rnn")):
         config = NetworkConfig(cell, embedding=6, hidden=8)
         words = TokenVocabulary((*FIRST, *LATER, LISTED, ",", "."))
-        network = RecurrentNetwork.initial(config, words, seed)
+        network = RecurrentNetwork.initialise(config, words, seed)
         for tensor in network.weights.values():
             tensor.mul_(4.0)
         save_network(folder / f"{cell}.safetensors", network, {}, "float32")
@@ -136,7 +136,9 @@ def test_more_beginnings_are_kept_where_the_score_to_keep_is_not_known_at_once(
 def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_with(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
-    vocabulary = Vocabulary(WordList.of(FIRST), WordList.of(LATER), frozenset({"fan"}))
+    vocabulary = Vocabulary(
+        WordList.from_words(FIRST), WordList.from_words(LATER), frozenset({"fan"})
+    )
     search = Search(
         Problem(models[:1], models[1:]),
         WordReplacement(vocabulary, models),

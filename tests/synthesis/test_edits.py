@@ -14,7 +14,7 @@ from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.text import Sentence
 
-VOCABULARY = Vocabulary(WordList.of(SIX), WordList.of(SIX), frozenset(SIX[:2]))
+VOCABULARY = Vocabulary(WordList.from_words(SIX), WordList.from_words(SIX), frozenset(SIX[:2]))
 STARTS = ["ab cd ef gh", "kl ij ab ab", "cd kl gh ef"]
 EDITS = [
     Edits(max_changes=1),
@@ -138,13 +138,13 @@ def test_what_must_change_changes_even_where_the_loss_rises() -> None:
 def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -> None:
     words = ["a", "an", "dog", "apple", "owl", "sees", "eats", "cat", "insect", "the"]
     models = [RandomBigramModel(words, seed, exact="all") for seed in range(8)]
-    lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset(words))
+    lists = Vocabulary(WordList.from_words(words), WordList.from_words(words), frozenset(words))
     start = Sentence.parse("a dog sees an owl.")
     for accept in models[1:]:
         edits = Edits(changed=changed, agreement=True)
         problem = Problem((models[0],), (accept,), 20.0, edits=edits)
         search = Search(problem, WordReplacement(lists, (models[0], accept)), start, seed=0)
-        assert not search.sentence.disagreements
+        assert not search.sentence.agreement_errors
         assert Edits.differences(start, search.sentence) >= {*changed}
 
 
@@ -153,7 +153,7 @@ def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
     words = ["a", "dog", "apple", "owl", "sees"]
     reject, accept = (RandomBigramModel(words, seed, exact="all") for seed in (1, 2))
     problem = Problem((reject,), (accept,), 50.0, edits=edits)
-    lists = Vocabulary(WordList.of(words), WordList.of(words), frozenset())
+    lists = Vocabulary(WordList.from_words(words), WordList.from_words(words), frozenset())
     with pytest.raises(InfeasibleError) as error:
         synthesize("a dog sees.", problem=problem, vocabulary=lists)
     assert str(error.value) == (
@@ -284,7 +284,10 @@ def test_invisible_direction_marks_are_refused() -> None:
 
 def test_words_of_the_same_kind_replace_each_other() -> None:
     words = Vocabulary(
-        WordList.of(SIX), WordList.of(SIX), frozenset(), tags=dict.fromkeys(SIX[:4], ("NN",))
+        WordList.from_words(SIX),
+        WordList.from_words(SIX),
+        frozenset(),
+        tags=dict.fromkeys(SIX[:4], ("NN",)),
     )
     reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (1, 2))
     problem = Problem((reject,), (accept,), 30.0, edits=Edits(same_kind="tag"))

@@ -14,7 +14,9 @@ from contstim.synthesis.candidates import WordReplacement
 from contstim.text import Sentence
 from contstim.text.languages import ENGLISH
 
-VOCABULARY = Vocabulary(WordList.of(map(ENGLISH.capital, LOWER)), WordList.of(LOWER))
+VOCABULARY = Vocabulary(
+    WordList.from_words(map(ENGLISH.capitalise, LOWER)), WordList.from_words(LOWER)
+)
 SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home."]
 TOYS = tuple(
     RandomBigramModel([*VOCABULARY.first, *VOCABULARY.elsewhere], seed) for seed in (11, 12)
@@ -40,7 +42,7 @@ def proposed(
     """Search without the blocked words; return every word proposed or written."""
     with TemporaryDirectory() as folder:
         (Path(folder) / "block.txt").write_text("\n".join(map(str.upper, blocked)) + "\n")
-        words = WordOptions(block=("block.txt",)).choose(VOCABULARY, Path(folder))
+        words = WordOptions(block=("block.txt",)).filter(VOCABULARY, Path(folder))
     proposal = _Recording(words, models)
     object.__setattr__(proposal, "proposed", set())
     found = synthesize(

@@ -308,7 +308,7 @@ def test_bad_input() -> None:
     with pytest.raises(UnknownNameError) as name:
         synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="edits")
     assert str(name.value) == "unknown strategy 'edits'; did you mean 'edit'?"
-    foreign = Vocabulary(WordList.of(["El"]), WordList.of(["perro"]), frozenset())
+    foreign = Vocabulary(WordList.from_words(["El"]), WordList.from_words(["perro"]), frozenset())
     with pytest.raises(InputError) as unknown:
         synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)
     both = f"{reject.spec} and {accept.spec}"

@@ -12,7 +12,7 @@ from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem
 from contstim.text import Sentence
 from contstim.text.language import Language
-from contstim.text.languages import LANGUAGES, language_called
+from contstim.text.languages import LANGUAGES, get_language
 from contstim.text.vocabulary import Vocabulary, WordRules
 from contstim.training.ngram import train_ngram
 
@@ -32,7 +32,7 @@ def longest(text: str) -> list[str]:
 @pytest.fixture
 def unspaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Language:
     """A language without spaces, and two models of it in the working folder."""
-    language = Language(code="xx", name="Unspaced", segment=longest, cased=False)
+    language = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
     monkeypatch.setitem(LANGUAGES._things, "xx", language)
     monkeypatch.chdir(tmp_path)
     ends = ("海水", "水", "上海", "猫")
@@ -60,7 +60,7 @@ def test_a_word_that_runs_together_with_its_neighbour_is_refused(
     # 上 would do, were it not that 上海水 is read as 上海 and 水.
     together = Sentence.parse(start, unspaced).replace(1, "上")
     assert str(together) == "猫上海水。"
-    assert not together.reads_back
+    assert not together.round_trips
     scores = models[1].score([start, str(together), "猫狗海水。"])
     assert scores[1] < scores[0]
     assert scores[2] < scores[0]
@@ -69,7 +69,7 @@ def test_a_word_that_runs_together_with_its_neighbour_is_refused(
         problem = Problem((models[1],), (models[0],), 100.0, edits=edits)
         result = synthesize(start, problem=problem, vocabulary=vocabulary, strategy=strategy)
         assert result.sentence == expected
-        assert Sentence.parse(result.sentence, unspaced).reads_back
+        assert Sentence.parse(result.sentence, unspaced).round_trips
 
 
 def test_models_that_cut_otherwise_are_refused_before_anything_is_scored(
@@ -89,7 +89,7 @@ def test_models_that_cut_otherwise_are_refused_before_anything_is_scored(
 
 
 def test_neighbours_must_go_together_where_that_is_asked_for() -> None:
-    french = language_called("fr")
+    french = get_language("fr")
     natural = Sentence.parse("L'homme voit le ami.", french)
     edits = Edits(agreement=True)
     assert edits.permits(natural, natural)  # what the natural sentence has may stay

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from contstim.errors import InputError
 from contstim.text import WordList
-from contstim.text.diversity import Diversity, WordLimit, diversity, diversity_line, words_of
+from contstim.text.diversity import (
+    Diversity,
+    WordShareLimit,
+    folded_words,
+    format_diversity,
+    measure_diversity,
+)
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import Vocabulary
 
@@ -18,7 +24,9 @@ SMALL = st.lists(st.sampled_from("abcdefgh"), min_size=3, max_size=3).map(" ".jo
 
 # Enough words that some are always left, and a search that finds each one anew.
 WORDS = [a + b + c for a in "bdfgklmnprstvz" for b in "aeiou" for c in "bdfgklmnprstvz"]
-VOCABULARY = Vocabulary(WordList.of(map(ENGLISH.capital, WORDS)), WordList.of(WORDS), frozenset())
+VOCABULARY = Vocabulary(
+    WordList.from_words(map(ENGLISH.capitalise, WORDS)), WordList.from_words(WORDS), frozenset()
+)
 
 
 def set_of(
@@ -28,9 +36,9 @@ def set_of(
 
     Of each natural sentence `rows` sentences, or none of every seventh; the first word stays.
     """
-    limit = WordLimit(natural, rows, share, VOCABULARY)
+    limit = WordShareLimit(natural, rows, share, VOCABULARY)
     found, searches = dict[int, list[str]](), 0
-    while (step := limit.next())[0]:
+    while (step := limit.next_batch())[0]:
         numbers, without = step
         for number in numbers:
             rng = np.random.default_rng([seed, number, searches])
@@ -42,8 +50,8 @@ def set_of(
             ]
         searches += len(numbers)
         assert searches < 100 * len(natural)
-        limit.take([found[number] for number in numbers])
-    assert limit.settled == len(natural)
+        limit.accept([found[number] for number in numbers])
+    assert limit.n_accepted == len(natural)
     return [found[number] for number in range(len(natural))], searches
 
 
@@ -59,9 +67,11 @@ def test_no_word_comes_too_often(n: int, share: float, rows: int, seed: int) -> 
     natural = [f"{WORDS[i % 3]} {WORDS[i % 11]} {WORDS[-1 - i]}." for i in range(n)]
     written, _ = set_of(natural, share, rows, seed)
     texts = [text for own in written for text in own]
-    counts = Counter(word for text in texts for word in {*words_of(text)})
+    counts = Counter(word for text in texts for word in {*folded_words(text)})
     usual = Counter(
-        word for old, own in zip(natural, written, strict=True) for word in words_of(old) * len(own)
+        word
+        for old, own in zip(natural, written, strict=True)
+        for word in folded_words(old) * len(own)
     )
     for word, times in counts.items():
         assert times <= max(2, int(share * len(texts) + 1e-9), usual[word])
@@ -72,104 +82,104 @@ def test_no_word_comes_too_often(n: int, share: float, rows: int, seed: int) -> 
 def test_searches_that_all_want_the_same_words_are_not_made_in_vain() -> None:
     """The case of a model of single words, whose best words are the same in all sentences."""
     natural = [f"Old {word}." for word in WORDS[:400]]
-    limit = WordLimit(natural, 1, 0.02, VOCABULARY)
+    limit = WordShareLimit(natural, 1, 0.02, VOCABULARY)
     searches = 0
-    while (step := limit.next())[0]:
+    while (step := limit.next_batch())[0]:
         left = [word for word in WORDS if word not in step[1]]
         searches += len(step[0])
-        limit.take([[f"{left[0]} {left[1]}. {number}"] for number in step[0]])
+        limit.accept([[f"{left[0]} {left[1]}. {number}"] for number in step[0]])
     assert searches < 1.1 * len(natural)
 
 
 def test_words_go_to_the_first_and_stay_where_they_were() -> None:
     natural = [f"A {word}" for word in WORDS[-10:]]
-    limit = WordLimit(natural, 1, 0.1, VOCABULARY)
-    assert limit.next() == ([*range(8)], frozenset())
+    limit = WordShareLimit(natural, 1, 0.1, VOCABULARY)
+    assert limit.next_batch() == ([*range(8)], frozenset())
     bring = ["A pot", "The pot", "One pot.", "No pot!"]
-    limit.take([[text] for text in (*bring, *natural[4:8])])
+    limit.accept([[text] for text in (*bring, *natural[4:8])])
     # "pot" has come twice; the third sentence to bring it, and the fourth, are to do without.
-    assert limit.next() == ([2, 3, 8, 9], {"pot"})
-    limit.take([["Some cat"], ["My cat"], ["His cat"], [natural[9]]])
-    assert limit.next() == ([8], {"pot", "cat"})
-    limit.take([["A dog"]])
-    assert limit.next()[0] == []
+    assert limit.next_batch() == ([2, 3, 8, 9], {"pot"})
+    limit.accept([["Some cat"], ["My cat"], ["His cat"], [natural[9]]])
+    assert limit.next_batch() == ([8], {"pot", "cat"})
+    limit.accept([["A dog"]])
+    assert limit.next_batch()[0] == []
 
 
 def test_a_sentence_is_not_written_twice() -> None:
-    limit = WordLimit(["a b", "c d", "e f"], 1, 0.9, VOCABULARY)
-    limit.next()
-    limit.take([["x y"], ["x y"], ["x e"]])
-    assert limit.next() == ([1], {"x", "y"})
+    limit = WordShareLimit(["a b", "c d", "e f"], 1, 0.9, VOCABULARY)
+    limit.next_batch()
+    limit.accept([["x y"], ["x y"], ["x e"]])
+    assert limit.next_batch() == ([1], {"x", "y"})
 
 
 def test_sentences_neither_begin_nor_end_with_the_same_three_words() -> None:
-    limit = WordLimit([f"{n} was a very long day" for n in "abcde"], 1, 0.9, VOCABULARY)
-    limit.next()
+    limit = WordShareLimit([f"{n} was a very long day" for n in "abcde"], 1, 0.9, VOCABULARY)
+    limit.next_batch()
     texts = ["A pot of red ink was", "A pot of cat is good", "The man had red, ink was!"]
-    limit.take([[text] for text in (*texts, "d was a very long day", "E was a very old day")])
+    limit.accept([[text] for text in (*texts, "d was a very long day", "E was a very old day")])
     # Of what begins, or ends, as another sentence does the words are barred that did not stay.
-    assert limit.next() == ([1, 2], {"a", "pot", "of", "red", "ink"} - {"a"})
-    limit.take([["My cup of cat is good"], ["The man had blue ink was"]])
-    assert limit.next()[0] == []
+    assert limit.next_batch() == ([1, 2], {"a", "pot", "of", "red", "ink"} - {"a"})
+    limit.accept([["My cup of cat is good"], ["The man had blue ink was"]])
+    assert limit.next_batch()[0] == []
 
 
 def test_where_words_are_few_the_limit_is_doubled() -> None:
-    few = Vocabulary(WordList.of(WORDS[:25]), WordList.of(WORDS[:201]), frozenset())
-    limit = WordLimit([f"a{i}" for i in range(20)], 1, 0.1, few)
-    numbers, _ = limit.next()
-    limit.take([[f"{WORDS[0]} {WORDS[1]} {number}"] for number in numbers])
+    few = Vocabulary(WordList.from_words(WORDS[:25]), WordList.from_words(WORDS[:201]), frozenset())
+    limit = WordShareLimit([f"a{i}" for i in range(20)], 1, 0.1, few)
+    numbers, _ = limit.next_batch()
+    limit.accept([[f"{WORDS[0]} {WORDS[1]} {number}"] for number in numbers])
     # Without both fewer than 200 would be left, so that four sentences may have either.
-    assert limit.next() == ([*range(2, 10)], frozenset())
-    limit.take([[f"{WORDS[0]} {WORDS[1]} {number}"] for number in range(2, 10)])
-    assert limit.next()[0] == [*range(4, 12)]
+    assert limit.next_batch() == ([*range(2, 10)], frozenset())
+    limit.accept([[f"{WORDS[0]} {WORDS[1]} {number}"] for number in range(2, 10)])
+    assert limit.next_batch()[0] == [*range(4, 12)]
 
 
 def test_searches_that_can_write_nothing_else_come_to_an_end() -> None:
-    few = Vocabulary(WordList.of(WORDS[:5]), WordList.of(WORDS[:9]), frozenset())
-    limit = WordLimit(["a b", "c d", "e f"], 2, 0.02, few)
+    few = Vocabulary(WordList.from_words(WORDS[:5]), WordList.from_words(WORDS[:9]), frozenset())
+    limit = WordShareLimit(["a b", "c d", "e f"], 2, 0.02, few)
     for _ in range(9):
-        numbers, _ = limit.next()
-        limit.take([["x y", "x y"] for _ in numbers])
-    assert limit.next()[0] == []
+        numbers, _ = limit.next_batch()
+        limit.accept([["x y", "x y"] for _ in numbers])
+    assert limit.next_batch()[0] == []
 
 
 def test_without_a_limit_all_stay() -> None:
-    limit = WordLimit(["a b", "c d", "e f"], 2, 1.0, VOCABULARY)
-    assert limit.next() == ([0, 1, 2], frozenset())
-    limit.take([["x y", "x y"]] * 3)
-    assert limit.next()[0] == []
+    limit = WordShareLimit(["a b", "c d", "e f"], 2, 1.0, VOCABULARY)
+    assert limit.next_batch() == ([0, 1, 2], frozenset())
+    limit.accept([["x y", "x y"]] * 3)
+    assert limit.next_batch()[0] == []
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.5, float("nan"), float("inf")])
 def test_a_share_that_cannot_be_meant(share: float) -> None:
     with pytest.raises(InputError, match=f"a word may be in the share {share} of the sentences"):
-        WordLimit(["a b"], 1, share, VOCABULARY)
+        WordShareLimit(["a b"], 1, share, VOCABULARY)
 
 
 def test_figures() -> None:
-    found = diversity(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
+    found = measure_diversity(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
     assert found == Diversity(
-        sentences=3,
-        words=8,
-        distinct=4,
-        share=0.5,
+        n_sentences=3,
+        n_words=8,
+        n_distinct=4,
+        type_token_ratio=0.5,
         most_frequent=(("dog", 1.0), ("the", 1.0), ("ran", 1 / 3), ("sat", 1 / 3)),
-        above=(("dog", 1.0),),
-        length=8 / 3,
-        zipf=pytest.approx(5.9, abs=0.3),
+        overused=(("dog", 1.0),),
+        mean_length=8 / 3,
+        mean_zipf=pytest.approx(5.9, abs=0.3),
     )
     assert found.row()["most_frequent"]["ran"] == 0.3333
-    line = diversity_line(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
+    line = format_diversity(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
     assert line.startswith("words: 4 different ones of 8 (50%; natural 100%), English Zipf freq")
     assert line.endswith("than 2% of the sentences and more than naturally: 'dog' in 100.0%")
     with pytest.raises(InputError, match="the diversity of no words was asked for"):
-        diversity(["--"])
+        measure_diversity(["--"])
 
 
 @pytest.mark.parametrize("code", ["eu", "et"])
 def test_a_language_without_frequencies_has_no_figure_of_them(code: str) -> None:
-    row = diversity(["Txakurra lo dago."], ["Katua lo dago."], code).row()
-    assert "zipf" not in row
-    assert row["words"] == 3
-    english = diversity(["Txakurra lo dago."], ["Katua lo dago."]).row()
-    assert {**row, "zipf": english["zipf"]} == english
+    row = measure_diversity(["Txakurra lo dago."], ["Katua lo dago."], code).row()
+    assert "mean_zipf" not in row
+    assert row["n_words"] == 3
+    english = measure_diversity(["Txakurra lo dago."], ["Katua lo dago."]).row()
+    assert {**row, "mean_zipf": english["mean_zipf"]} == english

@@ -5,7 +5,7 @@ import pytest
 from wordfreq import zipf_frequency
 
 from contstim import pool
-from contstim.text.features import repeats_no_word, sentence_features, sentence_flags
+from contstim.text.features import has_distinct_words, sentence_features, sentence_flags
 
 
 def test_length_and_frequency():
@@ -33,9 +33,9 @@ def test_how_alike_the_words_of_a_sentence_are():
 
 def test_words_that_recur():
     sentences = ["The cat saw the dog.", "A cat in a hat in May", "One two three"]
-    assert repeats_no_word(sentences).tolist() == [False, False, True]
-    assert repeats_no_word(sentences, ["The", "in"]).tolist() == [True, False, True]
-    assert repeats_no_word(sentences, ["a", "in", "the"]).all()
+    assert has_distinct_words(sentences).tolist() == [False, False, True]
+    assert has_distinct_words(sentences, ["The", "in"]).tolist() == [True, False, True]
+    assert has_distinct_words(sentences, ["a", "in", "the"]).all()
 
 
 @pytest.mark.parametrize(

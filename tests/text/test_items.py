@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contstim.text.items import frames, guess_items, number_items
+from contstim.text.items import infer_items, number_items, sentence_frames
 
 
 def plainly(keys: list[list[int]]) -> list[int]:
@@ -33,7 +33,7 @@ def test_pairs_that_a_chain_links_are_one_item(keys: list[list[int]]) -> None:
 
 
 def in_common(one: str, other: str) -> bool:
-    return bool(set(frames(one)) & set(frames(other)))
+    return bool(set(sentence_frames(one)) & set(sentence_frames(other)))
 
 
 def test_a_frame_has_all_words_but_one_or_two_and_more_than_half() -> None:
@@ -58,5 +58,5 @@ def test_minimal_pairs_of_one_frame_are_one_item() -> None:
             ("cat", "girls", ("sings", "sing")),
         )
     ]
-    assert guess_items(pairs) == [1, 1, 1]
-    assert guess_items([*pairs, ("she left early", "left early she")]) == [1, 1, 1, 2]
+    assert infer_items(pairs) == [1, 1, 1]
+    assert infer_items([*pairs, ("she left early", "left early she")]) == [1, 1, 1, 2]

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contstim.errors import InputError
-from contstim.text import Sentence, WordList, repeated, tokens_of_word
-from contstim.text.language import Language, Neighbours, is_closing, split_word
-from contstim.text.languages import ENGLISH, LANGUAGES, language_called
+from contstim.text import Sentence, WordList, find_repeats, tokenize_word
+from contstim.text.language import AgreementRule, Language, is_closing, split_word
+from contstim.text.languages import ENGLISH, LANGUAGES, get_language
 from contstim.text.normalise import normalise_sentence
 
-FRENCH, TURKISH, SPANISH = (language_called(code) for code in ("fr", "tr", "es"))
+FRENCH, TURKISH, SPANISH = (get_language(code) for code in ("fr", "tr", "es"))
 WORDS = ("上", "上海", "海", "海水", "水", "大", "大水", "去", "猫")
 
 
@@ -27,7 +27,7 @@ def longest(text: str) -> list[str]:
     return words
 
 
-UNSPACED = Language(code="xx", name="Unspaced", segment=longest, cased=False)
+UNSPACED = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
 
 
 @pytest.mark.parametrize(
@@ -45,22 +45,24 @@ UNSPACED = Language(code="xx", name="Unspaced", segment=longest, cased=False)
     ],
 )
 def test_words(code: str, text: str, words: list[str]) -> None:
-    language = language_called(code)
+    language = get_language(code)
     assert language.split(text) == words
     assert language.split(language.join(words)) == words
-    assert language.tidy(language.tidy(text)) == language.tidy(text)
+    assert language.normalise_spacing(
+        language.normalise_spacing(text)
+    ) == language.normalise_spacing(text)
 
 
 def test_spaces_of_french_marks_are_no_place_for_a_line_to_break() -> None:
-    text = FRENCH.tidy("Tu viens ? « Oui » ; viens : là !")
+    text = FRENCH.normalise_spacing("Tu viens ? « Oui » ; viens : là !")
     assert text == "Tu viens\u202f? «\xa0Oui\xa0»\u202f; viens\xa0: là\u202f!"
     assert normalise_sentence(f"  {text} ") == text  # and stay, whoever makes spaces single
     assert normalise_sentence("one\xa0two  three") == "one two three"
     assert Sentence.parse(text, FRENCH).words == ("Tu", "viens", "Oui", "viens", "là")
     # Models of words see the marks alone.
-    assert tokens_of_word("là\u202f!", "split") == ["là", "!"]
-    assert tokens_of_word("là\u202f!", "keep") == ["là!"]
-    assert tokens_of_word("«\xa0Moi\xa0»", "drop") == ["Moi"]
+    assert tokenize_word("là\u202f!", "split") == ["là", "!"]
+    assert tokenize_word("là\u202f!", "keep") == ["là!"]
+    assert tokenize_word("«\xa0Moi\xa0»", "drop") == ["Moi"]
 
 
 def test_words_without_spaces() -> None:
@@ -71,9 +73,9 @@ def test_words_without_spaces() -> None:
     assert str(sentence) == "猫去上海。"
     assert UNSPACED.join(["new", "york", "猫"]) == "new york猫"
     # 上 before 海水 would be read as 上海 and 水: the neighbours would change.
-    assert not UNSPACED.keeps(["去", "上", "海水"])
-    assert not sentence.replace(1, "上").replace(2, "海水").reads_back
-    assert sentence.replace(0, "大水").reads_back
+    assert not UNSPACED.round_trips(["去", "上", "海水"])
+    assert not sentence.replace(1, "上").replace(2, "海水").round_trips
+    assert sentence.replace(0, "大水").round_trips
 
 
 cores = st.text("abcdefghijklm'-éàçñü", min_size=1, max_size=6).filter(str.strip)
@@ -85,41 +87,43 @@ before = st.sampled_from(["", "", "", "«\xa0", "("])
 @given(st.lists(st.tuples(before, french, after), min_size=1, max_size=9))
 def test_french_words_read_back(parts: list[tuple[str, str, str]]) -> None:
     words = ["".join(part) for part in parts]
-    assert FRENCH.keeps(words)
-    assert FRENCH.tidy(FRENCH.join(words)) == FRENCH.join(words)
+    assert FRENCH.round_trips(words)
+    assert FRENCH.normalise_spacing(FRENCH.join(words)) == FRENCH.join(words)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9))
 def test_only_what_is_cut_alike_is_kept(words: list[str]) -> None:
     text = "".join(words)
     assert UNSPACED.join(words) == text
-    assert UNSPACED.keeps(words) == (longest(text) == words)
+    assert UNSPACED.round_trips(words) == (longest(text) == words)
 
 
 @given(st.sampled_from(sorted({*LANGUAGES} - {"zh"})), st.lists(cores, min_size=1, max_size=8))
 def test_spaced_words_read_back(code: str, words: list[str]) -> None:
-    language = language_called(code)
-    if not any(language.elides(split_word(word)[1]) or "'" in word for word in words):
-        assert language.keeps(words)
-        assert [language.join(words)[a:b] for a, b in language.spans(language.join(words))] == words
+    language = get_language(code)
+    if not any(language.is_elided(split_word(word)[1]) or "'" in word for word in words):
+        assert language.round_trips(words)
+        assert [
+            language.join(words)[a:b] for a, b in language.word_spans(language.join(words))
+        ] == words
 
 
 def test_spans_of_words() -> None:
-    text = FRENCH.tidy("L'eau , c'est quoi ?")
-    assert [text[a:b] for a, b in FRENCH.spans(text)] == FRENCH.split(text)
+    text = FRENCH.normalise_spacing("L'eau , c'est quoi ?")
+    assert [text[a:b] for a, b in FRENCH.word_spans(text)] == FRENCH.split(text)
     with pytest.raises(InputError, match=r"is not written as French is: 'quoi\\u202f\?'"):
-        FRENCH.spans("quoi ?")
+        FRENCH.word_spans("quoi ?")
 
 
 def test_turkish_letters() -> None:
-    assert TURKISH.capital("izmir") == "İzmir"
-    assert TURKISH.capital("ısı") == "Isı"
+    assert TURKISH.capitalise("izmir") == "İzmir"
+    assert TURKISH.capitalise("ısı") == "Isı"
     assert TURKISH.lower("IŞIK İÇİN") == "ışık için"
     assert TURKISH.fold("İnsan") == TURKISH.fold("insan") != TURKISH.fold("ınsan")
-    assert repeated(["Işık", "ışık"], (), TURKISH.fold) == ["ışık"]
+    assert find_repeats(["Işık", "ışık"], (), TURKISH.fold) == ["ışık"]
     words = WordList(("İnsan", "insan", "ısı"))
-    assert words.folded(TURKISH)["insan"] == [0, 1]
-    assert words.folded(ENGLISH).get("insan") == [1]
+    assert words.case_insensitive_index(TURKISH)["insan"] == [0, 1]
+    assert words.case_insensitive_index(ENGLISH).get("insan") == [1]
 
 
 def test_a_sentence_of_words() -> None:
@@ -130,19 +134,19 @@ def test_a_sentence_of_words() -> None:
 
 
 def test_marks_that_are_spaced_on_one_side_alone() -> None:
-    closing = Language(code="zz", name="Z", spaced={"!": "\u202f"})
+    closing = Language(code="zz", name="Z", space_before={"!": "\u202f"})
     assert closing.split("Non ! « Si »") == ["Non\u202f!", "«", "Si", "»"]
-    opening = Language(code="zz", name="Z", spaced_after={"«": "\xa0"})
+    opening = Language(code="zz", name="Z", space_after={"«": "\xa0"})
     assert opening.split("Non ! « Si »") == ["Non", "!", "«\xa0Si", "»"]
-    assert opening.tidy("« Si") == "«\xa0Si"
+    assert opening.normalise_spacing("« Si") == "«\xa0Si"
 
 
 def test_neighbours_that_do_not_go_together() -> None:
-    language = Language(code="yy", name="Y", agreement=(Neighbours("a", "[aeio].*", "an"),))
-    assert language.disagreement("A", "Apple") == "an"
-    assert language.disagreement("A", "dog") == ""
+    language = Language(code="yy", name="Y", agreement=(AgreementRule("a", "[aeio].*", "an"),))
+    assert language.agreement_error("A", "Apple") == "an"
+    assert language.agreement_error("A", "dog") == ""
     sentence = Sentence.parse("A apple, a dog, a, egg, a egg", language)
-    assert sentence.disagreements == [("A", "apple", "an"), ("a", "egg", "an")]
+    assert sentence.agreement_errors == [("A", "apple", "an"), ("a", "egg", "an")]
 
 
 def test_what_is_closing() -> None:

@@ -14,9 +14,9 @@ from contstim.text.language import Language
 from contstim.text.languages import (
     ENGLISH,
     LANGUAGES,
-    cut_chinese,
-    language_called,
-    language_of,
+    detect_language,
+    get_language,
+    segment_chinese,
 )
 
 
@@ -42,12 +42,12 @@ from contstim.text.languages import (
     ],
 )
 def test_agreement(code: str, wrong: str, right: str) -> None:
-    language = language_called(code)
+    language = get_language(code)
 
     def reasons(pair: str) -> list[str]:
         words = pair.split()
         both = pairwise(words)
-        return [reason for a, b in both if (reason := language.disagreement(a, b))]
+        return [reason for a, b in both if (reason := language.agreement_error(a, b))]
 
     for pair in wrong.split(", "):
         assert reasons(pair), pair
@@ -69,15 +69,19 @@ def test_agreement(code: str, wrong: str, right: str) -> None:
     ],
 )
 def test_the_language_of_a_text(code: str, text: str) -> None:
-    assert language_of([text]).code == code
+    assert detect_language([text]).code == code
 
 
 def test_languages_by_their_codes() -> None:
-    assert language_called("en-US") is ENGLISH
-    assert language_called("de_AT").noun_cues
-    other = language_called("fi")
-    assert (other.plain, other.repeatable, other.offensive) == (True, frozenset(), "")
-    assert language_called("fi") is other
+    assert get_language("en-US") is ENGLISH
+    assert get_language("de_AT").noun_cues
+    other = get_language("fi")
+    assert (other.is_space_delimited, other.repeatable, other.offensive_list) == (
+        True,
+        frozenset(),
+        "",
+    )
+    assert get_language("fi") is other
     for code, language in LANGUAGES.items():
         assert code == language.code
         assert pickle.loads(pickle.dumps(language)) is language
@@ -91,7 +95,7 @@ def test_chinese_needs_its_segmenter(monkeypatch: pytest.MonkeyPatch) -> None:
 
     languages._jieba.cache_clear()
     with pytest.raises(MissingExtraError) as caught:
-        language_called("zh").split("我喜欢猫")
+        get_language("zh").split("我喜欢猫")
     languages._jieba.cache_clear()
     assert str(caught.value) == (
         "Chinese is cut into words by jieba, which is not installed; run: pip install jieba"
@@ -100,10 +104,10 @@ def test_chinese_needs_its_segmenter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_chinese_words() -> None:
     pytest.importorskip("jieba", reason="an optional package, of the extra 'chinese'")
-    assert cut_chinese("他用Python3.5写代码") == ["他", "用", "Python3.5", "写", "代码"]
-    chinese = language_called("zh")
+    assert segment_chinese("他用Python3.5写代码") == ["他", "用", "Python3.5", "写", "代码"]
+    chinese = get_language("zh")
     words = chinese.split("我喜欢猫，但是他说：“你好！”")
     assert words == ["我", "喜欢", "猫，", "但是", "他", "说：", "“你好！”"]
     # 研究生 before 命 is read as 研究 and 生命: both neighbours change.
     assert chinese.split("研究生命") == ["研究", "生命"]
-    assert not chinese.keeps(["研究生", "命"])
+    assert not chinese.round_trips(["研究生", "命"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contstim.errors import InputError
-from contstim.text import Sentence, WordList, tokens_of_word
+from contstim.text import Sentence, WordList, tokenize_word
 from contstim.text.language import split_word
 from contstim.text.languages import ENGLISH
 
@@ -24,8 +24,8 @@ def test_splitting_a_word_loses_nothing(word: str) -> None:
 
 @given(words)
 def test_split_tokens_join_to_the_word(word: str) -> None:
-    assert "".join(tokens_of_word(word, "split")) == word
-    assert tokens_of_word(word, "keep") == [word]
+    assert "".join(tokenize_word(word, "split")) == word
+    assert tokenize_word(word, "keep") == [word]
 
 
 @given(st.lists(words, min_size=1, max_size=8))
@@ -64,7 +64,7 @@ def test_what_is_punctuation(word: str, parts: tuple[str, str, str]) -> None:
     ],
 )
 def test_tokens_under_each_policy(word: str, policy: str, tokens: list[str]) -> None:
-    assert tokens_of_word(word, policy) == tokens
+    assert tokenize_word(word, policy) == tokens
 
 
 def test_replacing_a_word_keeps_its_punctuation() -> None:
@@ -77,7 +77,7 @@ def test_replacing_a_word_keeps_its_punctuation() -> None:
 
 def test_a_sentence_of_bare_words() -> None:
     assert str(Sentence.from_words(["the", "ship", "left"], final="?")) == "The ship left?"
-    assert ENGLISH.capital("élan") == "Élan"
+    assert ENGLISH.capitalise("élan") == "Élan"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
@@ -89,7 +89,7 @@ def test_nothing_is_no_sentence(text: str) -> None:
 def test_a_word_list_holds_each_word_once() -> None:
     with pytest.raises(InputError, match="^the word list holds 'b' twice; list each word once$"):
         WordList(("a", "b", "b"))
-    listed = WordList.of(["a", "b", "a"])
+    listed = WordList.from_words(["a", "b", "a"])
     assert listed.words == ("a", "b")
     assert "b" in listed
     assert "c" not in listed

@@ -4,7 +4,7 @@ import io
 import pytest
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.text import length_range, pool, read_sentences, read_words
+from contstim.text import parse_length_range, pool, read_sentences, read_words
 from contstim.text.corpora import SentenceRules, sample_sentences
 from contstim.text.vocabulary import Vocabulary
 
@@ -100,15 +100,15 @@ class TestRules:
         ],
     )  # fmt: skip
     def test_objection(self, text, rules, objection):
-        assert rules.objection(text) == objection
+        assert rules.rejection_reason(text) == objection
 
     def test_vocabulary(self):
         vocabulary = Vocabulary.from_words(["The", "dog", "saw", "rain"])
         rules = SentenceRules(1, 9, vocabulary=vocabulary, distinct=True)
-        assert rules.objection("The dog saw rain.") is None
-        assert rules.objection("The dog saw The rain.") == "word outside the vocabulary"
-        assert rules.objection("dog saw rain.") == "word outside the vocabulary"
-        assert rules.objection("The dog saw dog.") == "repeated word"
+        assert rules.rejection_reason("The dog saw rain.") is None
+        assert rules.rejection_reason("The dog saw The rain.") == "word outside the vocabulary"
+        assert rules.rejection_reason("dog saw rain.") == "word outside the vocabulary"
+        assert rules.rejection_reason("The dog saw dog.") == "repeated word"
 
     def test_bad_lengths(self):
         with pytest.raises(InputError, match="no sentence has 9 to 8 words"):
@@ -161,13 +161,13 @@ class TestSample:
 
 @pytest.mark.parametrize(("text", "limits"), [("8", (8, 8)), ("6-12", (6, 12))])
 def test_length_range(text, limits):
-    assert length_range(text) == limits
+    assert parse_length_range(text) == limits
 
 
 @pytest.mark.parametrize("text", ["", "six", "6-", "-8", "6-x"])
 def test_bad_length_range(text):
     with pytest.raises(InputError, match=r"is no length; write 8 or 6-12"):
-        length_range(text)
+        parse_length_range(text)
 
 
 def test_read_words(tmp_path):

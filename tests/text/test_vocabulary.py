@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from contstim.errors import InputError, OutputError, UnknownNameError
-from contstim.text import Sentence, WordList, repeated
+from contstim.text import Sentence, WordList, find_repeats
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import Vocabulary, WordRules
 
@@ -105,17 +105,17 @@ class TestFromWords:
 class TestVocabulary:
     def test_at_returns_the_same_list_objects(self):
         vocabulary = Vocabulary(WordList(("The",)), WordList(("dog",)))
-        assert vocabulary.at(0) is vocabulary.first
-        assert vocabulary.at(1) is vocabulary.at(7) is vocabulary.elsewhere
+        assert vocabulary.words_at(0) is vocabulary.first
+        assert vocabulary.words_at(1) is vocabulary.words_at(7) is vocabulary.elsewhere
 
     def test_repeats_ignore_case_and_spare_determiners_and_prepositions(self):
         words = Sentence.parse("The dog saw the Dog in the box in it and it").words
-        assert repeated(words, ENGLISH.repeatable) == ["dog", "it"]
+        assert find_repeats(words, ENGLISH.repeatable) == ["dog", "it"]
 
     def test_unlisted_depends_on_position(self):
         vocabulary = Vocabulary(WordList(("The", "Rome")), WordList(("dog", "saw")))
-        assert vocabulary.unlisted(["The", "dog", "saw", "Rome"]) == ["Rome"]
-        assert vocabulary.unlisted(["dog", "saw"]) == ["dog"]
+        assert vocabulary.unlisted_words(["The", "dog", "saw", "Rome"]) == ["Rome"]
+        assert vocabulary.unlisted_words(["dog", "saw"]) == ["dog"]
 
     @pytest.mark.parametrize("word", ["", "two words", "end.", '"open'])
     def test_words_with_space_or_punctuation_are_refused(self, word):
@@ -333,7 +333,7 @@ class TestOtherLanguages:
         assert "L'" in listed.first
         assert not {"l", "qu"} & {*listed.elsewhere}
         with pytest.raises(InputError, match="which French cuts into l' and eau"):
-            Vocabulary(words.first, WordList.of(["l'eau"]), language=words.language)
+            Vocabulary(words.first, WordList.from_words(["l'eau"]), language=words.language)
 
     def test_turkish_first_forms(self, tmp_path):
         listed = Vocabulary.from_wordfreq("tr", size=400)
@@ -343,8 +343,8 @@ class TestOtherLanguages:
         listed.save(path)
         again = Vocabulary.read(path)
         assert (again.language.code, again.digest) == ("tr", listed.digest)
-        assert "için" not in again.without(["için"]).elsewhere
-        assert "İçin" not in again.without(["için"]).first
+        assert "için" not in again.without_words(["için"]).elsewhere
+        assert "İçin" not in again.without_words(["için"]).first
 
     def test_hebrew_words_stand_anywhere(self, tmp_path):
         text = tmp_path / "he.txt"

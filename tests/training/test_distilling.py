@@ -15,7 +15,7 @@ from contstim.errors import InputError, ModelFileError, OutputError, SpecError
 from contstim.models import ModelSpec
 from contstim.models.cache import ScoreCache
 from contstim.models.toy import RandomBigramModel
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 from contstim.training.distilling import distill
 from contstim.training.options import FitOptions
 
@@ -112,9 +112,7 @@ def test_a_base_must_read_both_ways_and_have_layers(
 def test_the_language_of_the_teacher_says_what_a_word_is(bert: Path, tmp_path: Path) -> None:
     teacher = RandomBigramModel([*WORDS, "l'", "!"], 1)
     teacher._spec = ModelSpec.parse("table:1?language=fr")
-    teacher.tokenizer = replace(
-        teacher.tokenizer, punctuation="split", language=language_called("fr")
-    )
+    teacher.tokenizer = replace(teacher.tokenizer, punctuation="split", language=get_language("fr"))
     text = ["l'" + s.removesuffix(".") + " !" for s in sentences(60, 1)]
     options = FitOptions(epochs=1, layers=1)
     record = distill(teacher, text, tmp_path / "out", base=str(bert), options=options)

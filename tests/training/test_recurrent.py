@@ -126,7 +126,7 @@ def make_trainer(tmp_path, options=SMALL, cell="lstm", tied=True):
     vocabulary = vocabulary_of(text, 1)
     corpus = TokenCorpus.of(text, vocabulary, [1.0])
     config = NetworkConfig(cell, embedding=6, hidden=8, tied=tied)
-    return Trainer(RecurrentNetwork.initial(config, vocabulary, 0), corpus, options)
+    return Trainer(RecurrentNetwork.initialise(config, vocabulary, 0), corpus, options)
 
 
 def test_the_draws_of_the_sampled_softmax_estimate_the_normaliser_without_bias(tmp_path):

@@ -115,7 +115,7 @@ class EngineModel(SentenceModel):
                 f"a token of {self.spec} spans the prefix {self.prefix!r} and {text!r}; give "
                 "another prefix"
             )
-        word_ends = [end for _, end in ENGLISH.spans(text)]
+        word_ends = [end for _, end in ENGLISH.word_spans(text)]
         word_indices = np.array([bisect_right(word_ends, start) for start in starts])
         word_indices = np.minimum(word_indices, len(word_ends) - 1)
         scored = starts >= 0

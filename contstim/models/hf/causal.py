@@ -32,7 +32,7 @@ from contstim.models.hf.trie import (
     tree_logits,
 )
 from contstim.models.prefixes import PrefixModel
-from contstim.text import Sentence, WordList, natural_prompt, prompt_of, read_sentences
+from contstim.text import Sentence, WordList, default_prompt, format_prompt, read_sentences
 
 if TYPE_CHECKING:
     from contstim.models.hf.prefixes import CausalPrefixes
@@ -167,7 +167,7 @@ class CausalModel(TransformerModel, PrefixModel):
         asked = self.options.prompt
         if asked == "none":
             return []
-        text = natural_prompt() if asked == "natural" else prompt_of(read_sentences(asked))
+        text = default_prompt() if asked == "natural" else format_prompt(read_sentences(asked))
         return self.tokenizer.tokenize_text(text)
 
     def _end(self) -> list[int]:
@@ -429,7 +429,7 @@ class CausalModel(TransformerModel, PrefixModel):
         """Return one beginning without a word; None where nothing stands before the first one."""
         from contstim.models.hf.prefixes import CausalPrefixes  # which scoring does without
 
-        writes = self.prefix and self.language.plain  # with spaces between words
+        writes = self.prefix and self.language.is_space_delimited  # with spaces between words
         return CausalPrefixes.begun(self, (first, later)) if writes else None
 
     def score_replacements(
@@ -442,7 +442,9 @@ class CausalModel(TransformerModel, PrefixModel):
         token. Exact scores of chosen candidates start from the cached keys and values of the
         words before.
         """
-        if not self.language.plain:  # a candidate may change the tokens of its neighbours
+        if (
+            not self.language.is_space_delimited
+        ):  # a candidate may change the tokens of its neighbours
             return super().score_replacements(sentence, position, words)
         sentence.check_position(position)
         encoded, values = self.encode_and_score(str(sentence))

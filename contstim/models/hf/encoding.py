@@ -289,7 +289,7 @@ class SubwordTokenizer:
             If a sentence spells a special token, if a token spans two words or if tokens cannot
             be traced back to words.
         """
-        texts = [self._lead + self.language.tidy(sentence) for sentence in sentences]
+        texts = [self._lead + self.language.normalise_spacing(sentence) for sentence in sentences]
         if not texts:
             # Some tokenizers fail on nothing.
             return []
@@ -325,7 +325,7 @@ class SubwordTokenizer:
     ) -> EncodedSentence:
         """Assign tokens to words by their spans of characters."""
         words, word_at = [], [-1] * len(text)
-        for number, (start, end) in enumerate(self.language.spans(text)):
+        for number, (start, end) in enumerate(self.language.word_spans(text)):
             words.append(text[start:end])
             word_at[start:end] = [number] * (end - start)
         mark = len(split_word(words[-1])[2]) if self.options.punctuation == "context" else 0
@@ -411,7 +411,7 @@ class SubwordTokenizer:
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V words can be written in tokens; shape (V,)."""
         writable = np.zeros(len(words), dtype=np.bool_)
-        split = str.split if self.language.plain else self.language.split
+        split = str.split if self.language.is_space_delimited else self.language.split
         single = [i for i, word in enumerate(words) if len(split(word)) == 1]
         for i, ids in zip(single, self._ids([words[i] for i in single]), strict=True):
             writable[i] = bool(ids) and not self._special_ids.intersection(ids)
@@ -473,7 +473,7 @@ class SubwordTokenizer:
             If the words of the language do not stand between spaces.
         """
         last = position == len(sentence) - 1
-        if not self.language.plain:
+        if not self.language.is_space_delimited:
             raise InputError(
                 f"{self.name} looks candidates up by the spaces around them, which "
                 f"{self.language.name} does not have; choose metric=chain or a metric of pll"

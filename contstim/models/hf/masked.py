@@ -219,7 +219,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         """Return one beginning, after which the model reads masks and the final mark."""
         from contstim.models.hf.guide import MaskedGuide  # which scoring does without
 
-        return MaskedGuide(self, (first, later)) if self.language.plain else None
+        return MaskedGuide(self, (first, later)) if self.language.is_space_delimited else None
 
     def completed(self, ids: IntArray, places: IntArray, tokens: IntArray) -> FloatArray:
         """Return the sums of log p(token) at `places` (n,) of one row, of words (k, n): (k,)."""
@@ -241,7 +241,9 @@ class MaskedModel(TransformerModel, PrefixModel):
         the terms that do see it as 0, their largest value; the estimate takes the present
         sentence's values for those of other words.
         """
-        if not self.language.plain:  # a candidate may change the tokens of its neighbours
+        if (
+            not self.language.is_space_delimited
+        ):  # a candidate may change the tokens of its neighbours
             return super().score_replacements(sentence, position, words)
         sentence.check_position(position)
         encoded, values = self.encode_and_score(str(sentence))

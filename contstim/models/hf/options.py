@@ -131,7 +131,7 @@ class CausalOptions(_SpecOptions):
         else its BOS token, else nothing), ``bos``, ``eos``, ``none``, or a token.
     prompt
         A text after it, in which sentences stand on lines of their own: ``natural`` (the bundled
-        `natural_prompt`), a file, or ``none``.
+        `default_prompt`), a file, or ``none``.
     end
         ``scored`` or ``none``: whether the end-of-sequence token is part of the score.
     words

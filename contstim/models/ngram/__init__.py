@@ -2,7 +2,7 @@
 
 Here: models as sorted arrays, the form that the three share.
 
-A `Replacer` scores a sentence with each word of the vocabulary at one position, in one step.
+A `ReplacementScorer` scores a sentence with every word at one position, in one step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contstim.models.word_tokenizer import WordTokenizer
 
 
-def find(keys: IntArray, wanted: IntArray) -> IntArray:
+def find_sorted(keys: IntArray, wanted: IntArray) -> IntArray:
     """Return the place of each of `wanted` in the sorted `keys`, or -1 where it is absent."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
@@ -29,7 +29,7 @@ def find(keys: IntArray, wanted: IntArray) -> IntArray:
     return np.where(keys[places] == wanted, places, -1)
 
 
-class Level(NamedTuple):
+class NgramLevel(NamedTuple):
     """The n-grams of one order, sorted by key; an n-gram's place is its id.
 
     Attributes
@@ -57,12 +57,12 @@ class NgramTable:
     words
         The V words by id, among them ``<s>`` and ``</s>``.
     levels
-        One :class:`Level` an order, from unigrams (all V, in order of id) up. Every n-gram's
+        One :class:`NgramLevel` an order, from unigrams (all V, in order of id) up. Every n-gram's
         first and last n-1 words are n-grams of the level below.
     """
 
     words: tuple[str, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[NgramLevel, ...]
 
     @property
     def order(self) -> int:
@@ -74,7 +74,7 @@ class NgramTable:
         """Id of each word."""
         return {word: i for i, word in enumerate(self.words)}
 
-    def select(self, masks: Sequence[BoolArray]) -> NgramTable:
+    def filter(self, masks: Sequence[BoolArray]) -> NgramTable:
         """Return the table of the n-grams that `masks` keep, one mask an order.
 
         Contexts of n-grams that are kept must be kept.
@@ -87,12 +87,12 @@ class NgramTable:
         for level, keep in zip(self.levels, masks, strict=True):
             old = level.keys[keep]
             keys = context_ids[old // size] * len(words) + word_ids[old % size]
-            levels.append(Level(keys, level.log_probs[keep], level.log_backoffs[keep]))
+            levels.append(NgramLevel(keys, level.log_probs[keep], level.log_backoffs[keep]))
             context_ids = np.cumsum(keep) - 1
         return NgramTable(words, tuple(levels))
 
     @cached_property
-    def suffixes(self) -> list[IntArray]:
+    def suffix_ids(self) -> list[IntArray]:
         """For each order the ids, one order down, of the n-grams without their first word.
 
         An id is -1 where the table lacks the shorter n-gram. Unigrams have the id 0.
@@ -104,7 +104,7 @@ class NgramTable:
             if len(suffixes) == 1:
                 suffixes.append(level.keys % size)
                 continue
-            places = find(lower.keys, shorter * size + level.keys % size)
+            places = find_sorted(lower.keys, shorter * size + level.keys % size)
             suffixes.append(np.where(shorter < 0, -1, places))
         return suffixes
 
@@ -122,7 +122,7 @@ class _Stretch(NamedTuple):
 _NOTHING = _Stretch(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
-class Replacer:
+class ReplacementScorer:
     """Scores sentences with one open slot under a back-off model, for all V words at once.
 
     In a model of order N the word in the slot changes N terms of the sentence: its own, and those
@@ -146,7 +146,7 @@ class Replacer:
         # each shorter n-gram where those end that are a word and then it.
         self.longer: list[tuple[_Stretch, IntArray]] = []
         first = everything
-        for level, suffixes in zip(table.levels[1:], table.suffixes[1:], strict=True):
+        for level, suffixes in zip(table.levels[1:], table.suffix_ids[1:], strict=True):
             first = first[level.keys // self.size]
             by_suffix = np.argsort(suffixes, kind="stable")
             n_shorter = len(table.levels[len(self.longer)].keys)
@@ -182,7 +182,7 @@ class Replacer:
 
     def _followed(self, n: int, contexts: _Stretch, word: int) -> _Stretch:
         """Return those n-grams of order `n` that are one of `contexts` and then `word`."""
-        ids = find(self.table.levels[n - 1].keys, contexts.ids * self.size + word)
+        ids = find_sorted(self.table.levels[n - 1].keys, contexts.ids * self.size + word)
         found = ids >= 0
         return _Stretch(contexts.words[found], ids[found])
 

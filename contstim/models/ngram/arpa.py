@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import ModelFileError
 from contstim.files import replacing
-from contstim.models.ngram import Level, NgramTable, find
+from contstim.models.ngram import NgramLevel, NgramTable, find_sorted
 from contstim.models.word_tokenizer import END, START
 
 _BINARY_MAGIC = b"mmap lm http://kheafield.com/code"
@@ -41,7 +41,7 @@ def _open(path: Path) -> IO[bytes]:
         ) from error
 
 
-def is_binary(path: Path) -> bool:
+def is_kenlm_binary(path: Path) -> bool:
     """Return whether a file begins as a KenLM binary does.
 
     Raises
@@ -250,7 +250,7 @@ class _Lookup:
 
 
 def _keys_of(
-    block: _Lines, levels: Sequence[Level], n_words: int, lookup: _Lookup
+    block: _Lines, levels: Sequence[NgramLevel], n_words: int, lookup: _Lookup
 ) -> IntArray | None:
     """Return the keys of a block's n-grams; None if the first n-1 words of one are no n-gram."""
     n = len(levels) + 1
@@ -258,7 +258,7 @@ def _keys_of(
     for field in range(2, n + 1):
         ids = ids * n_words + lookup(block, field)
         if field < n:
-            ids = find(levels[field - 1].keys, ids)
+            ids = find_sorted(levels[field - 1].keys, ids)
             if (ids < 0).any():
                 return None
     return ids
@@ -280,7 +280,7 @@ def read_arpa(path: Path) -> NgramTable | None:
     """
     data = _read(path)
     counts, at = _header(data, path)
-    levels: list[Level] = []
+    levels: list[NgramLevel] = []
     words: list[str] = []
     lookup: _Lookup | None = None
     for n, count in enumerate(counts, start=1):
@@ -305,10 +305,10 @@ def read_arpa(path: Path) -> NgramTable | None:
             if missing := {START, END} - set(words):
                 raise ModelFileError(f"{name} lack {missing.pop()}")
             lookup = _Lookup(np.concatenate(hashes), name)
-        level = Level(keys.astype(np.int64), log_probs, log_backoffs)
+        level = NgramLevel(keys.astype(np.int64), log_probs, log_backoffs)
         if n > 1 and not (level.keys[1:] > level.keys[:-1]).all():
             order = np.argsort(level.keys)
-            level = Level(level.keys[order], log_probs[order], log_backoffs[order])
+            level = NgramLevel(level.keys[order], log_probs[order], log_backoffs[order])
             if (level.keys[1:] == level.keys[:-1]).any():
                 raise ModelFileError(f"{name} list an n-gram twice")
         levels.append(level)
@@ -316,7 +316,7 @@ def read_arpa(path: Path) -> NgramTable | None:
     if data.find(b"\\end\\", at) < 0:
         raise ModelFileError(f"{str(path)!r} lacks its last line, \\end\\; it is truncated")
     table = NgramTable(tuple(words), tuple(levels))
-    return None if any((s < 0).any() for s in table.suffixes) else table
+    return None if any((s < 0).any() for s in table.suffix_ids) else table
 
 
 _ROWS = 200_000

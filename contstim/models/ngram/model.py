@@ -26,8 +26,8 @@ from contstim.models.base import (
     TokenScores,
     check_sentences,
 )
-from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
-from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
+from contstim.models.ngram import BackOff, NgramLevel, NgramTable, ReplacementScorer
+from contstim.models.ngram.arpa import is_kenlm_binary, read_arpa, read_unigrams, write_arpa
 from contstim.models.prefixes import Prefixes, PrefixModel
 from contstim.models.word_tokenizer import (
     END,
@@ -37,7 +37,7 @@ from contstim.models.word_tokenizer import (
     MaskedSentence,
     WordTokenizer,
 )
-from contstim.text import Sentence, WordList, tokens_of_word
+from contstim.text import Sentence, WordList, tokenize_word
 
 _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
@@ -84,7 +84,7 @@ class _Pieces(dict[str, str]):
             self.clear()
         ids, lower = self.tokenizer.ids, self.tokenizer.case == "lower"
         pieces = []
-        for token in tokens_of_word(word, self.tokenizer.punctuation):
+        for token in tokenize_word(word, self.tokenizer.punctuation):
             name = self.tokenizer.language.lower(token) if lower else token
             if name not in ids:
                 if self.tokenizer.unknown == "error":
@@ -129,11 +129,11 @@ class NgramModel(SentenceModel, PrefixModel):
         self.scores_end = (
             spec.get_choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
         )
-        self.binary = is_binary(self.path)
+        self.is_binary = is_kenlm_binary(self.path)
         self._loaded = _state(self.path)
         unknown: int | None
         ids: Mapping[str, int]
-        if self.binary:
+        if self.is_binary:
             self._model = _load_kenlm(self.path)
             self.order: int = self._model.order
             ids = _BinaryVocabulary(self._model)
@@ -168,7 +168,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     @cached_property
     def _table(self) -> NgramTable | None:
-        return None if self.binary else read_arpa(self._same_file())
+        return None if self.is_binary else read_arpa(self._same_file())
 
     def _same_file(self) -> Path:
         """Return the path of the file, which must be the one that was loaded."""
@@ -180,8 +180,8 @@ class NgramModel(SentenceModel, PrefixModel):
         return self.path
 
     @cached_property
-    def _replacer(self) -> Replacer | None:
-        return None if self._table is None else Replacer(self._table)
+    def _replacer(self) -> ReplacementScorer | None:
+        return None if self._table is None else ReplacementScorer(self._table)
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V bare words is in the vocabulary; shape (V,)."""
@@ -356,8 +356,8 @@ def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:
     table = NgramTable(
         tuple(words),
         (
-            Level(np.arange(size), log_probs, np.zeros(size)),
-            Level(np.array([key], dtype=np.int64), log_probs[[ids[END]]], flat),
+            NgramLevel(np.arange(size), log_probs, np.zeros(size)),
+            NgramLevel(np.array([key], dtype=np.int64), log_probs[[ids[END]]], flat),
         ),
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.ngram import BackOff, Replacer
+from contstim.models.ngram import BackOff, ReplacementScorer
 from contstim.models.prefixes import COMMA, Prefixes
 from contstim.models.word_tokenizer import END, START
 from contstim.text import WordList
@@ -37,7 +37,7 @@ class NgramPrefixes(Prefixes):
     def __init__(
         self,
         model: BackOff,
-        replacer: Replacer,
+        replacer: ReplacementScorer,
         lists: tuple[WordList, WordList],
         n_words: int = 0,
         rows: Sequence[tuple[int, ...]] = (),

@@ -61,13 +61,13 @@ class NetworkConfig:
     tied: bool = True
 
     @property
-    def gates(self) -> int:
+    def n_gates(self) -> int:
         """Pre-activations per hidden unit."""
         return 4 if self.cell == "lstm" else 1
 
-    def shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
+    def weight_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each parameter, for a vocabulary of `n_outputs` tokens."""
-        width = self.gates * self.hidden
+        width = self.n_gates * self.hidden
         shapes: dict[str, tuple[int, ...]] = {
             "embedding": (n_outputs + 1, self.embedding),
             "input": (width, self.embedding),
@@ -144,7 +144,7 @@ class RecurrentNetwork:
     _buffer: Tensor | None = field(default=None, repr=False)
 
     @classmethod
-    def initial(
+    def initialise(
         cls, config: NetworkConfig, vocabulary: TokenVocabulary, seed: int
     ) -> RecurrentNetwork:
         """Draw the weights a training starts from.
@@ -155,7 +155,7 @@ class RecurrentNetwork:
         random = torch.Generator().manual_seed(seed)
         limit = config.hidden**-0.5
         weights: dict[str, Tensor] = {}
-        for name, shape in config.shapes(vocabulary.n_outputs).items():
+        for name, shape in config.weight_shapes(vocabulary.n_outputs).items():
             tensor = torch.zeros(shape)
             if name == "embedding":
                 tensor.normal_(0.0, 0.1, generator=random)
@@ -172,20 +172,20 @@ class RecurrentNetwork:
         return self.weights["embedding"].device
 
     @property
-    def output(self) -> Tensor:
+    def output_weights(self) -> Tensor:
         """Output weights: one row for each token that can be predicted."""
         name = "embedding" if self.config.tied else "output"
         return self.weights[name][: self.vocabulary.n_outputs]
 
     @property
-    def n_multiplications(self) -> int:
+    def n_multiply_adds(self) -> int:
         """Multiply-additions of one step, the output's included; an embedding is looked up."""
         matrices = [
             self.weights[name]
             for name in ("input", "recurrent", "projection")
             if name in self.weights
         ]
-        return sum(matrix.numel() for matrix in [*matrices, self.output])
+        return sum(matrix.numel() for matrix in [*matrices, self.output_weights])
 
     def to(self, device: torch.device) -> RecurrentNetwork:
         """Return the network with its weights on `device`."""
@@ -193,18 +193,18 @@ class RecurrentNetwork:
         return RecurrentNetwork(self.config, self.vocabulary, moved)
 
     @torch.no_grad()
-    def load(self, weights: Mapping[str, Tensor]) -> None:
+    def copy_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Take over the values of `weights`."""
         for name, tensor in weights.items():
             self.weights[name].copy_(tensor)
 
-    def start(self, n: int = 1, dtype: torch.dtype = torch.float32) -> State:
+    def initial_state(self, n: int = 1, dtype: torch.dtype = torch.float32) -> State:
         """Return the state of `n` sequences before their first symbol."""
         size = 1, n, self.config.hidden
         zero = torch.zeros(size, dtype=dtype, device=self.device)
         return (zero, zero) if self.config.cell == "lstm" else (zero,)
 
-    def layer(self, ids: Tensor, start: State) -> tuple[Tensor, State]:
+    def forward(self, ids: Tensor, start: State) -> tuple[Tensor, State]:
         """Run the layer over `ids` (T, B) in the type of `start`.
 
         Returns the hidden state after each, (T, B, H), and the state after the last.
@@ -232,17 +232,19 @@ class RecurrentNetwork:
         return hidden, end if lstm else (end,)
 
     @torch.no_grad()
-    def run(self, ids: IntArray, start: State) -> list[State]:
+    def run_states(self, ids: IntArray, start: State) -> list[State]:
         """Return the states of one sequence: `start`, then that after each of `ids` (T,)."""
         states = [start]
         for token in torch.from_numpy(ids).to(self.device):
-            states.append(self.layer(token.view(1, 1), states[-1])[1])
+            states.append(self.forward(token.view(1, 1), states[-1])[1])
         return states
 
     @torch.no_grad()
     def next_log_probs(self, hidden: Tensor) -> Tensor:
         """Return log p(next token) of each vocabulary entry, (N, n_outputs), given (N, H)."""
-        logits = torch.addmm(self.weights["output_bias"], self.queries(hidden), self.output.t())
+        logits = torch.addmm(
+            self.weights["output_bias"], self.project(hidden), self.output_weights.t()
+        )
         return torch.log_softmax(logits, dim=1)
 
     @torch.no_grad()
@@ -254,7 +256,7 @@ class RecurrentNetwork:
         Sequences of like length run together, padded on the right; a padded step comes after
         the sequence's last real one and is never scored, so it changes nothing.
         """
-        start = self.start() if start is None else start
+        start = self.initial_state() if start is None else start
         results: list[FloatArray] = [np.zeros(0)] * len(inputs)
         order = sorted(range(len(inputs)), key=lambda s: len(inputs[s]))
         batches: list[list[int]] = []
@@ -281,15 +283,15 @@ class RecurrentNetwork:
         for column, sequence in enumerate(inputs):
             padded[: len(sequence), column] = sequence
         copies = tuple(part.expand(-1, len(inputs), -1).contiguous() for part in start)
-        outputs, _ = self.layer(torch.from_numpy(padded).to(self.device), copies)
+        outputs, _ = self.forward(torch.from_numpy(padded).to(self.device), copies)
         steps = np.concatenate([np.arange(length) for length in lengths])
         columns = np.repeat(np.arange(len(inputs)), lengths)
         hidden = outputs[torch.from_numpy(steps), torch.from_numpy(columns)]
         flat = torch.from_numpy(np.concatenate(targets)).to(self.device)
-        values = self._target_log_probs(self.queries(hidden), flat)
+        values = self._target_log_probs(self.project(hidden), flat)
         return np.split(values, np.cumsum(lengths)[:-1])
 
-    def queries(self, hidden: Tensor) -> Tensor:
+    def project(self, hidden: Tensor) -> Tensor:
         """Return what output weights are multiplied with, given hidden states (N, H)."""
         if not self.config.tied:
             return hidden
@@ -300,7 +302,7 @@ class RecurrentNetwork:
 
         The sum is kept relative to the largest logit so far and rescaled when a larger one comes.
         """
-        matrix, bias = self.output, self.weights["output_bias"]
+        matrix, bias = self.output_weights, self.weights["output_bias"]
         if self._buffer is None:
             self._buffer = torch.empty(_ENTRIES * _POSITIONS, device=queries.device)
         result = torch.empty(len(queries), dtype=torch.float64)
@@ -419,7 +421,7 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise ModelFileError(f"{foreign}: its record is damaged") from error
     weights: dict[str, Tensor] = {}
-    for name, shape in config.shapes(vocabulary.n_outputs).items():
+    for name, shape in config.weight_shapes(vocabulary.n_outputs).items():
         tensor, scale = tensors.get(name), tensors.get(name + ".scale")
         if tensor is None or tuple(tensor.shape) != shape:
             raise ModelFileError(f"{foreign}: weights {name!r} are missing or of a wrong shape")

@@ -105,7 +105,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
         """
         network = self._network
         ids = self._tokenizer.encode(prefix).ids if prefix.split() else np.zeros(0, np.int64)
-        state = network.run(self._started(ids), network.start())[-1]
+        state = network.run_states(self._started(ids), network.initial_state())[-1]
         tokens = (END, "<unk>", *network.vocabulary.words)
         return tokens, network.next_log_probs(state[0][0])[0].double().cpu().numpy()
 
@@ -155,7 +155,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
             score=score,
             cost=ScoringCost(
                 n_inputs=max(len(tail), 1) / len(terms),
-                multiply_adds=float(len(terms) * network.n_multiplications),
+                multiply_adds=float(len(terms) * network.n_multiply_adds),
             ),
         )
 
@@ -184,7 +184,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
         """Return the terms of a sentence, and the states before its tokens and after its last."""
         key = ids.tobytes()
         if self._last is None or self._last[0] != key:
-            states = self._network.run(self._started(ids), self._network.start())[1:]
+            states = self._network.run_states(self._started(ids), self._network.initial_state())[1:]
             self._last = (key, self._log_probs([ids])[0], states)
         return self._last[1], self._last[2]
 
@@ -214,7 +214,9 @@ class _Prefixes(Prefixes):
         super().__init__(lists, n_words)
         self._network, self._tokenizer, self._end = network, tokenizer, end
         if state is None:
-            state = network.run(np.array([network.vocabulary.start]), network.start())[-1]
+            state = network.run_states(
+                np.array([network.vocabulary.start]), network.initial_state()
+            )[-1]
         self._state = state
         self._ids = tokenizer.encode_words(self.words)
         self._after = network.next_log_probs(state[0][0]).double().cpu().numpy()
@@ -260,7 +262,7 @@ class _Prefixes(Prefixes):
         """Return the beginnings after a token more each."""
         with torch.no_grad():
             ids = torch.tensor([tokens], device=self._network.device)
-            state = self._network.layer(ids, self._state)[1]
+            state = self._network.forward(ids, self._state)[1]
         return self._of(self.n_words + n_words, state)
 
     def _of(self, n_words: int, state: State) -> _Prefixes:

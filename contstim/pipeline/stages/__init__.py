@@ -25,11 +25,11 @@ from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Seed, Several, build, matching, settings
 from contstim.tables import SCORES, SPEC, UNIT, format_csv_rows
-from contstim.text import length_range, pool, read_sentences
+from contstim.text import parse_length_range, pool, read_sentences
 from contstim.text.language import Language
-from contstim.text.languages import language_called
+from contstim.text.languages import get_language
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-from contstim.text.words import WordOptions
+from contstim.text.word_options import WordOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ class SentenceOptions:
         if self.listed and self.file is not None:
             raise InputError("sentences has a file and listed ones; leave one of them out")
         if self.words is not None:
-            length_range(self.words)
+            parse_length_range(self.words)
 
 
 @settings
@@ -254,9 +254,9 @@ class Run:
         if options.file is not None:
             listed = read_sentences(self.plan.folder / options.file)
         language = self.language
-        clean = list(dict.fromkeys(map(language.tidy, listed)))
+        clean = list(dict.fromkeys(map(language.normalise_spacing, listed)))
         if options.words is not None:
-            least, most = length_range(options.words)
+            least, most = parse_length_range(options.words)
             clean = [s for s in clean if least <= len(language.split(s)) <= most]
         clean = clean[: options.limit]
         if not clean:
@@ -270,15 +270,15 @@ class Run:
             return self.plan.words
         options, folder = self.plan.vocabulary, self.plan.folder
         if (path := options.file) is None:
-            return options.choose(bundled_vocabulary(), folder)
+            return options.filter(bundled_vocabulary(), folder)
         words = Vocabulary.read(folder / path, language=options.language)
-        return options.choose(words, folder)
+        return options.filter(words, folder)
 
     @property
     def language(self) -> Language:
         """What the vocabulary is of, and so the sentences; else what is asked for."""
         if self.plan.vocabulary.file is None and self.plan.words is None:
-            return language_called(self.plan.vocabulary.language)
+            return get_language(self.plan.vocabulary.language)
         return self.vocabulary.language
 
     @cached_property

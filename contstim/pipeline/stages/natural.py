@@ -13,7 +13,7 @@ from contstim.selection.constraint_text import check_constraints, parse_constrai
 from contstim.selection.natural import NaturalSelection, select_natural_pairs
 from contstim.settings import Several, settings, values_of
 from contstim.tables import format_csv
-from contstim.text.features import repeats_no_word
+from contstim.text.features import has_distinct_words
 
 
 @settings
@@ -76,7 +76,7 @@ class _Natural(Stage):
         options = run.plan.table(NaturalOptions)
         eligible = None
         if options.distinct_words:
-            eligible = repeats_no_word(run.sentences, run.vocabulary.repeatable)
+            eligible = has_distinct_words(run.sentences, run.vocabulary.repeatable)
         scores, features = run.log_probs(), run.features(options.features)
         pairs = select_natural_pairs(
             scores,

@@ -19,7 +19,7 @@ from contstim.selection.constraint_text import check_constraints, parse_constrai
 from contstim.selection.sets import SetSelection, select_set, triplet_pairs
 from contstim.settings import Several, settings, values_of
 from contstim.tables import format_csv
-from contstim.text.features import repeats_no_word
+from contstim.text.features import has_distinct_words
 
 
 @settings
@@ -96,7 +96,7 @@ class _Set(Stage):
         scores = run.log_probs(synthetic)
         eligible = ~pd.Series(scores.index.isin(synthetic), index=scores.index)
         if options.distinct_words:
-            eligible &= repeats_no_word(scores.index, run.vocabulary.repeatable).to_numpy()
+            eligible &= has_distinct_words(scores.index, run.vocabulary.repeatable).to_numpy()
         pairs = select_set(
             scores,
             **values_of(options, SetSelection),

@@ -15,7 +15,7 @@ from contstim.pipeline.work import Task
 from contstim.synthesis import strategy_text
 from contstim.synthesis.results import Triplet, model_columns, written_and_natural
 from contstim.tables import format_csv_rows
-from contstim.text.diversity import diversity
+from contstim.text.diversity import measure_diversity
 
 #: Notes of a table besides the settings that it was made with.
 FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "pool", "satisfying")
@@ -87,7 +87,7 @@ class SynthesisStage(Stage):
                     "written for it; use a model that can be loaded"
                 )
         listed = (word for _, words in options.parsed_edits.words for word in words)
-        run.plan.vocabulary.refuse(listed, run.plan.folder, run.language)
+        run.plan.vocabulary.check_not_blocked(listed, run.plan.folder, run.language)
         options.check_words(run.every, run.sentences, run.language)
         names = {spec: model.name for spec, model in run.every.items()}
         for goal in self.of(run).starts:
@@ -129,7 +129,11 @@ class SynthesisStage(Stage):
             "vocabulary": {
                 "digest": run.vocabulary_digest,
                 "words": len(run.vocabulary.elsewhere),
-                **({"options": dict(plan.vocabulary.given)} if plan.vocabulary.given else {}),
+                **(
+                    {"options": dict(plan.vocabulary.non_defaults)}
+                    if plan.vocabulary.non_defaults
+                    else {}
+                ),
             },
             "sentences": {
                 "digest": digest("\n".join(run.sentences))[:16],
@@ -162,7 +166,9 @@ class SynthesisStage(Stage):
         if options.makes_triplets:
             figures["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
         if len(rows) > 1:  # one has no variety, and frequencies take a third of a second to load
-            figures["words"] = diversity(*written_and_natural(rows), run.language.code).row()
+            figures["words"] = measure_diversity(
+                *written_and_natural(rows), run.language.code
+            ).row()
         values = [{**row.row(), **model_columns(row, syntheses.specs)} for row in rows]
         columns = list(values[0]) if values else Triplet.columns()
         text = format_csv_rows(columns, (row.values() for row in values))

@@ -88,7 +88,7 @@ def test_each_text_is_sent_once(fake: Fake) -> None:
 
 
 def test_a_synthesis_with_a_served_model(fake: Fake, tiny: Tiny) -> None:
-    words = WordList.of(["dog", "cat", "old", "saw", "ran", "the", "man", "us", "bark"])
+    words = WordList.from_words(["dog", "cat", "old", "saw", "ran", "the", "man", "us", "bark"])
     here = load_model(f"hf:{tiny('gpt2')}?prefix=none")
     model = load_model(f"{fake.spec}&prefix={BOS}")
     found = synthesize(

@@ -233,7 +233,7 @@ def test_what_stands_before_is_computed_once(
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")
     sentence = Sentence.parse("The old dog saw a cat")
-    words = WordList.of(["dog", "cat", "man", "woman"])
+    words = WordList.from_words(["dog", "cat", "man", "woman"])
     table = model.score_replacements(sentence, 2, words)
     lengths: list[int] = []
     real = model.network.logits
@@ -255,7 +255,7 @@ def test_what_stands_before_is_computed_once(
 
 def test_at_the_last_word_one_pass_gives_every_score(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
-    words = WordList.of(["dog", "cat", "man"])
+    words = WordList.from_words(["dog", "cat", "man"])
     sentence = Sentence.parse("The old dog saw a cat")
     table = model.score_replacements(sentence, 5, words)
     assert table.is_exact

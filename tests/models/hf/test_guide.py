@@ -8,7 +8,10 @@ import numpy as np
 from contstim import WordList, load_model
 from contstim.models.hf.guide import MaskedGuide
 
-FIRST, LATER = WordList.of(["The", "A"]), WordList.of(["dog", "cat", "man", "saw", "ran"])
+FIRST, LATER = (
+    WordList.from_words(["The", "A"]),
+    WordList.from_words(["dog", "cat", "man", "saw", "ran"]),
+)
 
 
 def test_words_after_a_beginning_are_read_with_the_rest_hidden(

@@ -36,7 +36,7 @@ def longest(text: str) -> list[str]:
 
 @pytest.fixture
 def unspaced(monkeypatch: pytest.MonkeyPatch) -> Language:
-    language = Language(code="xx", name="Unspaced", segment=longest, cased=False)
+    language = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
     monkeypatch.setitem(LANGUAGES._things, "xx", language)
     return language
 
@@ -122,5 +122,5 @@ def test_candidates_are_scored_in_whole_sentences(unspaced: Language, tmp_path: 
     problem = Problem((model,), (other,))
     result = synthesize(TEXT[1], problem=problem, vocabulary=words, strategy="edit")
     written = Sentence.parse(result.sentence, unspaced)
-    assert written.reads_back
+    assert written.round_trips
     assert written.after[-1] == "。"

@@ -192,7 +192,7 @@ def test_batches_of_any_size_give_the_same_scores(tiny: Tiny) -> None:
     np.testing.assert_allclose(wide.score(SHORT), narrow.score(SHORT), atol=1e-5)
     alone = np.concatenate([wide.score([s]) for s in SHORT])
     np.testing.assert_allclose(wide.score(SHORT), alone, atol=1e-5)
-    words = WordList.of(["dog", "unhappy", "ran"])
+    words = WordList.from_words(["dog", "unhappy", "ran"])
     both = [
         m.score_replacements(Sentence.parse("the old dog saw us"), 2, words) for m in (wide, narrow)
     ]
@@ -246,7 +246,7 @@ def test_an_estimate_carries_its_standard_error(tiny: Tiny) -> None:
 def test_replacements_bound_and_estimate(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     sentence = Sentence.parse("the old dog saw us")
-    words = WordList.of(["dog", "cat", "man", "unhappy", "ran", "dogs"])
+    words = WordList.from_words(["dog", "cat", "man", "unhappy", "ran", "dogs"])
     table = model.score_replacements(sentence, 2, words)
     scores = table.score(np.arange(len(words)))
     assert (scores <= table.upper_bounds + 1e-4).all()
@@ -275,7 +275,9 @@ def _completion(folder: Path, sentence: Sentence, position: int, words: WordList
 def test_words_that_no_input_hides_whole_are_estimated_from_their_completion(tiny: Tiny) -> None:
     # Under pll every input that reads a token of a longer word shows its others.
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
-    words = WordList.of(["dog", "unhappy", "dogs", "cats", "olds", "mans", "cat", "happily"])
+    words = WordList.from_words(
+        ["dog", "unhappy", "dogs", "cats", "olds", "mans", "cat", "happily"]
+    )
     table = model.score_replacements(Sentence.parse("the old dog saw us"), 2, words)
     assert table.cost.n_tokens is not None
     completion = _completion(tiny("bert"), Sentence.parse("the old dog saw us"), 2, words)

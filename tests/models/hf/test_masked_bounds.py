@@ -19,7 +19,9 @@ Tiny = Callable[[str], Path]
 # Eight words of one token each.
 SENTENCE = Sentence.parse("the old dog saw a cat fast slowly")
 # One to seven tokens.
-WORDS = WordList.of(["dog", "man", "dogs", "un", "unhappy", "slow", "zebra", "happily", "cats"])
+WORDS = WordList.from_words(
+    ["dog", "man", "dogs", "un", "unhappy", "slow", "zebra", "happily", "cats"]
+)
 
 
 @pytest.mark.parametrize("metric", ["pll", "pll-word-l2r", "pll-sentence-l2r", "permutation"])
@@ -60,5 +62,5 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     # the 7th.
     tokens.clear()
     monkeypatch.setattr(masked, "MAX_BOUND_INPUTS", 140)
-    model.score_replacements(SENTENCE, 2, WordList.of(["dog", "man", "cat"]))
+    model.score_replacements(SENTENCE, 2, WordList.from_words(["dog", "man", "cat"]))
     assert sum(tokens) == 128 * length

@@ -99,7 +99,7 @@ def test_scoring_leaves_the_network_as_it_was(tiny: Tiny) -> None:
 def test_hints_count_multiply_additions_of_an_input(tiny: Tiny, name: str, every: bool) -> None:
     model = load_model(f"hf:{tiny(name)}")
     sentence = Sentence.parse("The old dog saw a cat.")
-    cost = model.score_replacements(sentence, 3, WordList.of(["saw", "ate", "bit"])).cost
+    cost = model.score_replacements(sentence, 3, WordList.from_words(["saw", "ate", "bit"])).cost
     base = model.encode_and_score(str(sentence))[0]
     ids = torch.from_numpy(base.ids)[None]
     # A causal model reads the next token at every place, a masked one a token at a time.

@@ -22,8 +22,8 @@ Tiny = Callable[[str], Path]
 SENTENCES = ["The dog saw a cat.", "the cats don't bark!", "a dogs ran"]
 NATURAL = "The old dog saw a cat."
 VOCABULARY = Vocabulary(
-    WordList.of(["The", "A", "Dogs"]),
-    WordList.of(
+    WordList.from_words(["The", "A", "Dogs"]),
+    WordList.from_words(
         [
             *("dog", "dogs", "cat", "cats", "man", "woman", "saw", "ran", "bark", "barks"),
             *("barked", "old", "unhappy", "fast", "slowly", "a", "the", "us"),
@@ -45,7 +45,7 @@ def test_reduced_models_keep_the_contract(tiny: Tiny, name: str, reduction: str)
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "no-bos"])
 def test_a_position_outside_the_sentence_is_refused(tiny: Tiny, name: str) -> None:
-    model, words = load_model(f"hf:{tiny(name)}"), WordList.of(["dog"])
+    model, words = load_model(f"hf:{tiny(name)}"), WordList.from_words(["dog"])
     for scorer in (model, model.token_unigram()):
         for position in (-1, 3):
             with pytest.raises(InputError) as error:

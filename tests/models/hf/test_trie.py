@@ -24,8 +24,8 @@ SENTENCE = Sentence.parse("The old dog saw a cat.")
 # More words than the budget, of one to six tokens.
 STEMS = ["dog", "cat", "un", "bark", "slow", "th", "man", "wo", "old", "zu"]
 ENDS = ["", "s", "ed", "ly", "ing", "ers", "ish", "ness", "a", "ful", "y", "ook"]
-WORDS = WordList.of([a + b for a, b in itertools.product(STEMS, ENDS)])
-MANY = WordList.of([a + b + c for a, b, c in itertools.product(STEMS, ENDS, ENDS)])
+WORDS = WordList.from_words([a + b for a, b in itertools.product(STEMS, ENDS)])
+MANY = WordList.from_words([a + b + c for a, b, c in itertools.product(STEMS, ENDS, ENDS)])
 
 
 def test_nodes_are_those_of_a_trie() -> None:
@@ -127,7 +127,7 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
 
 def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
-    few = WordList.of(MANY.words[:19])
+    few = WordList.from_words(MANY.words[:19])
     first_alone = model.score_replacements(SENTENCE, 3, few).upper_bounds
     table = model.score_replacements(SENTENCE, 3, MANY)
     work: list[tuple[int, int]] = []

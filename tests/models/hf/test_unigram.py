@@ -85,7 +85,7 @@ def test_candidates_are_scored_at_once(tiny: Tiny, name: str, position: int, cou
     options = "?end=scored" if name == "gpt2" else ""
     unigram = TokenUnigram(load_model(f"hf:{tiny(name)}{options}"), counts)
     sentence = Sentence.parse("the old dog saw a cat.")
-    words = WordList.of(["dog", "unhappy", "cats", "slow"])
+    words = WordList.from_words(["dog", "unhappy", "cats", "slow"])
     table = unigram.score_replacements(sentence, position, words)
     texts = [str(sentence.replace(position, word)) for word in words]
     assert table.is_exact

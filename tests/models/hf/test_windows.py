@@ -116,7 +116,7 @@ def test_sentences_that_begin_alike_score_as_alone(folder: Path) -> None:
 
 def test_candidates_score_as_sentences(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
-    words = WordList.of(["saw", "unhappy", "a", "us", "woman"])
+    words = WordList.from_words(["saw", "unhappy", "a", "us", "woman"])
     for text, position in ((SHORT[0], 1), (LONG[0], 2), (LONG[0], 9), (LONG[0], 10)):
         sentence = Sentence.parse(text)
         found = model.score_replacements(sentence, position, words)
@@ -130,7 +130,7 @@ def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -
     assert model.tree_log_probs(model.encode(SHORT)) is not None
     assert model.tree_log_probs(model.encode(LONG)) is None
     sentence = Sentence.parse(LONG[0])
-    words = WordList.of(["saw", "ran"])
+    words = WordList.from_words(["saw", "ran"])
     # What stands before a candidate is computed once on either side of the window.
     assert (np.asarray(model.score_replacements(sentence, 10, words).cost.n_inputs) < 1).all()
 

@@ -33,7 +33,7 @@ def test_sums_to_one(model: NgramModel) -> None:
     probs = np.power(10.0, table.levels[0].log_probs)
     probs[start] = 0
     size = len(table.words)
-    mass, shares = np.array([probs.sum()]), table.suffixes
+    mass, shares = np.array([probs.sum()]), table.suffix_ids
     # Mass after a context: its own n-grams, and the weight times what the shorter context leaves.
     for n in range(1, table.order):
         level, lower = table.levels[n], table.levels[n - 1]

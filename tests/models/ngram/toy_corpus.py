@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contstim.models.ngram import Level, NgramTable
+from contstim.models.ngram import NgramLevel, NgramTable
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.word_tokenizer import END, START, UNKNOWN
 
@@ -38,10 +38,12 @@ def random_table(order: int, seed: int, unknown: bool = True) -> NgramTable:
     size = len(words)
     start, end = words.index(START), words.index(END)
 
-    def level(keys: list[int], highest: bool) -> Level:
+    def level(keys: list[int], highest: bool) -> NgramLevel:
         n = len(keys)
         weights = np.zeros(n) if highest else rng.uniform(-1, 0.2, n).round(4)
-        return Level(np.array(keys, dtype=np.int64), rng.uniform(-3, -0.1, n).round(4), weights)
+        return NgramLevel(
+            np.array(keys, dtype=np.int64), rng.uniform(-3, -0.1, n).round(4), weights
+        )
 
     levels = [level(list(range(size)), order == 1)]
     grams: list[tuple[int, ...]] = [(w,) for w in range(size)]

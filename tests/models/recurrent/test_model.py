@@ -31,7 +31,7 @@ KINDS = [("rnn", True), ("rnn", False), ("lstm", True), ("lstm", False)]
 def make_network(cell, tied=True, words=WORDS, seed=0, scale=6.0):
     """Make a network with random weights, large enough that its predictions are far from flat."""
     config = NetworkConfig(cell, embedding=5, hidden=7, tied=tied)
-    network = RecurrentNetwork.initial(config, TokenVocabulary(tuple(words)), seed)
+    network = RecurrentNetwork.initialise(config, TokenVocabulary(tuple(words)), seed)
     for name, tensor in network.weights.items():
         tensor.mul_(scale if name == "embedding" else scale / 3)
     rng = np.random.default_rng(seed)
@@ -149,21 +149,21 @@ def test_all_strings_of_a_toy_language_share_out_the_probability(load, cell, tie
         assert total(unended, length) == pytest.approx(right, rel=1e-5)
 
 
-@pytest.mark.parametrize(("cell", "gates"), [("rnn", 1), ("lstm", 4)])
+@pytest.mark.parametrize(("cell", "n_gates"), [("rnn", 1), ("lstm", 4)])
 @pytest.mark.parametrize(("tied", "output"), [(True, 5), (False, 7)])
-def test_a_step_multiplies_with_every_matrix(cell, gates, tied, output):
+def test_a_step_multiplies_with_every_matrix(cell, n_gates, tied, output):
     network = make_network(cell, tied)
     projected = 5 * 7 if tied else 0
     n_outputs = network.vocabulary.n_outputs
-    expected = gates * 7 * (5 + 7) + projected + output * n_outputs
-    assert network.n_multiplications == expected
+    expected = n_gates * 7 * (5 + 7) + projected + output * n_outputs
+    assert network.n_multiply_adds == expected
 
 
 @pytest.mark.parametrize("query", ["", "?end=none", "?punctuation=split", "?punctuation=drop"])
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
 def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
     model = load(make_network(cell), query)
-    candidates = WordList.of(["dog", "cat", "saw", "a", "the", "ran"])
+    candidates = WordList.from_words(["dog", "cat", "saw", "a", "the", "ran"])
     for text in ("The dog saw a cat", "the cat ran the dog saw"):
         sentence = Sentence.parse(text + "." if "punctuation" in query else text)
         for position in (0, 2, 4, 2, len(sentence) - 1):
@@ -190,12 +190,12 @@ def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
 
 def test_replacements_of_an_unknown_word_ask_only_that_the_candidates_are_known(load):
     model = load(make_network("lstm"))
-    candidates = WordList.of(["dog", "cat"])
+    candidates = WordList.from_words(["dog", "cat"])
     sentence = Sentence.parse("the unicorn ran .")
     exact = model.score_replacements(sentence, 1, candidates).score(np.arange(2))
     np.testing.assert_allclose(exact, model.score(["the dog ran .", "the cat ran ."]), atol=1e-4)
     with pytest.raises(UnknownWordError, match="does not know the candidate 'unicorn'"):
-        model.score_replacements(sentence, 1, WordList.of(["unicorn"]))
+        model.score_replacements(sentence, 1, WordList.from_words(["unicorn"]))
 
 
 def test_an_unknown_word_is_an_error_that_names_it_unless_unk_is_asked_for(load):

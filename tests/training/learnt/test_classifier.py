@@ -141,8 +141,8 @@ def test_triplets_with_a_masked_model_hold_on_fresh_scores(
     classifier: Path, bert: Path, strategy: str
 ) -> None:
     words = Vocabulary(
-        WordList.of(["The", "A", "the", "a"]),
-        WordList.of(["dog", "dogs", "cat", "saw", "ran", "old", "man", "fast"]),
+        WordList.from_words(["The", "A", "the", "a"]),
+        WordList.from_words(["dog", "dogs", "cat", "saw", "ran", "old", "man", "fast"]),
     )
     specs = [f"classifier:{classifier}?output=margin", f"hf:{bert}?metric=pll"]
     (row,) = synthesize_triplets(

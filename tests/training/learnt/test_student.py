@@ -119,7 +119,7 @@ def test_words_have_no_share_and_reductions_need_a_sum(student: Path, bert: Path
 
 def test_estimates_of_replacements_order_candidates(student: Path) -> None:
     model = load_model(f"student:{student}")
-    words = WordList.of(WORDS)
+    words = WordList.from_words(WORDS)
     correlations = []
     for text in sentences(12, 3, least=4):
         sentence = Sentence.parse(text)

@@ -19,7 +19,7 @@ from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import (
     Vocabulary,
-    check_language,
+    check_wordfreq_language,
     has_frequencies,
     read_word_rows,
 )
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nltk.tag.perceptron import PerceptronTagger
 
 #: Classes of words, by the Penn Treebank tags that belong to them (Marcus et al. 1993).
-CLASSES: Mapping[str, frozenset[str]] = {
+WORD_CLASSES: Mapping[str, frozenset[str]] = {
     name: frozenset(tags.split())
     for name, tags in {
         "noun": "NN NNS",
@@ -46,7 +46,7 @@ CLASSES: Mapping[str, frozenset[str]] = {
     }.items()
 }
 
-_CLASS_OF = {tag: name for name, tags in CLASSES.items() for tag in tags}
+_CLASS_OF = {tag: name for name, tags in WORD_CLASSES.items() for tag in tags}
 
 #: How words are written: as the vocabulary has them; every word elsewhere also first, with a
 #: capital; all in lower case.
@@ -97,7 +97,7 @@ class WordOptions:
 
     Examples
     --------
-    >>> WordOptions(min_zipf=3.0, names=False).given
+    >>> WordOptions(min_zipf=3.0, names=False).non_defaults
     {'min_zipf': 3.0, 'names': False}
     """
 
@@ -137,16 +137,16 @@ class WordOptions:
     )
 
     def __post_init__(self) -> None:
-        tags_of(self.part_of_speech)
+        expand_classes(self.part_of_speech)
 
     @property
-    def given(self) -> dict[str, object]:
+    def non_defaults(self) -> dict[str, object]:
         """The options that are not at their defaults."""
         usual = WordOptions()
         names = WordOptions.__annotations__
         return {n: v for n in names if (v := getattr(self, n)) != getattr(usual, n)}
 
-    def lists(
+    def read_lists(
         self, folder: Path, language: Language = ENGLISH
     ) -> tuple[dict[str, str], frozenset[str]]:
         """Return the allowed and the blocked words; case does not count.
@@ -178,7 +178,7 @@ class WordOptions:
             raise InputError(f"the word {word!r} is allowed and blocked; take it off one list")
         return allowed, frozenset(blocked)
 
-    def blocked(self, folder: Path, language: Language = ENGLISH) -> frozenset[str]:
+    def blocked_words(self, folder: Path, language: Language = ENGLISH) -> frozenset[str]:
         """Return the words never to use, case-folded: the blocked ones and the offensive ones.
 
         Raises
@@ -186,10 +186,10 @@ class WordOptions:
         InputError
             If offensive words of a language are asked for of which contstim brings no list.
         """
-        allowed, blocked = self.lists(folder, language)
+        allowed, blocked = self.read_lists(folder, language)
         if self.offensive is None:
             return blocked
-        if language.offensive != "bundled":
+        if language.offensive_list != "bundled":
             raise InputError(
                 f"offensive = {self.offensive} has no list for {language.name}: "
                 f"{offensive_source(language)}; give a list of your own as block"
@@ -198,7 +198,9 @@ class WordOptions:
         offensive = {word.casefold() for word, level in levels if level >= self.offensive}
         return blocked | (offensive - allowed.keys())
 
-    def refuse(self, words: Iterable[str], folder: Path, language: Language = ENGLISH) -> None:
+    def check_not_blocked(
+        self, words: Iterable[str], folder: Path, language: Language = ENGLISH
+    ) -> None:
         """Refuse words that are never to be used.
 
         Raises
@@ -206,14 +208,14 @@ class WordOptions:
         InputError
             Naming the first of them.
         """
-        blocked = self.blocked(folder, language)
+        blocked = self.blocked_words(folder, language)
         for word in words:
             if not blocked.isdisjoint(_forms(word, language)):
                 raise InputError(
                     f"the edits list {word!r}, which is blocked; take it off one of the lists"
                 )
 
-    def choose(self, vocabulary: Vocabulary, folder: Path) -> Vocabulary:
+    def filter(self, vocabulary: Vocabulary, folder: Path) -> Vocabulary:
         """Return the vocabulary with the words that may be used.
 
         Parameters
@@ -230,10 +232,10 @@ class WordOptions:
             wordfreq does not have, parts of speech are asked for and neither the vocabulary has
             tags nor NLTK its tagger, or no word is left.
         """
-        if not self.given:
+        if not self.non_defaults:
             return vocabulary
         if self.language != "en":
-            check_language(self.language)
+            check_wordfreq_language(self.language)
         spoken = vocabulary.language
         code = spoken.code if self.language == "en" else self.language
         if self.min_zipf is not None and not has_frequencies(code):
@@ -241,11 +243,11 @@ class WordOptions:
                 f"min_zipf = {self.min_zipf:g} goes by frequencies, and wordfreq has none of "
                 f"{code!r}; name the language as wordfreq does, or leave min_zipf out"
             )
-        allowed, never = self.lists(folder, spoken)
-        blocked = self.blocked(folder, spoken)
-        wanted = tags_of(self.part_of_speech)
+        allowed, never = self.read_lists(folder, spoken)
+        blocked = self.blocked_words(folder, spoken)
+        wanted = expand_classes(self.part_of_speech)
         if wanted and not vocabulary.tags:
-            vocabulary = tagged(vocabulary)
+            vocabulary = tag_words(vocabulary)
         # Where nouns have capitals, those that may stand inside are no names.
         lower = {
             spoken.lower(word)
@@ -276,21 +278,21 @@ class WordOptions:
             if never.isdisjoint(_forms(folded, spoken))
         ]
         elsewhere += added
-        first += map(spoken.capital, added)
+        first += map(spoken.capitalise, added)
         if self.names:
             inside = set(map(spoken.lower, elsewhere))
             elsewhere += [
                 w for w in first if _is_name(w, lower, spoken) and spoken.lower(w) not in inside
             ]
         if self.casing == "sentence":
-            first += map(spoken.capital, elsewhere)
+            first += map(spoken.capitalise, elsewhere)
         elif self.casing == "lower":
             first, elsewhere = (list(map(spoken.lower, words)) for words in (first, elsewhere))
         if not first or not elsewhere:
             where = "inside" if first else "first"
             raise InputError(
                 f"no word that may stand {where} is left of the vocabulary's by "
-                f"{', '.join(f'{name} = {value!r}' for name, value in self.given.items())}; "
+                f"{', '.join(f'{name} = {value!r}' for name, value in self.non_defaults.items())}; "
                 "ask for less"
             )
         return vocabulary.with_words(first, elsewhere)
@@ -306,18 +308,18 @@ def offensive_source(language: Language) -> str:
 
     Examples
     --------
-    >>> from contstim.text.languages import language_called
-    >>> offensive_source(language_called("he"))
+    >>> from contstim.text.languages import get_language
+    >>> offensive_source(get_language("he"))
     'none is known for this language'
     """
-    if language.offensive == "bundled":
+    if language.offensive_list == "bundled":
         return "comes with contstim"
-    if not language.offensive:
+    if not language.offensive_list:
         return "none is known for this language"
-    return f"a list of them is {language.offensive}"
+    return f"a list of them is {language.offensive_list}"
 
 
-def tags_of(names: Iterable[str]) -> frozenset[str]:
+def expand_classes(names: Iterable[str]) -> frozenset[str]:
     """Return the Penn Treebank tags of classes of words; a tag stands for itself.
 
     Raises
@@ -327,12 +329,12 @@ def tags_of(names: Iterable[str]) -> frozenset[str]:
     """
     found: set[str] = set()
     for name in names:
-        require_known("part of speech", name, [*CLASSES, *_CLASS_OF])
-        found |= CLASSES.get(name, {name})
+        require_known("part of speech", name, [*WORD_CLASSES, *_CLASS_OF])
+        found |= WORD_CLASSES.get(name, {name})
     return frozenset(found)
 
 
-def tagger() -> PerceptronTagger:
+def load_tagger() -> PerceptronTagger:
     """Return NLTK's part-of-speech tagger for English (an averaged perceptron; Honnibal 2013).
 
     Raises
@@ -352,7 +354,7 @@ def tagger() -> PerceptronTagger:
         ) from None
 
 
-def tagged(vocabulary: Vocabulary) -> Vocabulary:
+def tag_words(vocabulary: Vocabulary) -> Vocabulary:
     """Return a vocabulary with the tag that NLTK's tagger gives each word standing alone.
 
     Raises
@@ -360,12 +362,12 @@ def tagged(vocabulary: Vocabulary) -> Vocabulary:
     InputError
         As `tagger`.
     """
-    model = tagger()
+    model = load_tagger()
     words = dict.fromkeys(w.lower() for w in (*vocabulary.first, *vocabulary.elsewhere))
     return replace(vocabulary, tags={word: (model.tag([word])[0][1],) for word in words})
 
 
-def words_alike(
+def same_class_words(
     vocabulary: Vocabulary, sentence: Sentence, likeness: str
 ) -> dict[int, tuple[str, ...]]:
     """Return for each position of a sentence the words that may replace its word.
@@ -391,7 +393,7 @@ def words_alike(
             tags = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
             if likeness == "class":
                 tags = frozenset(
-                    t for tag in tags for t in CLASSES.get(_CLASS_OF.get(tag, ""), tags)
+                    t for tag in tags for t in WORD_CLASSES.get(_CLASS_OF.get(tag, ""), tags)
                 )
             replacing[position] = _having(vocabulary, position == 0, tags)
     return replacing
@@ -403,7 +405,7 @@ def _having(vocabulary: Vocabulary, first: bool, tags: frozenset[str]) -> tuple[
     return tuple(w for w in words if not tags.isdisjoint(vocabulary.tags.get(w.lower(), ())))
 
 
-def offensive_in(sentence: str, level: int) -> list[str]:
+def find_offensive(sentence: str, level: int) -> list[str]:
     """Return the listed offensive words and phrases of a level or more that a sentence holds.
 
     They match as whole words, whatever their case: "Scunthorpe" holds none.

@@ -10,9 +10,9 @@ from wordfreq import zipf_frequency
 
 from contstim import Sentence, Vocabulary, WordList, WordOptions, bundled_vocabulary, load_model
 from contstim.errors import InputError, UnknownNameError
-from contstim.text import pool, words
-from contstim.text.languages import ENGLISH, TURKISH, language_called
-from contstim.text.words import offensive_in, offensive_words, tagged, words_alike
+from contstim.text import pool, word_options
+from contstim.text.languages import ENGLISH, TURKISH, get_language
+from contstim.text.word_options import find_offensive, offensive_words, same_class_words, tag_words
 
 HERE = Path()
 
@@ -68,25 +68,25 @@ def test_the_bundled_models_know_the_bundled_words(bundled: Vocabulary) -> None:
 def test_innocent_words_with_an_offensive_part_pass() -> None:
     assert len(INNOCENT) >= 100
     # A word that the list itself has is judged by its level, not by its parts.
-    assert [word for word in INNOCENT if offensive_in(f"It is {word}.", 1)] == []
-    kept = WordOptions(offensive=1, casing="sentence").choose(
+    assert [word for word in INNOCENT if find_offensive(f"It is {word}.", 1)] == []
+    kept = WordOptions(offensive=1, casing="sentence").filter(
         Vocabulary.from_words([*map(str.lower, INNOCENT), "The"]), HERE
     )
     assert {word.lower() for word in INNOCENT} <= set(kept.elsewhere)
 
 
 def test_offensive_words_match_whole_and_whatever_their_case() -> None:
-    assert offensive_in("What an IDIOT, he said.", 2) == ["idiot"]
-    assert offensive_in("an alligator-bait seller", 2) == ["alligator bait"]
-    assert offensive_in("The fire was hot.", 1) == []
-    assert offensive_in("The fire was hot.", 0) == ["fire"]
+    assert find_offensive("What an IDIOT, he said.", 2) == ["idiot"]
+    assert find_offensive("an alligator-bait seller", 2) == ["alligator bait"]
+    assert find_offensive("The fire was hot.", 1) == []
+    assert find_offensive("The fire was hot.", 0) == ["fire"]
 
 
 def test_levels() -> None:
     inside = ["fire", "idiot", "drug", "dog", "drug-money"]
-    vocabulary = Vocabulary(WordList.of(["The"]), WordList.of(inside))
+    vocabulary = Vocabulary(WordList.from_words(["The"]), WordList.from_words(inside))
     kept = [
-        set(WordOptions(offensive=level).choose(vocabulary, HERE).elsewhere) for level in (2, 1, 0)
+        set(WordOptions(offensive=level).filter(vocabulary, HERE).elsewhere) for level in (2, 1, 0)
     ]
     both = {"fire", "drug", "dog", "drug-money"}
     assert kept == [both, {"fire", "dog"}, {"dog"}]
@@ -100,30 +100,32 @@ def lists(tmp_path: Path) -> Path:
 
 
 WORDS = Vocabulary(
-    WordList.of(["The", "Dog", "Paris", "I"]),
-    WordList.of(["the", "dog", "dog's", "sea-dog", "Rome", "I", "idiot", "xylem", "cat"]),
+    WordList.from_words(["The", "Dog", "Paris", "I"]),
+    WordList.from_words(["the", "dog", "dog's", "sea-dog", "Rome", "I", "idiot", "xylem", "cat"]),
 )
 
 
 def test_lists_win_over_the_other_options(lists: Path) -> None:
     options = WordOptions(min_zipf=3, offensive=1, allow=("allow.txt",), block=("block.txt",))
-    kept = options.choose(WORDS, lists)
+    kept = options.filter(WORDS, lists)
     assert kept.first.words == ("The", "Paris", "I", "Zyzzyva")
     assert kept.elsewhere.words == ("the", "Rome", "I", "idiot", "cat", "zyzzyva")
     with pytest.raises(InputError, match="'dog' is allowed and blocked; take it off one list"):
-        WordOptions(allow=("block.txt",), block=("block.txt",)).choose(WORDS, lists)
+        WordOptions(allow=("block.txt",), block=("block.txt",)).filter(WORDS, lists)
     with pytest.raises(InputError, match="the edits list 'Sea', which is blocked"):
-        options.refuse(["cat", "Sea"], lists)
+        options.check_not_blocked(["cat", "Sea"], lists)
 
 
 def test_allowed_words_are_written_as_in_their_list(tmp_path: Path) -> None:
     (tmp_path / "allow.txt").write_text("London\nrome\ncat's-paw\n")
     for names in (None, False, True):
-        vocabulary = Vocabulary(WordList.of(["The", "London"]), WordList.of(["the", "Rome"]))
-        kept = WordOptions(names=names, allow=("allow.txt",)).choose(vocabulary, tmp_path)
+        vocabulary = Vocabulary(
+            WordList.from_words(["The", "London"]), WordList.from_words(["the", "Rome"])
+        )
+        kept = WordOptions(names=names, allow=("allow.txt",)).filter(vocabulary, tmp_path)
         assert kept.first.words == ("The", "London", "Cat's-paw")
         assert kept.elsewhere.words == ("the", "Rome", "cat's-paw", "London")
-    lower = WordOptions(casing="lower", allow=("allow.txt",)).choose(vocabulary, tmp_path)
+    lower = WordOptions(casing="lower", allow=("allow.txt",)).filter(vocabulary, tmp_path)
     assert lower.elsewhere.words == ("the", "rome", "cat's-paw", "london")
 
 
@@ -131,7 +133,7 @@ def test_a_blocked_part_wins_over_an_allowed_compound(tmp_path: Path) -> None:
     (tmp_path / "allow.txt").write_text("sea-dog\nidiot-proof\nsea-cat\n")
     (tmp_path / "block.txt").write_text("dog\n")
     options = WordOptions(allow=("allow.txt",), block=("block.txt",), offensive=1)
-    kept = options.choose(WORDS, tmp_path)
+    kept = options.filter(WORDS, tmp_path)
     # What is only offensive may be allowed.
     assert kept.elsewhere.words == ("the", "Rome", "I", "xylem", "cat", "idiot-proof", "sea-cat")
     assert "Sea-dog" not in kept.first
@@ -141,39 +143,41 @@ def test_case_of_lists_is_that_of_the_language(tmp_path: Path) -> None:
     (tmp_path / "block.txt").write_text("ISIL\n")
     (tmp_path / "allow.txt").write_text("Izmir\nİYİ\n", "utf-8")
     turkish = Vocabulary(
-        WordList.of(["Bir"]), WordList.of(["bir", "ısıl", "isil", "iyi"]), language=TURKISH
+        WordList.from_words(["Bir"]),
+        WordList.from_words(["bir", "ısıl", "isil", "iyi"]),
+        language=TURKISH,
     )
     options = WordOptions(allow=("allow.txt",), block=("block.txt",))
-    assert options.choose(turkish, tmp_path).elsewhere.words == ("bir", "isil", "iyi", "Izmir")
+    assert options.filter(turkish, tmp_path).elsewhere.words == ("bir", "isil", "iyi", "Izmir")
     with pytest.raises(InputError, match="the edits list 'ısıl', which is blocked"):
-        options.refuse(["isil", "ısıl"], tmp_path, TURKISH)
+        options.check_not_blocked(["isil", "ısıl"], tmp_path, TURKISH)
 
 
 @pytest.mark.parametrize("code", ["eu", "et"])
 def test_frequencies_that_there_are_not(code: str) -> None:
-    vocabulary = replace(WORDS, language=language_called(code))
+    vocabulary = replace(WORDS, language=get_language(code))
     with pytest.raises(InputError) as error:
-        WordOptions(min_zipf=3).choose(vocabulary, HERE)
+        WordOptions(min_zipf=3).filter(vocabulary, HERE)
     assert str(error.value) == (
         f"min_zipf = 3 goes by frequencies, and wordfreq has none of {code!r}; name the language "
         "as wordfreq does, or leave min_zipf out"
     )
-    assert "dog" in WordOptions(casing="sentence").choose(vocabulary, HERE).elsewhere
+    assert "dog" in WordOptions(casing="sentence").filter(vocabulary, HERE).elsewhere
 
 
 def test_names_and_case() -> None:
-    without = WordOptions(names=False).choose(WORDS, HERE)
+    without = WordOptions(names=False).filter(WORDS, HERE)
     assert without.first.words == ("The", "Dog", "I")
     assert "Rome" not in without.elsewhere
     assert "I" in without.elsewhere
-    assert "Paris" in WordOptions(names=True).choose(WORDS, HERE).elsewhere
-    assert "Cat" in WordOptions(casing="sentence").choose(WORDS, HERE).first
-    lower = WordOptions(casing="lower").choose(WORDS, HERE)
+    assert "Paris" in WordOptions(names=True).filter(WORDS, HERE).elsewhere
+    assert "Cat" in WordOptions(casing="sentence").filter(WORDS, HERE).first
+    lower = WordOptions(casing="lower").filter(WORDS, HERE)
     assert all(word == word.lower() for word in (*lower.first, *lower.elsewhere))
 
 
 def test_no_option_is_no_change() -> None:
-    assert WordOptions().choose(WORDS, HERE) is WORDS
+    assert WordOptions().filter(WORDS, HERE) is WORDS
 
 
 def test_options_that_leave_nothing() -> None:
@@ -181,25 +185,25 @@ def test_options_that_leave_nothing() -> None:
         InputError,
         match=r"no word that may stand first is left of the vocabulary's by min_zipf = 9.5; ask",
     ):
-        WordOptions(min_zipf=9.5).choose(WORDS, HERE)
+        WordOptions(min_zipf=9.5).filter(WORDS, HERE)
     with pytest.raises(UnknownNameError, match="unknown part of speech 'nown'; .*noun"):
         WordOptions(part_of_speech=("nown",))
     with pytest.raises(UnknownNameError, match="unknown wordfreq language 'xx'; "):
-        WordOptions(min_zipf=3, language="xx").choose(WORDS, HERE)
+        WordOptions(min_zipf=3, language="xx").filter(WORDS, HERE)
     with pytest.raises(InputError, match="min_zipf is nan"):
         WordOptions(min_zipf=float("nan"))
 
 
 def test_parts_of_speech_of_the_bundled_words(bundled: Vocabulary) -> None:
-    plural = WordOptions(part_of_speech=("NNS", "determiner")).choose(bundled, HERE)
+    plural = WordOptions(part_of_speech=("NNS", "determiner")).filter(bundled, HERE)
     assert {"dogs", "houses", "the"} <= set(plural.elsewhere)
     assert not {"house", "quickly", "went"} & set(plural.elsewhere)
 
 
 def test_words_alike(bundled: Vocabulary) -> None:
     sentence = Sentence.parse("The dogs slept -- near Zanzibar.")
-    tags = words_alike(bundled, sentence, "tag")
-    classes = words_alike(bundled, sentence, "class")
+    tags = same_class_words(bundled, sentence, "tag")
+    classes = same_class_words(bundled, sentence, "class")
     assert {"houses", "cats"} <= set(tags[1])
     assert "house" not in tags[1]
     assert "house" in classes[1]
@@ -218,7 +222,7 @@ def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_nltk_without_its_tagger_says_what_to_do(no_data: Path) -> None:
     with pytest.raises(InputError) as error:
-        WordOptions(part_of_speech=("noun",)).choose(WORDS, HERE)
+        WordOptions(part_of_speech=("noun",)).filter(WORDS, HERE)
     assert str(error.value) == (
         "parts of speech of these words need NLTK's tagger, whose weights are not on this "
         "machine; run: python -m nltk.downloader averaged_perceptron_tagger_eng, or give the "
@@ -234,15 +238,15 @@ def test_nltks_tagger_is_found_where_its_downloader_puts_it(no_data: Path) -> No
     trained.train([[pair] for pair in taught for _ in range(4)])
     trained.save_to_json(lang="eng", loc=str(folder))
     vocabulary = Vocabulary.from_words(["The", "dog", "cat", "ran", "the"])
-    assert tagged(vocabulary).tags == {
+    assert tag_words(vocabulary).tags == {
         "the": ("DT",), "dog": ("NN",), "cat": ("NN",), "ran": ("VBD",)
     }  # fmt: skip
-    kept = WordOptions(part_of_speech=("noun", "determiner")).choose(vocabulary, HERE)
+    kept = WordOptions(part_of_speech=("noun", "determiner")).filter(vocabulary, HERE)
     assert kept.elsewhere.words == ("dog", "cat", "the")
 
 
 def test_tags_are_kept_in_files(tmp_path: Path, bundled: Vocabulary) -> None:
-    small = WordOptions(min_zipf=6).choose(bundled, HERE)
+    small = WordOptions(min_zipf=6).filter(bundled, HERE)
     small.save(tmp_path / "words.csv")
     again = Vocabulary.read(tmp_path / "words.csv")
     assert again.digest == small.digest
@@ -250,10 +254,12 @@ def test_tags_are_kept_in_files(tmp_path: Path, bundled: Vocabulary) -> None:
 
 
 def test_the_pool_is_fit_to_print() -> None:
-    assert [sentence for sentence in pool() if offensive_in(sentence, 2)] == []
+    assert [sentence for sentence in pool() if find_offensive(sentence, 2)] == []
 
 
 def test_the_readme_states_the_numbers(bundled: Vocabulary) -> None:
-    text = " ".join((Path(words.__file__).parents[1] / "data" / "README.md").read_text().split())
+    text = " ".join(
+        (Path(word_options.__file__).parents[1] / "data" / "README.md").read_text().split()
+    )
     assert f"{len(bundled.elsewhere):,} words" in text
     assert f"{len(offensive_words()):,} words and phrases" in text
