@@ -78,4 +78,4 @@ def simulated_choices() -> pd.DataFrame:
 
 def _read(name: str) -> pd.DataFrame:
     with as_file(files("contstim") / "data" / name) as path:
-        return read_table(path, cells="guessed")
+        return read_table(path, cells="inferred")

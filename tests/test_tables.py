@@ -1,6 +1,5 @@
 """Reading text files and tables as people have them, and the columns of tables."""
 
-import csv
 import gzip
 import io
 import sys
@@ -9,19 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.errors import InputError, MissingExtraError
+from contstim.errors import InputError
 from contstim.tables import (
     CHOICES,
-    csv_rows,
     escape_table,
     escape_text,
-    format_csv,
-    format_csv_rows,
-    numbered_lines,
-    read_csv_header,
     read_table,
     require_columns,
     unescape_text,
+)
+from contstim.text_files import (
+    format_csv,
 )
 
 
@@ -43,22 +40,6 @@ def test_columns_that_are_missing(columns, message):
     assert str(caught.value) == message
 
 
-def test_line_ends_and_the_byte_order_mark_are_dropped(tmp_path):
-    path = tmp_path / "text.txt.gz"
-    path.write_bytes(gzip.compress("\ufeffOne \r\n\nThré\ufeffe".encode()))
-    assert list(numbered_lines(path)) == [(1, "One "), (2, ""), (3, "Thré\ufeffe")]
-
-
-def test_a_line_without_an_end_is_not_read_whole(tmp_path):
-    path = tmp_path / "bomb.txt.gz"
-    with gzip.open(path, "wb") as file:
-        file.write(b"short\n")
-        for _ in range(17):
-            file.write(bytes(1 << 20))
-    with pytest.raises(InputError, match=r"bomb.txt.gz, line 2 has more than 16 MiB; break it"):
-        list(numbered_lines(path))
-
-
 TABLE = "\ufeffsentence,n,score\nnull,1,NA\n12,2,0.1\n"
 
 
@@ -75,7 +56,7 @@ def test_tables_as_people_have_them(tmp_path, monkeypatch, way):
     assert table["score"][1] == 0.1
     text = read_table(path, cells="text")
     assert text.to_numpy().tolist() == [["null", "1", "NA"], ["12", "2", "0.1"]]
-    guessed = read_table(path, cells="guessed")
+    guessed = read_table(path, cells="inferred")
     assert np.isnan(guessed["sentence"][0])
 
 
@@ -105,32 +86,6 @@ def test_tables_that_cannot_be_used(tmp_path, content, message):
     with pytest.raises(InputError) as caught:
         read_table(path, ["b"])
     assert str(caught.value) == message.format(path)
-
-
-def test_cells_of_any_length_and_the_line_of_a_fault(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("a,b\n" + "x" * 200_000 + ",1\n")
-    assert read_table(path)["a"].str.len().tolist() == [200_000]
-    with pytest.raises(InputError) as caught:
-        list(csv_rows(["a,b", "1,2", "x" * 200_000 + ",2"], "words.csv"))
-    assert str(caught.value) == (
-        "words.csv, line 3 is not CSV (field larger than field limit (131072)); check its quotes"
-    )
-    assert list(csv_rows(["a,b", '"1', '2",', "3"], "x", fill=True)) == [
-        (1, ["a", "b"]),
-        (3, ["1\n2", ""]),
-        (4, ["3", ""]),
-    ]
-    with pytest.raises(InputError, match="^x, line 2 has 1 cells, the header 2; put quotes"):
-        list(csv_rows(["a,b", "3"], "x"))
-
-
-@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\u2028", "\x85", '"', ","])
-def test_whatever_ends_a_line_in_a_cell_ends_no_row(end):
-    columns, rows = ["who", "said"], [["a", f"one{end}two"], ["b", "x"]]
-    for text in (format_csv_rows(columns, rows), format_csv(pd.DataFrame(rows, columns=columns))):
-        assert [*csv.reader(io.StringIO(text, newline=""))] == [columns, *rows]
-        assert pd.read_csv(io.StringIO(text, newline="")).to_numpy().tolist() == rows
 
 
 FORMULAS = [
@@ -181,7 +136,7 @@ def test_other_separators_and_decimal_commas_are_found_and_said(tmp_path, capsys
     path.write_text(GERMAN.replace("kam;", "kam").replace(";", separator), "utf-8")
     called = {";": "semicolons", "\t": "tabs"}[separator]
     numbers = [1.5, -2.0, None]
-    for cells in ("typed", "guessed"):
+    for cells in ("typed", "inferred"):
         table = read_table(path, cells=cells)
         assert table["rt"].astype(object).where(table["rt"].notna(), None).tolist() == numbers
         assert table["n"].tolist() == [2, 3, 4]
@@ -203,64 +158,3 @@ def test_a_comma_stays_where_commas_separate(tmp_path):
     path.write_text("a;b\n1;2;3\n4;5;6\n")
     with pytest.raises(InputError, match="than its header; put quotes around sentences with semi"):
         read_table(path)
-
-
-def test_lines_of_lists_and_designs_have_the_same_separators():
-    lines = ["n;sentence", "1;One, two.", '2;"a;b"']
-    assert read_csv_header("x.txt", lines, "sentence") == ["n", "sentence"]
-    assert [row for _, row in csv_rows(lines, "x")][1:] == [["1", "One, two."], ["2", "a;b"]]
-    with pytest.raises(InputError, match="header 2; put quotes around sentences with semicolons"):
-        list(csv_rows(["a;b", "1;2;3"], "x"))
-
-
-SHEET = pd.DataFrame(
-    {"sentence": ["null", "12", "a\nb"], "n": [1, 2, 3], "score": [-1.5, None, 2]}, dtype=object
-)
-
-
-@pytest.mark.parametrize("ending", [".xlsx", ".parquet"])
-def test_spreadsheets_and_parquet_are_read_as_the_csv_of_their_cells(tmp_path, capsys, ending):
-    path = tmp_path / f"own{ending}"
-    if ending == ".xlsx":
-        pytest.importorskip("openpyxl", reason="an optional package")
-        with pd.ExcelWriter(path) as book:
-            SHEET.assign(empty=None).rename(columns={"empty": ""}).to_excel(
-                book, index=False, sheet_name="Tabelle1"
-            )
-            SHEET.to_excel(book, sheet_name="other")
-    else:
-        pytest.importorskip("pyarrow", reason="an optional package")
-        SHEET.astype({"n": int, "score": float}).to_parquet(path)
-    table = read_table(path, ["n"])
-    assert table.columns.tolist() == ["sentence", "n", "score"]
-    assert table["sentence"].tolist() == SHEET["sentence"].tolist()
-    assert table["n"].tolist() == [1, 2, 3]
-    assert table["score"].tolist()[::2] == [-1.5, 2]
-    rows = csv_rows((line for _, line in numbered_lines(path)), "x")
-    assert [row[0] for _, row in rows] == ["sentence", *SHEET["sentence"]]
-    said = f"{path}: of 2 sheets the first, 'Tabelle1', is read\n" if ending == ".xlsx" else ""
-    assert capsys.readouterr().err == said
-
-
-@pytest.mark.parametrize(
-    ("ending", "package"), [(".xlsx", "openpyxl"), (".XLSX", "openpyxl"), (".parquet", "pyarrow")]
-)
-def test_the_package_that_reads_a_file_is_named(tmp_path, monkeypatch, ending, package):
-    path = tmp_path / f"own{ending}"
-    path.write_bytes(b"PK")
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError) as caught:
-        read_table(path)
-    assert str(caught.value) == (
-        f"reading {path} needs {package}; pip install {package}, or save the table as CSV"
-    )
-
-
-@pytest.mark.parametrize(("ending", "how"), [("sav", "SPSS"), ("xls", ".xlsx"), ("rds", "readRDS")])
-def test_files_of_other_programs_are_to_be_exported(tmp_path, ending, how):
-    path = tmp_path / f"own.{ending}"
-    path.write_bytes(b"$FL2")
-    with pytest.raises(InputError) as caught:
-        read_table(path)
-    assert str(caught.value).startswith(f"cannot read {path}; export it ")
-    assert how in str(caught.value)

@@ -19,8 +19,9 @@ from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import DESCRIBED, Column, check_psychds, described_text
 from contstim.experiment.study import read_study
 from contstim.files import check_new_folder, file_digest, replacing, write_whole
-from contstim.tables import CHOICES, escape_table, format_csv
+from contstim.tables import CHOICES, escape_table
 from contstim.text.normalise import alphanumeric_key
+from contstim.text_files import format_csv
 
 #: Columns of a table of choices that are published; others only on request.
 PUBLISHED_COLUMNS = (

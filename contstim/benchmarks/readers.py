@@ -75,7 +75,7 @@ def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
     # In two paradigms the term differs from the published classification.
     kinds = pairs["paradigm"].map(by_paradigm["linguistics_term"]).fillna(pairs["term"])
     people = read_table(
-        files["human_validation_summary.csv"], ["Condition", "total_mean"], cells="guessed"
+        files["human_validation_summary.csv"], ["Condition", "total_mean"], cells="inferred"
     )
     return PairBenchmark(
         **{**shared, "figures": figures},
@@ -117,18 +117,18 @@ def li_adger(files: _Files, shared: _Shared) -> Benchmark:
     judgements = read_table(
         files["human_ME_results_li-adger_sentences.csv"],
         ("id", "sentence", "judgement"),
-        cells="guessed",
+        cells="inferred",
     )
     pairs = read_table(
-        files["li-adger_min_pairs.csv"], ("gramm_id", "ungramm_id", "discard"), cells="guessed"
+        files["li-adger_min_pairs.csv"], ("gramm_id", "ungramm_id", "discard"), cells="inferred"
     )
     masked = read_table(
-        files["bert_mlm_results_li-adger_sentences.csv"], ["id"], cells="guessed"
+        files["bert_mlm_results_li-adger_sentences.csv"], ["id"], cells="inferred"
     ).set_index("id")
     names = [str(column) for column in masked if str(column).endswith("_mlm")]
     scores = {f"{name.removesuffix('_mlm')}, PLL": masked[name] for name in names}
     by_pair = read_table(
-        files["li-adger_min_pairs_all_models.csv"], ["gramm_id", "ungramm_id"], cells="guessed"
+        files["li-adger_min_pairs_all_models.csv"], ["gramm_id", "ungramm_id"], cells="inferred"
     )
     for name, column in (("SLOR", "slor"), ("log-probability", "logProb")):
         sides = [
@@ -154,7 +154,7 @@ def events(
 ) -> Benchmark:
     """Read the plausibility ratings of one set of events; workers are replaced by numbers."""
     path = files[f"clean_{subset}_human_dat.csv"]
-    table = read_table(path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="guessed")
+    table = read_table(path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="inferred")
     ratings = pd.DataFrame(
         {
             "participant": pd.factorize(table["WorkerId"])[0] + 1,
@@ -271,7 +271,7 @@ def syntaxgym(
     columns = {}
     for name, model in models.items():
         path = files[f"syntaxgym_results_{name}.csv"]
-        answers = read_table(path, ["suite", "correct"], cells="guessed")
+        answers = read_table(path, ["suite", "correct"], cells="inferred")
         columns[model] = answers.groupby("suite")["correct"].mean()
     return SuiteBenchmark(
         **shared,

@@ -16,7 +16,8 @@ from contstim.files import check_replaceable, replacing_folder, write_whole
 from contstim.models.base import SentenceModel, SentenceScores
 from contstim.models.cache import ScoreCache, describe_model, model_identity, package_versions
 from contstim.progress import track
-from contstim.tables import SCORES, SPEC, UNIT, escape_table, format_csv
+from contstim.tables import SCORES, SPEC, UNIT, escape_table
+from contstim.text_files import format_csv
 
 #: Number of sentences that are scored and saved together.
 BATCH_SIZE = 256

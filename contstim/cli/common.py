@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 from contstim.cli.parameters import read_output
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
-from contstim.tables import format_csv
 from contstim.text.languages import detect_language, get_language
+from contstim.text_files import format_csv
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,9 +33,9 @@ from contstim.synthesis.candidates import WordReplacement
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Triplet
-from contstim.tables import format_csv
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+from contstim.text_files import format_csv
 
 #: The pairs of bundled models that the demonstration sets against each other.
 PAIRS = (

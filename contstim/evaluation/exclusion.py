@@ -15,7 +15,7 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import ExclusionLog, HumanData, concat_exclusions
 from contstim.models.base import SentenceModel
 from contstim.settings import Several, settings
-from contstim.tables import read_list
+from contstim.text_files import read_list
 from contstim.trial_kinds import CATCH
 
 _Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]

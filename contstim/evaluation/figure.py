@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from contstim.drawing import colour, drawing_axes, legend_below, short_names
-from contstim.tables import side_of_ceiling
 
 # Inches: the panel of values; a row; a column of a model that is better than others; a letter.
 _WIDTH, _ROW, _COLUMN, _LETTER = 3.4, 0.34, 0.16, 0.066
@@ -100,7 +99,10 @@ def model_figure(
     names = short_names(order)
     width = _LETTER * max(map(len, names)) + 1.02 * _WIDTH + side
     (ax,) = drawing_axes([ax], width, 1.2 + _ROW * max(len(order), 2))
-    starred = (rows["q_ceiling"] < alpha) & (side_of_ceiling(rows) < 0)
+    # Crossed tests compare means with the ceiling; signed-rank tests compare ranks.
+    gap = (rows["value"] - rows["ceiling_lower"]).round(12)
+    gap = gap.where(rows["test"] == "crossed", rows["effect_ceiling"])
+    starred = (rows["q_ceiling"] < alpha) & (gap < 0)
     all_values = units["value"].dropna().to_numpy()
     bin_width = 0.015 * max(float(np.ptp(all_values)) if len(all_values) else 1.0, 1e-9)
     for y, (row, star) in enumerate(zip(rows.to_dict("records"), starred, strict=True)):

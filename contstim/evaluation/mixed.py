@@ -14,7 +14,8 @@ from contstim.evaluation.choices import (
 )
 from contstim.evaluation.scores import log_ratios
 from contstim.files import write_whole
-from contstim.tables import escape_table, format_csv
+from contstim.tables import escape_table
+from contstim.text_files import format_csv
 from contstim.trial_kinds import EXPERIMENTAL
 
 # The first columns of the table for mixed models.

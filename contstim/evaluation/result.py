@@ -15,7 +15,8 @@ from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_whole
 from contstim.models.registry import score_kind
-from contstim.tables import SPEC, UNIT, escape_table, format_csv
+from contstim.tables import SPEC, UNIT, escape_table
+from contstim.text_files import format_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

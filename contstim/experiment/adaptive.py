@@ -25,11 +25,12 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown
 from contstim.files import digest_of, write_record
 from contstim.selection.scores import read_scores
-from contstim.tables import TABLES, format_csv, read_table
+from contstim.tables import read_table
+from contstim.text_files import TABLE_SUFFIXES, format_csv
 from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
 _PAIR = ("sentence_1", "sentence_2")
-_KINDS = (*TABLES, ".npz")  # of scores
+_KINDS = (*TABLE_SUFFIXES, ".npz")  # of scores
 _EVERY_S = 30.0  # between interim analyses for the dashboard
 
 

@@ -24,7 +24,8 @@ from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
 from contstim.files import json_value, record_path, write_whole
-from contstim.tables import escape_table, format_csv
+from contstim.tables import escape_table
+from contstim.text_files import format_csv
 from contstim.trial_kinds import TRIAL_KINDS
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")

@@ -16,7 +16,7 @@ from contstim.experiment.messages import keep_materials, materials_digest, parse
 from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
 from contstim.files import digest, json_value
-from contstim.tables import numbered_lines
+from contstim.text_files import read_lines
 
 _SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
 
@@ -126,7 +126,7 @@ def _read(logs: dict[str, _Log], study: Study, path: Path) -> list[str]:
 
 def _entries(file: Path) -> Iterable[tuple[str, Any]]:
     """Yield where each entry stands and what it is: lines, or the objects of one JSON array."""
-    lines = [(number, line) for number, line in numbered_lines(file) if line.strip()]
+    lines = [(number, line) for number, line in read_lines(file) if line.strip()]
     if lines and lines[0][1].lstrip().startswith("["):
         try:
             array = json_value("\n".join(line for _, line in lines))

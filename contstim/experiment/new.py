@@ -21,8 +21,8 @@ from contstim.experiment.trials import (
     write_trials,
 )
 from contstim.files import check_empty_folder, record_path, write_folder, write_record, write_whole
-from contstim.tables import numbered_lines
 from contstim.text.languages import get_language
+from contstim.text_files import read_lines
 
 _CONSENT = """\
 You are invited to take part in a study on language by [[the researchers and their institution]].
@@ -158,7 +158,7 @@ def new_study(
     name = os.path.basename(os.path.realpath(folder))  # a loop of links has no Path.resolve()
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
     template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
-    table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
+    table = "".join(f"{line}\n" for _, line in read_lines(trials))
     record = record_path(trials)
     texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
     settings = {

@@ -23,11 +23,12 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.selection.tokens import add_token_counts
-from contstim.tables import TABLES, read_table, require_columns
+from contstim.tables import read_table, require_columns
 from contstim.text import read_sentences
 from contstim.text.features import sentence_flags
 from contstim.text.languages import detect_language
 from contstim.text.normalise import normalise_sentence
+from contstim.text_files import TABLE_SUFFIXES
 
 #: What a reviewer may decide about a sentence.
 REVIEW_DECISIONS = ("approve", "reject", "edit")
@@ -291,7 +292,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     InputError
         Naming file and fault.
     """
-    if not any(ending in Path(path).suffixes for ending in TABLES):
+    if not any(ending in Path(path).suffixes for ending in TABLE_SUFFIXES):
         return [(normalise_sentence(text),) for text in read_sentences(path)]
     table = read_table(path, cells="text")
     columns = next((names for names in _SOURCES if {*names} <= {*table}), ("sentence",))

@@ -14,8 +14,8 @@ from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, TrialOptions
 from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.files import write_whole
-from contstim.tables import csv_rows, format_csv_rows, numbered_lines
 from contstim.text.normalise import normalise_sentence
+from contstim.text_files import format_csv_rows, read_csv_rows, read_lines
 from contstim.trial_kinds import CATCH, infer_kind
 
 _LAYOUT = ("participant", "group", "trial", "condition")
@@ -314,7 +314,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
         If the file cannot be read, or has two columns of one name, one without a name, or one
         that Psych-DS reserves.
     """
-    rows = csv_rows((line for _, line in numbered_lines(path)), str(path))
+    rows = read_csv_rows((line for _, line in read_lines(path)), str(path))
     _, header = next(rows, (0, []))
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)

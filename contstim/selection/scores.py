@@ -15,7 +15,8 @@ import pandas as pd
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.score_table import ScoreTable, canonical_scores
-from contstim.tables import MISSING, TRIPLETS, print_once, read_table
+from contstim.tables import MISSING, TRIPLETS, read_table
+from contstim.text_files import print_once
 
 _LONG = ("sentence", "model", "log_prob")
 

@@ -21,10 +21,10 @@ from itertools import groupby
 from os import PathLike
 
 from contstim.errors import InputError
-from contstim.tables import csv_rows, format_source, numbered_lines, read_csv_header
 from contstim.text.language import NO_BREAK_SPACES, Language, closing_mark, split_word
 from contstim.text.languages import ENGLISH, language_from_script
 from contstim.text.normalise import normalise_sentence
+from contstim.text_files import format_source, read_csv_header, read_csv_rows, read_lines
 
 #: How a word-level model sees the punctuation around a word's core.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
@@ -323,7 +323,7 @@ def read_sentences(path: str | PathLike[str], *, pairs: bool = False) -> list[st
     ['The dog slept.', 'He saw a ship.']
     """
     name = format_source(path)
-    lines = [line for _, line in numbered_lines(path)]
+    lines = [line for _, line in read_lines(path)]
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
@@ -363,7 +363,7 @@ def _column(
     if header.count(label) > 1:
         raise InputError(f"{name} has two columns {label!r}; leave one")
     column = header.index(label)
-    rows = [(row[column], number) for number, row in csv_rows(lines, name, fill=True)]
+    rows = [(row[column], number) for number, row in read_csv_rows(lines, name, fill=True)]
     if len(rows) < 2:
         raise InputError(f"{name} holds no sentence, only a header; add rows")
     return rows[1:]
@@ -371,7 +371,7 @@ def _column(
 
 def read_words(path: str | PathLike[str]) -> tuple[str, ...]:
     """Read a list of words between white space, such as one a line; each counts once."""
-    return tuple(dict.fromkeys(word for _, line in numbered_lines(path) for word in line.split()))
+    return tuple(dict.fromkeys(word for _, line in read_lines(path) for word in line.split()))
 
 
 def parse_length_range(text: str) -> tuple[int, int]:

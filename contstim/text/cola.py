@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError
-from contstim.tables import numbered_lines
+from contstim.text_files import read_lines
 
 #: The public files of CoLA: to learn from, and to choose by within and outside its sources.
 PARTS = ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
@@ -41,7 +41,7 @@ def read_cola(path: Path) -> LabelledSentences:
     Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290.
     """
     sentences, labels = [], []
-    for number, line in numbered_lines(path):
+    for number, line in read_lines(path):
         cells = line.split("\t")
         if len(cells) != 4:
             raise InputError(

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, require_known
-from contstim.tables import numbered_lines
 from contstim.text import Sentence, find_repeats, strip_no_break_spaces
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH
 from contstim.text.normalise import normalise_sentence
 from contstim.text.vocabulary import Vocabulary
+from contstim.text_files import read_lines
 
 #: How running text is split into sentences, see `corpus_sentences`.
 SPLITTERS = ("lines", "rule", "punkt", "auto")
@@ -72,12 +72,12 @@ def corpus_sentences(
     if name.startswith("nltk:"):
         yield from _nltk_sentences(name.removeprefix("nltk:"), split)
     elif split == "lines":
-        for _, line in numbered_lines(source):
+        for _, line in read_lines(source):
             if line.strip():
                 yield normalise_sentence(line)
     else:
         splitter = get_splitter(split, language)
-        for paragraph in _paragraphs(line for _, line in numbered_lines(source)):
+        for paragraph in _paragraphs(line for _, line in read_lines(source)):
             yield from splitter(paragraph)
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from contstim.arrays import BoolArray
 from contstim.errors import InputError, require_known
 from contstim.files import digest, replacing
-from contstim.tables import TABLES, csv_rows, format_csv_rows, numbered_lines, read_csv_header
 from contstim.text import WordList
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH, get_language
@@ -554,12 +553,12 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
     InputError
         For a file that cannot be read or is not UTF-8, and for a row without a word.
     """
-    lines = [text for _, text in numbered_lines(path)]
+    lines = [text for _, text in read_lines(path)]
     header = read_csv_header(path, lines, "word")
-    if header is None or (len(header) == 1 and not {*TABLES} & {*Path(path).suffixes}):
+    if header is None or (len(header) == 1 and not {*TABLE_SUFFIXES} & {*Path(path).suffixes}):
         return [{"word": line.strip()} for line in lines if line.strip()], ["word"]
     rows = []
-    for number, cells in islice(csv_rows(lines, str(path), fill=True), 1, None):
+    for number, cells in islice(read_csv_rows(lines, str(path), fill=True), 1, None):
         row = dict(zip(header, (cell.strip() for cell in cells), strict=True))
         if any(row.values()) and not row["word"]:
             raise InputError(f"{path}, row {number} has no word; fill the column 'word'")
@@ -614,7 +613,7 @@ def _count(
     nouns: set[str] = set()
     split = cache(split_word)  # a text repeats most of its words
     for path in paths:
-        for _, line in numbered_lines(path):
+        for _, line in read_lines(path):
             at_start, before = True, ""
             for word in language.split(line):
                 _, core, after = split(word)

@@ -24,7 +24,6 @@ from contstim.cli.parameters import (
     real,
 )
 from contstim.errors import InputError
-from contstim.tables import numbered_lines
 from contstim.text import pool, read_sentences, read_words
 from contstim.text.language import Language
 from contstim.text.languages import detect_language, get_language
@@ -125,7 +124,7 @@ class Words:
         """Return the language that divides sentences; print if the text seems to need another."""
         spoken, path = get_language(self.language), Path(text)
         if spoken.is_space_delimited and path.is_file():
-            seems = detect_language(line for _, line in numbered_lines(path))
+            seems = detect_language(line for _, line in read_lines(path))
             if not seems.is_space_delimited:
                 tell(
                     f"note: {path} seems to be {seems.name}, whose words do not all stand between "

@@ -14,11 +14,11 @@ import numpy as np
 
 from contstim.arrays import FloatArray, IntArray, TokenArray, length_batches
 from contstim.errors import InputError
-from contstim.tables import numbered_lines
 from contstim.text import PUNCTUATION_POLICIES, tokenize_word
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.text.normalise import alphanumeric_key
+from contstim.text_files import read_lines
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
@@ -48,7 +48,7 @@ def training_sentences(
         raise InputError(f"punctuation must be one of {choices}, got {punctuation!r}")
     # A text repeats most of its words.
     tokens_of = cache(partial(tokenize_word, punctuation=punctuation))
-    for number, line in numbered_lines(path):
+    for number, line in read_lines(path):
         tokens = language.split(line)
         if punctuation != "keep" or not language.is_space_delimited:
             tokens = list(chain.from_iterable(map(tokens_of, tokens)))

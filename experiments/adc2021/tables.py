@@ -17,9 +17,9 @@ from contstim.tables import read_table
 def read_li_adger(folder: Path) -> DeltaBenchmark:
     """Read ``sentences_human_me.csv`` and ``min_pairs.csv``, without discarded pairs."""
     columns = ("id", "sentence", "judgement")
-    sentences = read_table(folder / "sentences_human_me.csv", columns, cells="guessed")
+    sentences = read_table(folder / "sentences_human_me.csv", columns, cells="inferred")
     columns = ("gramm_id", "ungramm_id", "discard")
-    pairs = read_table(folder / "min_pairs.csv", columns, cells="guessed")
+    pairs = read_table(folder / "min_pairs.csv", columns, cells="inferred")
     return DeltaBenchmark(
         name="li_adger",
         title="LI-Adger",

@@ -26,9 +26,9 @@ from contstim.synthesis.pool import Place, SentencePool, syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
-from contstim.tables import format_csv_rows
 from contstim.text import parse_length_range
 from contstim.text.vocabulary import bundled_vocabulary
+from contstim.text_files import format_csv_rows
 
 #: Floors on the reading score: the points of the table.
 FLOORS = (-99.0, -5.0, -4.5, -4.1, -3.9, -3.7, -3.4, -3.1, -2.8)

@@ -7,7 +7,7 @@ from typing import Any
 
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.settings import Count, settings
-from contstim.tables import format_csv_rows
+from contstim.text_files import format_csv_rows
 
 __all__ = ["EXTREMES"]
 

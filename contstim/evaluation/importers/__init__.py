@@ -70,7 +70,7 @@ def read_tidy(
     """
     if (low is None) != (high is None):
         raise InputError("a scale has two ends; give both low and high")
-    raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
+    raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="inferred")
     renames = {theirs: ours for ours, theirs in (columns or {}).items()}
     require_columns(raw, renames, "the file")
     clashing = set(renames.values()) & (set(raw.columns) - set(renames))

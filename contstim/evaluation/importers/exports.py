@@ -28,7 +28,8 @@ from contstim.evaluation.choices import (
 from contstim.evaluation.importers.jspsych import read_trial_files
 from contstim.evaluation.importers.names import NAMES, RESERVED, TRUTH, plain
 from contstim.evaluation.importers.qualtrics import reshape_questions
-from contstim.tables import numbered_lines, read_table, require_columns
+from contstim.tables import read_table, require_columns
+from contstim.text_files import read_lines
 
 # The columns that only a program's exports have.
 _PROGRAMS = {
@@ -57,14 +58,14 @@ def read_export_table(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, 
     path = Path(source)
     lines = []
     if str(source) != "-" and path.is_file() and path.suffix not in (".xlsx", ".parquet"):
-        lines = [line for _, line in numbered_lines(source)]
+        lines = [line for _, line in read_lines(source)]
     if any(re.match(r"# \d+\. ", line) for line in lines[:50]):
         return _read_pcibex(lines, str(source)), "PCIbex"
     is_json = bool(lines) and lines[0].lstrip()[:1] in ("[", "{")
     if path.is_dir() or is_json or path.suffix in (".json", ".jsonl", ".txt"):
         table = read_trial_files(path)
     else:
-        table = read_table(source, cells="guessed")
+        table = read_table(source, cells="inferred")
     return table, recognised(table)
 
 

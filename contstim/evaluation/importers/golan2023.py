@@ -47,7 +47,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     InputError
         If a column is absent, or a response code or sentence kind is not known.
     """
-    raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
+    raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="inferred")
     require_columns(raw, _NEEDED, "the golan2023 file")
     raw = raw.reset_index(drop=True)
     codes = raw["Zone Name"].astype("str").str.extract(r"^resp([1-6])$")[0]

@@ -9,7 +9,8 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.files import json_value
-from contstim.tables import numbered_lines, parse_table, read_table
+from contstim.tables import parse_table, read_table
+from contstim.text_files import read_lines
 
 _ENDINGS = (".json", ".jsonl", ".csv", ".txt")
 
@@ -40,10 +41,10 @@ def read_trial_files(path: Path) -> pd.DataFrame:
         if not files:
             raise InputError(f"the folder {str(path)!r} holds no .json, .jsonl or .csv file")
         return pd.concat(map(read_trial_files, drop_partial_files(files)[0]), ignore_index=True)
-    lines = [] if path.suffix == ".csv" else [line for _, line in numbered_lines(path)]
+    lines = [] if path.suffix == ".csv" else [line for _, line in read_lines(path)]
     first = next((line.strip() for line in lines if line.strip()), "")
     if not lines:
-        return read_table(path, cells="guessed")
+        return read_table(path, cells="inferred")
     if first[:1] in ("[", "{") or path.suffix in (".json", ".jsonl"):
         return pd.DataFrame(list(_trials(path, lines)))
     # JATOS puts the results of participants one below the other, each with its header.

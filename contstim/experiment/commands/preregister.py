@@ -92,7 +92,7 @@ def preregister(
     if of_stages:
         name, stimuli, design = _of_stages(of_stages[0])
     if trials is not None:
-        design = PlannedDesign.of_trials(read_table(trials, cells="guessed"))
+        design = PlannedDesign.of_trials(read_table(trials, cells="inferred"))
     paragraphs = study_paragraphs(options, design, stimuli, adaptive)
     files = [*plan, *([] if trials is None else [trials])]
     digests = [f"- {Path(file).name}: SHA-256 {file_digest(Path(file))}" for file in files]

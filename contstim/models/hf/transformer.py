@@ -26,8 +26,8 @@ from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
 from contstim.models.registry import bundled_folder
 from contstim.progress import track
-from contstim.tables import numbered_lines
 from contstim.text import Sentence, WordList
+from contstim.text_files import read_lines
 
 #: The words of the bundled models' training text and their counts (recipe: models/unigram.py).
 WORD_COUNTS = "word_counts.tsv.gz"
@@ -274,7 +274,7 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
     """
     words: list[str] = []
     counts: list[tuple[int, int]] = []
-    for number, line in numbered_lines(path):
+    for number, line in read_lines(path):
         word, *fields = line.split("\t")
         if number == 1:
             continue

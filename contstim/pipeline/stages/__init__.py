@@ -24,12 +24,13 @@ from contstim.models.registry import score_kind
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Seed, Several, build, matching, settings
-from contstim.tables import SCORES, SPEC, UNIT, format_csv_rows
+from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text import parse_length_range, pool, read_sentences
 from contstim.text.language import Language
 from contstim.text.languages import get_language
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.word_options import WordOptions
+from contstim.text_files import format_csv_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,9 @@ from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.settings import Count, Natural, Several, one_of, settings
-from contstim.tables import format_csv, read_table
+from contstim.tables import read_table
 from contstim.text import read_words
+from contstim.text_files import format_csv
 
 
 @settings

@@ -12,8 +12,8 @@ from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
 from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.natural import NaturalSelection, select_natural_pairs
 from contstim.settings import Several, settings, values_of
-from contstim.tables import format_csv
 from contstim.text.features import has_distinct_words
+from contstim.text_files import format_csv
 
 
 @settings

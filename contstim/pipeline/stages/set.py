@@ -18,8 +18,8 @@ from contstim.pipeline.work import Task
 from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.sets import SetSelection, select_set, triplet_pairs
 from contstim.settings import Several, settings, values_of
-from contstim.tables import format_csv
 from contstim.text.features import has_distinct_words
+from contstim.text_files import format_csv
 
 
 @settings

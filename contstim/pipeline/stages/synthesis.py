@@ -14,8 +14,8 @@ from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
 from contstim.synthesis import strategy_text
 from contstim.synthesis.results import Triplet, model_columns, written_and_natural
-from contstim.tables import format_csv_rows
 from contstim.text.diversity import measure_diversity
+from contstim.text_files import format_csv_rows
 
 #: Notes of a table besides the settings that it was made with.
 FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "pool", "satisfying")

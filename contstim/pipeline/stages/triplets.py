@@ -12,7 +12,7 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.selection.triplet_objectives import TIE_RULES, check_objective
 from contstim.selection.triplets import TripletSelection, resolve_n_strata, select_triplets
 from contstim.settings import one_of, settings, values_of
-from contstim.tables import format_csv
+from contstim.text_files import format_csv
 
 #: What the strata of triplets are quantiles of.
 REFERENCES = ("triplets", "sentences")

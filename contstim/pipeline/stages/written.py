@@ -9,7 +9,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.pooled import PooledSyntheses
 from contstim.pipeline.stages import Run, StudyPlan
 from contstim.pipeline.stages.synthesis import SynthesisStage
-from contstim.tables import format_csv_rows
+from contstim.text_files import format_csv_rows
 
 #: Columns of the table besides those of scores: ``natural`` or ``written``, and log-probabilities
 #: under the writer after its prompt, nats (`contstim.synthesis.writer.Draft`).
