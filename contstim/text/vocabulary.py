@@ -22,6 +22,13 @@ from contstim.files import digest, replacing
 from contstim.text import WordList
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH, get_language
+from contstim.text_files import (
+    TABLE_SUFFIXES,
+    format_csv_rows,
+    read_csv_header,
+    read_csv_rows,
+    read_lines,
+)
 
 #: Which characters a word may be made of, see `WordRules`.
 CHARACTERS = ("letters", "marks", "any")

@@ -27,6 +27,7 @@ from contstim.errors import InputError
 from contstim.text import pool, read_sentences, read_words
 from contstim.text.language import Language
 from contstim.text.languages import detect_language, get_language
+from contstim.text_files import read_lines
 from contstim.training.options import (
     DISTILLING,
     FINETUNING,
