@@ -15,14 +15,9 @@ from contstim.benchmarks.pairs import ChoiceBenchmark, PairBenchmark, read_minim
 from contstim.benchmarks.ratings import DeltaBenchmark, LabelBenchmark, RatingBenchmark
 from contstim.benchmarks.syntaxgym import Suite, read_suite
 from contstim.benchmarks.words import SuiteBenchmark, WordBenchmark
-from contstim.evaluation.choices import (
-    CleaningRules,
-    HumanData,
-    RawChoices,
-    prepare_choices,
-    rescale,
-)
+from contstim.evaluation.choices import CleaningRules, HumanData, RawChoices, prepare_choices
 from contstim.evaluation.importers import read_choices
+from contstim.evaluation.ratings import rescale
 from contstim.files import json_value
 from contstim.tables import read_table, require_columns
 from contstim.text.cola import read_cola

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import align_choices, check_choices, format_rows, lacks_sentence
+from contstim.evaluation.choices import align_choices, check_choices, lacks_sentence
 from contstim.evaluation.items import encode_items, normalise_trials
+from contstim.evaluation.rows import format_rows
 from contstim.evaluation.scores import (
     ScoreSource,
     find_unscored_catch,

@@ -14,7 +14,6 @@ from contstim.evaluation.choices import (
     HumanData,
     align_choices,
     check_choices,
-    rescale,
 )
 from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
@@ -27,6 +26,7 @@ from contstim.evaluation.importers import (
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
 from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
+from contstim.evaluation.ratings import rescale
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
 from contstim.evaluation.trials import Analysis

@@ -17,12 +17,7 @@ from contstim.evaluation.agreement import (
     reliability_table,
     trial_table,
 )
-from contstim.evaluation.choices import (
-    HumanData,
-    RawChoices,
-    concat_exclusions,
-    prepare_choices,
-)
+from contstim.evaluation.choices import HumanData, RawChoices, prepare_choices
 from contstim.evaluation.exclusion import (
     catch_accuracy,
     check_rules,
@@ -40,6 +35,7 @@ from contstim.evaluation.options import (
     read_plan,
 )
 from contstim.evaluation.result import DetailTables, Evaluation, Provenance, Summary
+from contstim.evaluation.rows import concat_exclusions
 from contstim.evaluation.scores import (
     ScoreSource,
     find_unscored_catch,

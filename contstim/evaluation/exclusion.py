@@ -12,7 +12,8 @@ import pandas as pd
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import ExclusionLog, HumanData, concat_exclusions
+from contstim.evaluation.choices import HumanData
+from contstim.evaluation.rows import ExclusionLog, concat_exclusions
 from contstim.models.base import SentenceModel
 from contstim.settings import Several, settings
 from contstim.text_files import read_list
@@ -184,33 +185,33 @@ def exclude(
     (27, 3)
     """
     check_rules(choices, rules)
-    sieve = ExclusionLog(choices)
+    log = ExclusionLog(choices)
     listed = choices["participant"].isin(rules.participants)
-    sieve.take_out(listed, "listed", "named to be left out")
+    log.exclude(listed, "listed", "named to be left out")
     if rules.min_catch_correct is not None:
         share = catch_accuracy(choices)
         for participant, right in share[share < rules.min_catch_correct].items():
-            bad = sieve.kept["participant"] == participant
-            sieve.take_out(bad, "catch trials", f"{right:.3f} of catch trials right")
-        tested = sieve.kept["participant"].isin(share.index)
-        sieve.take_out(~tested, "catch trials", "no catch trial answered")
+            bad = log.remaining["participant"] == participant
+            log.exclude(bad, "catch trials", f"{right:.3f} of catch trials right")
+        tested = log.remaining["participant"].isin(share.index)
+        log.exclude(~tested, "catch trials", "no catch trial answered")
     if rules.min_rt_ms is not None:
-        bad = sieve.kept["rt_ms"] < rules.min_rt_ms
-        sieve.take_out(bad, "too fast", f"below {rules.min_rt_ms:g} ms")
+        bad = log.remaining["rt_ms"] < rules.min_rt_ms
+        log.exclude(bad, "too fast", f"below {rules.min_rt_ms:g} ms")
     if rules.max_rt_ms is not None:
-        bad = sieve.kept["rt_ms"] > rules.max_rt_ms
-        sieve.take_out(bad, "too slow", f"above {rules.max_rt_ms:g} ms")
+        bad = log.remaining["rt_ms"] > rules.max_rt_ms
+        log.exclude(bad, "too slow", f"above {rules.max_rt_ms:g} ms")
     if rules.min_median_rt_ms is not None:
-        median = sieve.kept.groupby("participant")["rt_ms"].transform("median")
+        median = log.remaining.groupby("participant")["rt_ms"].transform("median")
         detail = f"median response time below {rules.min_median_rt_ms:g} ms"
-        sieve.take_out(median < rules.min_median_rt_ms, "median time", detail)
+        log.exclude(median < rules.min_median_rt_ms, "median time", detail)
     if rules.min_trials is not None:
-        size = sieve.kept.groupby("participant")["rating"].transform("size")
+        size = log.remaining.groupby("participant")["rating"].transform("size")
         detail = f"fewer than {rules.min_trials:g} trials"
-        sieve.take_out(size < rules.min_trials, "few trials", detail)
-    if sieve.kept.empty and not allow_none:
+        log.exclude(size < rules.min_trials, "few trials", detail)
+    if log.remaining.empty and not allow_none:
         raise InputError("the exclusion rules leave no choices; loosen them")
-    return sieve.kept, sieve.excluded
+    return log.remaining, log.table
 
 
 def _no_catch(choices: pd.DataFrame) -> str:
@@ -250,18 +251,18 @@ def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> 
     InputError
         If no trial is left.
     """
-    sieve, notes = ExclusionLog(human.choices), list(human.notes)
+    log, notes = ExclusionLog(human.choices), list(human.notes)
     for model in models:
-        sentences = sieve.kept[["sentence_1", "sentence_2"]]
+        sentences = log.remaining[["sentence_1", "sentence_2"]]
         split = model.language.split
         refused = {s for s in np.unique(sentences) if not model.in_vocabulary(split(str(s))).all()}
-        catch = sieve.kept["kind"] == CATCH
+        catch = log.remaining["kind"] == CATCH
         spared = catch & (not catch.all())
         bad = sentences.isin(refused).any(axis=1) & ~spared
         if not bad.any():
             continue
         detail = f"a word unknown to {model.name}"
-        sieve.take_out(bad, "unknown word", detail)
+        log.exclude(bad, "unknown word", detail)
         notes.append(
             f"{int(bad.sum())} choices were left out for {detail}; with unknown=unk in the spec "
             "its unknown-word class would stand in."
@@ -271,5 +272,5 @@ def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> 
                 f"no trial is left without {detail}; ask for unknown=unk in the spec, or use a "
                 "model that knows the words"
             )
-    excluded = concat_exclusions(human.excluded, sieve.excluded)
-    return replace(human, choices=sieve.kept, excluded=excluded, notes=tuple(notes))
+    excluded = concat_exclusions(human.excluded, log.table)
+    return replace(human, choices=log.remaining, excluded=excluded, notes=tuple(notes))

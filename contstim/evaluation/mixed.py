@@ -8,10 +8,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import (
-    HumanData,
-    swap_sides,
-)
+from contstim.evaluation.choices import HumanData, swap_sides
 from contstim.evaluation.scores import log_ratios
 from contstim.files import write_whole
 from contstim.tables import escape_table

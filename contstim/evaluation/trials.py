@@ -15,11 +15,9 @@ from pydantic import Strict
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, require_known
-from contstim.evaluation.choices import (
-    refuse_rows,
-    require_aligned,
-)
+from contstim.evaluation.choices import require_aligned
 from contstim.evaluation.items import encode_items
+from contstim.evaluation.rows import refuse_rows
 from contstim.evaluation.scores import log_ratios
 from contstim.models.score_table import model_name_in_spec
 from contstim.settings import Several, one_of, settings

@@ -1,3 +1,8 @@
+"""Validation, cleaning and alignment of choices.
+
+Also of `contstim.evaluation.rows` and `contstim.evaluation.ratings`.
+"""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,22 +39,22 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         (
             {"rating": [0.5, 3.0, 1.5]},
             "rating 3.0 is not between -2.5 and 2.5 (row 2); give the answers that mean "
-            "certain of sentence 1 and of 2, such as low 1 and high 7",
+            "certain of sentence 1 and of sentence 2, for example low 1 and high 7",
         ),
         (
             {"rating": [0.5, "high", 1.5]},
             "rating high is not between -2.5 and 2.5 (row 2); give the answers that mean "
-            "certain of sentence 1 and of 2, such as low 1 and high 7",
+            "certain of sentence 1 and of sentence 2, for example low 1 and high 7",
         ),
         (
             {"rating": [0.5, 0.3, 1.5]},
             "rating 0.3 is on no known scale (row 2); give the answers that mean certain "
-            "of sentence 1 and of 2, such as low 1 and high 7",
+            "of sentence 1 and of sentence 2, for example low 1 and high 7",
         ),
         (
             {"rating": [0.5, 0.0, 1.5]},
-            "the ratings mix scales: most are 6-point, but not 0 (row 2); analyse them apart or "
-            "say scale='slider'",
+            "the ratings mix scales: most are 6-point, but not 0 (row 2); analyse them separately "
+            "or set scale='slider'",
         ),
         (
             {"sentence_1": ["B b.", None, " "]},
@@ -62,7 +67,7 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         (
             {"participant": ["p1", "p1", "p1"]},
             "participant 'p1' has one pair twice (row 3); leave one of the rows out, or, if they "
-            "are of two people, call these differently",
+            "are from two participants, give these different names",
         ),
         (
             {"group": ["g1", "g2", "g1"]},
@@ -78,13 +83,13 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"rt_ms": [1200.5, -300, 1e300]},
-            "rt_ms is -300.0, which is no response time (rows 2 and 3); leave it empty where it is "
-            "not known, or the whole column out",
+            "rt_ms is -300.0, which is not a response time (rows 2 and 3); leave the cell "
+            "empty if the time is unknown, or remove the column",
         ),
         (
             {"rt_ms": [2.2, 1.4, 900]},
-            "the median of rt_ms is 2.2 ms, so that the times seem to be seconds; give them in "
-            "a column rt_s, or leave the column out",
+            "the median of rt_ms is 2.2 ms, so the times seem to be seconds; give them in "
+            "a column rt_s, or remove the column",
         ),
         (
             {"model_1": ["x", "x", "x"], "model_2": ["y", None, "y"]},
@@ -295,17 +300,17 @@ def with_checks(n_right, n=20, condition="catch"):
     )
 
 
-def test_a_scale_that_is_turned_round_is_refused():
+def test_reversed_scale_is_refused():
     message = (
-        "^only 2 of 20 answers to catch trials are the expected ones, so that the scale seems to "
-        "be turned round; exchange low and high, or correct the column 'expected'$"
+        "^only 2 of 20 answers to catch trials are the expected ones, so the rating scale seems "
+        "to be reversed; exchange low and high, or correct the column 'expected'$"
     )
     with pytest.raises(InputError, match=message):
         prepare_choices(RawChoices(with_checks(2)))
 
 
 @pytest.mark.parametrize(("n_right", "n"), [(18, 20), (6, 20), (0, 8)])
-def test_careless_people_and_few_checks_are_not_taken_for_a_turned_scale(n_right, n):
+def test_few_or_half_wrong_catch_trials_are_accepted(n_right, n):
     assert len(prepare_choices(RawChoices(with_checks(n_right, n))).choices) == 2 * n
 
 

@@ -178,7 +178,9 @@ def test_where_left_and_right_were_exchanged_sentence_1_was_on_the_right(name: s
 
 def test_the_same_person_and_pair_again_is_refused_in_a_table_of_ones_own() -> None:
     t = german()
-    with pytest.raises(InputError, match="has one pair twice .*of two people, call these diff"):
+    with pytest.raises(
+        InputError, match="has one pair twice .*from two participants, give these diff"
+    ):
         read_choices(pd.concat([t, t.head(1)]), columns=NAMED, low=1, high=6)
 
 

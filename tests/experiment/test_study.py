@@ -18,7 +18,7 @@ from studies import ATTENTION, RECRUITER, add, edit
 
 from contstim.cli import main
 from contstim.errors import InputError, OutputError, UnknownNameError
-from contstim.evaluation.choices import SCALES, rescale
+from contstim.evaluation.ratings import SCALES, rescale
 from contstim.experiment.messages import make_bundle, outcome_link, study_info
 from contstim.experiment.new import new_study
 from contstim.experiment.options import Codes, Recruiter, TrialOptions

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import RawChoices, format_rows
+from contstim.evaluation.choices import RawChoices
+from contstim.evaluation.rows import format_rows
 from contstim.tables import read_table
 
 __all__ = ["read_two_buttons"]

@@ -22,11 +22,11 @@ from contstim.evaluation.choices import (
     HumanData,
     RawChoices,
     align_choices,
-    concat_exclusions,
     prepare_choices,
-    rescale,
 )
 from contstim.evaluation.importers.exports import has_codes, read_export, read_export_table
+from contstim.evaluation.ratings import rescale
+from contstim.evaluation.rows import concat_exclusions
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
 from contstim.text.normalise import normalise_labels

@@ -16,18 +16,12 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError, near_matches, require_known
-from contstim.evaluation.choices import (
-    CleaningRules,
-    RawChoices,
-    concat_exclusions,
-    format_rows,
-    is_on_known_scale,
-    refuse_rows,
-    rescale,
-)
+from contstim.evaluation.choices import CleaningRules, RawChoices
 from contstim.evaluation.importers.jspsych import read_trial_files
 from contstim.evaluation.importers.names import NAMES, RESERVED, TRUTH, plain
 from contstim.evaluation.importers.qualtrics import reshape_questions
+from contstim.evaluation.ratings import is_on_known_scale, rescale
+from contstim.evaluation.rows import concat_exclusions, format_rows, refuse_rows
 from contstim.tables import read_table, require_columns
 from contstim.text_files import read_lines
 

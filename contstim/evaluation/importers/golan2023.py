@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.choices import CleaningRules, RawChoices, refuse_rows, rescale
+from contstim.evaluation.choices import CleaningRules, RawChoices
+from contstim.evaluation.ratings import rescale
+from contstim.evaluation.rows import refuse_rows
 from contstim.tables import read_table, require_columns
 
 #: The published name of each kind of trial, by the sorted kinds of its two sentences: N natural,

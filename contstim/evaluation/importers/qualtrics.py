@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import refuse_rows
 from contstim.evaluation.importers.names import TRUTH, match_role, plain
+from contstim.evaluation.rows import refuse_rows
 from contstim.tables import read_table, require_columns
 
 # What Qualtrics calls sessions of nobody: by text, and by code where numbers are exported.
