@@ -15,7 +15,7 @@ import statistics
 import time
 
 from contstim import Problem, Synthesis, bundled_vocabulary, load_model, pool, synthesize
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.check import improvements
 from contstim.text import Sentence
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--checked", type=int, default=5)
     args = parser.parse_args()
     reject, accept = load_model("contstim:bigram"), load_model("contstim:trigram")
-    proposal = WordReplacement(bundled_vocabulary(), (reject, accept))
+    proposal = SharedVocabulary(bundled_vocabulary(), (reject, accept))
     starts = [s for s in pool() if len(s.split()) == 8][: args.sentences]
     seconds, results = [], []
 
@@ -36,7 +36,7 @@ def main() -> None:
             start,
             reject=reject,
             accept=accept,
-            proposal=proposal,
+            shared_vocabulary=proposal,
             strategy="edit?candidates=all",
             seed=1,
         )

@@ -29,7 +29,7 @@ from contstim.models.registry import load_model
 from contstim.progress import say, track
 from contstim.selection import select_natural_pairs
 from contstim.synthesis import synthesize
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Triplet
@@ -192,21 +192,21 @@ def write_triplets(
                         (accept,),
                         bounds=() if bound is None else (bound,),
                         edits=EDITS,
-                        others=others,
+                        bound_models=others,
                     ),
-                    proposal=proposal,
+                    shared_vocabulary=proposal,
                     strategy=STRATEGY,
                     seed=seed,
                 )
                 for reject, accept in (models[::-1], models)
             ]
-        if all(way.found for way in ways):
-            yield Triplet.of(ways[0], ways[1], repeat=1), bound is not None
+        if all(way.is_improved for way in ways):
+            yield Triplet.from_syntheses(ways[0], ways[1], repeat=1), bound is not None
 
 
 @cache
-def _proposal(words: Vocabulary, *models: SentenceModel) -> WordReplacement:
-    return WordReplacement(words, models)
+def _proposal(words: Vocabulary, *models: SentenceModel) -> SharedVocabulary:
+    return SharedVocabulary(words, models)
 
 
 def _natural_pair(scores: pd.DataFrame) -> OrderedPair:

@@ -226,12 +226,12 @@ def _plan(
         StudyPlan,
         VocabularyOptions,
     )
-    from contstim.synthesis.problem import READABLE
+    from contstim.synthesis.problem import MIN_READING_SCORE
     from contstim.text.word_options import WordOptions
 
     options: dict[str, Any] = {name: v for name, v in values.items() if v is not None}
     if options.pop("readable", False):
-        options["readable"] = READABLE
+        options["readable"] = MIN_READING_SCORE
     base = None if path is None else read_study_plan(Path(path))
     stage = None if base is None else base.get(SynthesisOptions)
     usual = {} if stage is None else {f.name: getattr(stage, f.name) for f in fields(stage)}
@@ -310,7 +310,7 @@ def _report_left(report: SynthesisReport) -> bool:
 
 def _report_rows(report: SynthesisReport, triplets: bool) -> None:
     """Report what was found."""
-    from contstim.synthesis.results import Triplet, written_and_natural
+    from contstim.synthesis.results import Triplet, sentences_with_originals
     from contstim.text.diversity import format_diversity
 
     opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
@@ -324,7 +324,7 @@ def _report_rows(report: SynthesisReport, triplets: bool) -> None:
                 tell(f"  {number:,.0f} of these satisfy {name} (median over natural sentences)")
             tell("  sample more sentences (sample?n_samples=N), or relax the strictest bound")
     if len(report.rows) > 1:
-        tell(format_diversity(*written_and_natural(report.rows)))
+        tell(format_diversity(*sentences_with_originals(report.rows)))
 
 
 class _Printer:

@@ -13,10 +13,10 @@ from contstim.models.base import check_sentence_language
 from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
 from contstim.settings import Count, Several, one_of, option, settings
-from contstim.synthesis import STRATEGIES, check_takes_edits, parse_strategy
+from contstim.synthesis import STRATEGIES, parse_strategy, require_edit_support
 from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import MinScore, ModelContrast, check_different
+from contstim.synthesis.problem import MinScore, ModelContrast, require_distinct_models
 from contstim.text import Sentence
 from contstim.text.diversity import DEFAULT_WORD_SHARE
 from contstim.text.language import Language
@@ -100,7 +100,7 @@ class SynthesisOptions(StageOptions):
     minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = 0.0
 
     def __post_init__(self) -> None:
-        check_takes_edits(self.parsed_strategy, self.parsed_edits)
+        require_edit_support(self.parsed_strategy, self.parsed_edits)
         directed = [*self.reject, *self.accept]
         if directed and self.pairs:
             raise InputError("give either pairs or reject and accept, not both")
@@ -118,7 +118,7 @@ class SynthesisOptions(StageOptions):
         for pair in self.pairs:
             if len(pair) != 2:
                 raise InputError(f"the pair {list(pair)} has {len(pair)} models; give two")
-            check_different("a pair needs two", pair)
+            require_distinct_models("a pair needs two", pair)
             if frozenset(pair) in once:
                 raise InputError(
                     f"the pair {pair[0]!r} and {pair[1]!r} is given twice; give each pair once, "
@@ -145,7 +145,7 @@ class SynthesisOptions(StageOptions):
     @property
     def is_pooled(self) -> bool:
         """Whether the strategy samples one pool for all natural sentences."""
-        return self.parsed_strategy.pooled
+        return self.parsed_strategy.is_pooled
 
     @property
     def makes_triplets(self) -> bool:

@@ -13,8 +13,8 @@ from contstim.pipeline.options import Goal
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.tasks import ScoreTask, WriteTask, score_tasks
 from contstim.pipeline.work import Task
-from contstim.synthesis import strategy_text
-from contstim.synthesis.pool import Place, SentencePool, explain_shortfall, syntheses
+from contstim.synthesis import format_strategy
+from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses, explain_shortfall
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Row
 from contstim.synthesis.sample import PooledStrategy
@@ -64,7 +64,7 @@ class PooledSyntheses(Syntheses):
         """Return the tasks that sample sentences, alternating between contrasts."""
         run, options = self.run, self.options
         natural = tuple(dict.fromkeys([*run.sentences, *self._more]))
-        form = self.strategy.form(run.sentences)
+        form = self.strategy.sentence_form(run.sentences)
         return [
             WriteTask(
                 run.versions,
@@ -74,7 +74,7 @@ class PooledSyntheses(Syntheses):
                 form,
                 natural,
                 run.vocabulary_digest,
-                strategy_text(self.strategy),
+                format_strategy(self.strategy),
                 run.plan.study.seed,
                 batch,
                 options.package,
@@ -85,7 +85,7 @@ class PooledSyntheses(Syntheses):
 
     @property
     def _batches(self) -> int:
-        return self.strategy.batches(len(self.run.sentences))
+        return self.strategy.n_batches(len(self.run.sentences))
 
     @cached_property
     def _more(self) -> list[str]:
@@ -163,10 +163,10 @@ class PooledSyntheses(Syntheses):
         return SentencePool(tuple(there), scores, resolution)
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[Slot]:
         """Where sentences may go: piece by piece, each as often as rows are asked for."""
         return [
-            Place(sentence, self.named(contrast))
+            Slot(sentence, self.named(contrast))
             for goal, sentence in self.pieces
             for _ in range(self.options.per_sentence)
             for contrast in self.options.contrasts(goal)
@@ -202,11 +202,11 @@ class PooledSyntheses(Syntheses):
     def _rows_by_piece(self) -> dict[tuple[Goal, str], Sequence[Row]]:
         if self._made is None:
             options = self.options
-            made_of = syntheses(
+            made_of = assign_syntheses(
                 self.pool,
                 self.places,
                 self.run.plan.study.seed,
-                strategy_text(self.strategy),
+                format_strategy(self.strategy),
                 max_word_share=options.max_word_share,
             )
             by_place = iter(made_of)

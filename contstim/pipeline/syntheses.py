@@ -14,11 +14,11 @@ from contstim.pipeline.options import Goal, SynthesisOptions
 from contstim.pipeline.stages import Run
 from contstim.pipeline.tasks import ScoreTask, SynthesisTask, score_tasks, synthesis_from
 from contstim.pipeline.work import Task
-from contstim.synthesis import strategy_text
+from contstim.synthesis import format_strategy
 from contstim.synthesis.problem import (
     ModelContrast,
-    check_natural,
-    check_start,
+    require_feasible_start,
+    require_two_words,
     standard_deviation,
 )
 from contstim.synthesis.results import (
@@ -26,9 +26,9 @@ from contstim.synthesis.results import (
     Row,
     Synthesis,
     Triplet,
-    attempts,
     distinct_triplets,
-    model_columns,
+    max_attempts,
+    spec_columns,
 )
 from contstim.tables import TRIPLETS
 from contstim.text import Sentence, pool
@@ -162,7 +162,7 @@ class Syntheses:
                 natural = {spec: scores[spec][sentence] for spec in specs}
                 for contrast in every if at_natural else ():
                     parsed = Sentence.parse(sentence, self.run.language)
-                    check_natural(parsed, contrast.constraints, natural)
+                    require_feasible_start(parsed, contrast.constraints, natural)
         self.starts = usable
 
     def named(self, contrast: ModelContrast) -> ModelContrast:
@@ -170,7 +170,7 @@ class Syntheses:
         reject = contrast.reject
         scales = tuple((self._scales or {})[spec] for spec in reject if len(reject) > 1)
         names = {spec: self.run.every[spec].name for spec in contrast.names}
-        return replace(contrast.renamed(names), scales=scales)
+        return replace(contrast.rename_models(names), scales=scales)
 
     def later(self) -> float:
         """Return the seconds of one worker that tasks will take of which none is known yet."""
@@ -192,7 +192,7 @@ class Syntheses:
             tuple(self.run.every[spec] for spec in dict.fromkeys((*contrast.names, *others))),
             sentence,
             self.run.vocabulary_digest,
-            strategy_text(options.parsed_strategy),
+            format_strategy(options.parsed_strategy),
             self.run.plan.study.seed,
             attempt,
             barred,
@@ -229,7 +229,7 @@ class Syntheses:
 
         rows = [row for row in self.rows() if isinstance(row, Triplet)]
         table = pd.DataFrame([row.row() for row in rows], columns=list(TRIPLETS))
-        named = pd.DataFrame([model_columns(row, self.specs) for row in rows], table.index)
+        named = pd.DataFrame([spec_columns(row, self.specs) for row in rows], table.index)
         return table.join(named)
 
     def _barred(self, goal: Goal) -> Barred:
@@ -256,7 +256,7 @@ class Syntheses:
                     if not any(store.error(t) for t in tasks if not t.is_done(store)):
                         return barred_by_sentence
                     failed = True  # others go on without it
-                written.append([text for row in rows for text in row.written])
+                written.append([text for row in rows for text in row.synthetic_sentences])
             limit.accept(written)
         if not failed:
             self._settled[goal] = barred_by_sentence
@@ -282,7 +282,7 @@ class Syntheses:
         every = options.contrasts(goal)
 
         def finished() -> Iterator[Sequence[Synthesis]]:
-            for attempt in range(attempts(options.per_sentence)):
+            for attempt in range(max_attempts(options.per_sentence)):
                 both = [self.task(contrast, sentence, attempt, barred) for contrast in every]
                 tasks.extend(both)
                 if not all(task.is_done(store) for task in both):
@@ -307,9 +307,9 @@ class Syntheses:
             return distinct_triplets(both, options.per_sentence, options.minimum_drop)
         named = map(self.named, options.contrasts(goal))
         return [
-            ContrastRow.of(contrast.reject, contrast.accept, result)
+            ContrastRow.from_synthesis(contrast.reject, contrast.accept, result)
             for contrast, result in zip(named, next(iter(results), ()), strict=False)
-            if result.found
+            if result.is_improved
         ]
 
 
@@ -346,7 +346,7 @@ def starts_of(
     """
     edits = options.parsed_edits
     for sentence in sentences:
-        check_start(sentence, language)
+        require_two_words(sentence, language)
         edits.check(Sentence.parse(sentence, language))
     order = np.random.default_rng(seed).permutation(len(sentences))
     starts = {}

@@ -23,7 +23,7 @@ from contstim.synthesis.results import Step, Synthesis
 if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
     from contstim.synthesis.sample import PooledStrategy
-    from contstim.synthesis.writer import Form
+    from contstim.synthesis.writer import SentenceForm
 
 #: Sentences that one task scores, and that are committed together.
 BATCH = 256
@@ -149,7 +149,7 @@ class SynthesisTask(Task):
                 strategy=self.strategy,
                 seed=self.seed,
                 attempt=self.attempt,
-                proposal=worker.proposal(self, self.vocabulary, self.barred),
+                shared_vocabulary=worker.proposal(self, self.vocabulary, self.barred),
             )
         if result.stopped:  # it is no result of the task, which the same command does again
             raise BudgetError(result.stopped)
@@ -190,7 +190,7 @@ class WriteTask(Task):
     contrast: ModelContrast
     records: tuple[ModelRecord, ...]
     others: tuple[ModelRecord, ...]
-    form: Form
+    form: SentenceForm
     natural: tuple[str, ...]
     vocabulary: str
     strategy: str
@@ -211,7 +211,9 @@ class WriteTask(Task):
         rng = np.random.default_rng([self.seed, self.batch, chance])
         with limit_torch_threads(worker.context.threads):
             problem = problem_with(self.contrast, models)
-            drafts = strategy.batch(self.batch, problem, proposal, self.form, self.natural, rng)
+            drafts = strategy.sample_batch(
+                self.batch, problem, proposal, self.form, self.natural, rng
+            )
         resolution = {model.name: model.batch_tolerance for model in models}
         return {"drafts": [asdict(draft) for draft in drafts], "resolution": resolution}
 
@@ -230,7 +232,7 @@ def problem_with(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Pr
         contrast.bounds,
         contrast.edits,
         contrast.scales,
-        others=tuple(models),
+        bound_models=tuple(models),
     )
 
 

@@ -30,8 +30,8 @@ from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, package_versions
 from contstim.models.registry import load_model
-from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.coordinate_search import loaded as loaded_by_strategy
+from contstim.synthesis.candidates import SharedVocabulary
+from contstim.synthesis.coordinate_search import load_cached_model
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
@@ -304,8 +304,8 @@ class Worker:
         self._versions = package_versions()
         self._others: Sequence[ModelRecord] = ()
         # Of the models of a group, the whole one; and one that leaves some words out.
-        self._proposal: tuple[str, WordReplacement] | None = None
-        self._barred: tuple[tuple[str, ...], WordReplacement] | None = None
+        self._proposal: tuple[str, SharedVocabulary] | None = None
+        self._barred: tuple[tuple[str, ...], SharedVocabulary] | None = None
 
     @cached_property
     def _vocabulary(self) -> tuple[Vocabulary, str]:
@@ -381,12 +381,12 @@ class Worker:
     def expect(self, others: Sequence[ModelRecord]) -> None:
         """Let strategies load what they work with anew, unless the tasks before had the same."""
         if others != self._others:
-            loaded_by_strategy.cache_clear()
+            load_cached_model.cache_clear()
             self._others = others
 
     def proposal(
         self, task: Task, vocabulary: str, barred: tuple[str, ...] = ()
-    ) -> WordReplacement:
+    ) -> SharedVocabulary:
         """Return the candidates that a task's models know, of the words that may be written.
 
         Parameters
@@ -410,7 +410,7 @@ class Worker:
         if self._vocabulary[1] != vocabulary:
             raise InputError("the vocabulary has changed since the run was begun; start it again")
         if self._proposal is None or self._proposal[0] != task.group:
-            self._proposal = task.group, WordReplacement(self._vocabulary[0], self.load(task))
+            self._proposal = task.group, SharedVocabulary(self._vocabulary[0], self.load(task))
             self._barred = None
         if self._barred is None or self._barred[0] != barred:
             self._barred = barred, self._proposal[1].without(frozenset(barred))

@@ -11,10 +11,10 @@ from contstim.models.registry import load_model
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.settings import range_of
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Search, Strategy
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import Problem, check_start
+from contstim.synthesis.problem import Problem, require_two_words
 from contstim.synthesis.results import Synthesis
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -93,12 +93,12 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def strategy_text(strategy: Strategy) -> str:
+def format_strategy(strategy: Strategy) -> str:
     """Return a strategy as `parse_strategy` reads it; without a name, its representation.
 
     Examples
     --------
-    >>> strategy_text(parse_strategy("edit?candidates=all"))
+    >>> format_strategy(parse_strategy("edit?candidates=all"))
     'edit?candidates=all'
     """
     name = next((name for name in STRATEGIES if STRATEGIES[name] is type(strategy)), None)
@@ -114,7 +114,7 @@ def strategy_text(strategy: Strategy) -> str:
     return f"{name}?{query}" if query else name
 
 
-def check_takes_edits(strategy: Strategy, edits: Edits) -> None:
+def require_edit_support(strategy: Strategy, edits: Edits) -> None:
     """Refuse limits on edits where a strategy writes whole sentences.
 
     Raises
@@ -122,9 +122,9 @@ def check_takes_edits(strategy: Strategy, edits: Edits) -> None:
     InputError
         Naming the strategy and the edits.
     """
-    if edits != Edits() and not strategy.takes_edits:
+    if edits != Edits() and not strategy.supports_edits:
         raise InputError(
-            f"the strategy {strategy_text(strategy)!r} writes whole sentences and cannot limit "
+            f"the strategy {format_strategy(strategy)!r} writes whole sentences and cannot limit "
             f"edits ({edits}); use the strategy 'edit', or leave the edits out"
         )
 
@@ -139,7 +139,7 @@ def synthesize(
     strategy: str | Strategy = "edit",
     seed: int = 0,
     attempt: int = 0,
-    proposal: WordReplacement | None = None,
+    shared_vocabulary: SharedVocabulary | None = None,
     **options: Any,
 ) -> Synthesis:
     """Search for a sentence of low loss that satisfies the constraints of a problem.
@@ -165,7 +165,7 @@ def synthesize(
     seed, attempt
         The same seed, attempt, sentence, models and vocabulary give the same result; another
         attempt searches in another random order.
-    proposal
+    shared_vocabulary
         Prepared candidates, for several sentences under the same models.
     options
         Options of a strategy that is given by name, such as ``candidates=8``.
@@ -210,14 +210,14 @@ def synthesize(
             f"{next(iter(options))}= is for a strategy given by name; {strategy!r} has its "
             "options already"
         )
-    check_takes_edits(strategy, problem.edits)
-    if proposal is None:
+    require_edit_support(strategy, problem.edits)
+    if shared_vocabulary is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
-        proposal = WordReplacement(words, tuple(problem.by_name.values()))
-    language = proposal.vocabulary.language
-    check_start(sentence, language)
+        shared_vocabulary = SharedVocabulary(words, tuple(problem.models_by_name.values()))
+    language = shared_vocabulary.vocabulary.language
+    require_two_words(sentence, language)
     natural = Sentence.parse(sentence, language)
-    search = Search(problem, proposal, natural, seed, attempt, strategy.starts_at_natural)
+    search = Search(problem, shared_vocabulary, natural, seed, attempt, strategy.starts_at_natural)
     stopped = ""
     with waiting("writing a sentence"):
         try:
@@ -234,7 +234,7 @@ def synthesize(
         steps=tuple(search.steps),
         n_scores=tuple(search.counter.n_scores.values()),
         problem=repr(problem.contrast),
-        strategy=strategy_text(strategy),
+        strategy=format_strategy(strategy),
         seed=seed,
         attempt=attempt,
         finished=finished,

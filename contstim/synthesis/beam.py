@@ -29,8 +29,8 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel, scores_vocabulary
 from contstim.models.prefixes import COMMA, Prefixes, PrefixModel, empty_prefix
 from contstim.settings import Count, one_of, option, settings
-from contstim.synthesis.candidates import Candidates, ScoreCounter, known_to
-from contstim.synthesis.coordinate_search import Search, Strategy, loaded
+from contstim.synthesis.candidates import Candidates, ScoreCounter, extend_models
+from contstim.synthesis.coordinate_search import Search, Strategy, load_cached_model
 from contstim.synthesis.edit import Edit
 from contstim.synthesis.writer import guidance_weights
 from contstim.text import Sentence, WordList
@@ -84,7 +84,7 @@ class Beam(Strategy):
     """
 
     starts_at_natural: ClassVar[bool] = False
-    takes_edits: ClassVar[bool] = False
+    supports_edits: ClassVar[bool] = False
 
     n_restarts: Count = option(2, "restarts of full width per sentence", "N")
     width: Count | None = option(None, "prefixes kept at each position", "N")
@@ -190,11 +190,11 @@ class BeamSearch:
         problem, natural = search.problem, search.start
         words_at = {p: search.words(p).words for p in search.positions}
         fixed = {p: natural.words[p : p + 1] for p in range(len(natural)) if p not in words_at}
-        guide, proposal = None, search.proposal.whole
+        guide, shared_vocabulary = None, search.shared_vocabulary.whole
         if options.guide is not None:
-            guide = problem.by_name.get(options.guide) or loaded(options.guide)
-            proposal = known_to(proposal, guide)
-        lists, models = proposal.lists(fixed), problem.by_name
+            guide = problem.models_by_name.get(options.guide) or load_cached_model(options.guide)
+            shared_vocabulary = extend_models(shared_vocabulary, guide)
+        lists, models = shared_vocabulary.lists(fixed), problem.models_by_name
         prepared = dict[str, _Prepared]()
         for name, model in models.items():
             start = _prepare(model, lists, scored=False)
@@ -220,7 +220,7 @@ class BeamSearch:
             np.array([max(0.0, -weights.get(name, 0.0)) for name in prepared]),
             [_mask(lists[min(p, 1)], {**words_at, **fixed}[p]) for p in range(len(natural))],
             frozenset(fixed),
-            frozenset(proposal.vocabulary.repeatable),
+            frozenset(shared_vocabulary.vocabulary.repeatable),
             width,
             options.diversity_cap or max(1, width // _KINDS),
             scored,

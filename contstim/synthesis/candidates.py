@@ -31,7 +31,7 @@ _FIRST_BATCH, _LARGEST_BATCH = 16, 256
 
 
 @dataclass(frozen=True, eq=False)
-class WordReplacement:
+class SharedVocabulary:
     """Proposes, for one position, every vocabulary word that all models know.
 
     The first position takes the vocabulary's capitalised words, the others its other words. A
@@ -51,7 +51,7 @@ class WordReplacement:
     _lists: dict[tuple[bool | tuple[str, ...], str, str], WordList] = field(
         default_factory=dict, repr=False
     )
-    _whole: WordReplacement | None = field(default=None, repr=False)
+    _whole: SharedVocabulary | None = field(default=None, repr=False)
     _by_kind: dict[tuple[Sentence, str], dict[int, tuple[str, ...]]] = field(
         default_factory=dict, repr=False
     )
@@ -62,15 +62,15 @@ class WordReplacement:
         default_factory=dict, repr=False
     )
 
-    def without(self, words: Collection[str]) -> WordReplacement:
+    def without(self, words: Collection[str]) -> SharedVocabulary:
         """Return the proposal without some words, given case-folded."""
         if not words:
             return self
         vocabulary = self.vocabulary.without_words(words)
-        return WordReplacement(vocabulary, self.models, _whole=self.whole)
+        return SharedVocabulary(vocabulary, self.models, _whole=self.whole)
 
     @property
-    def whole(self) -> WordReplacement:
+    def whole(self) -> SharedVocabulary:
         """The proposal of which this one leaves words out; itself where it leaves out none."""
         return self if self._whole is None else self._whole
 
@@ -233,9 +233,9 @@ class WordReplacement:
 
 
 @lru_cache(maxsize=4)
-def known_to(proposal: WordReplacement, model: SentenceModel) -> WordReplacement:
+def extend_models(proposal: SharedVocabulary, model: SentenceModel) -> SharedVocabulary:
     """Return the words that a further model knows, too; looked up once for many sentences."""
-    return WordReplacement(proposal.vocabulary, (*proposal.models, model))
+    return SharedVocabulary(proposal.vocabulary, (*proposal.models, model))
 
 
 @lru_cache(maxsize=8)
@@ -312,7 +312,7 @@ class Candidates:
     def target(self) -> float:
         """The loss of the sentence as it is, below which a proposal's must fall."""
         beat = self.now if self.beat is None else self.beat
-        return self.contrast.loss_of_one(beat, self.natural)
+        return self.contrast.sentence_loss(beat, self.natural)
 
     @property
     def losses_known(self) -> bool:
@@ -325,7 +325,7 @@ class Candidates:
         cost = np.asarray(0.0 if table.is_exact else table.cost.n_inputs, dtype=np.float64)
         return np.broadcast_to(cost, table.upper_bounds.shape)
 
-    def open(self) -> IntArray:
+    def promising(self) -> IntArray:
         """Return the candidates that no bound rules out."""
         mask = self.allowed.copy()
         for name, minimum in self.minimum.items():
@@ -347,7 +347,7 @@ class Candidates:
             self.counter.cost += float(self.costs(name)[missing].sum())
         return exact[index]
 
-    def admitted(self, index: IntArray) -> IntArray:
+    def filter_feasible(self, index: IntArray) -> IntArray:
         """Return those of `index` that keep every constraint, asking for scores as needed."""
         # What is known at once, or costs least, first.
         for name in sorted(self.minimum, key=lambda name: self.costs(name).min()):

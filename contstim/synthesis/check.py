@@ -15,7 +15,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.prefixes import Prefixes, ScoredPrefixes
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import synthesize
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
@@ -38,7 +38,7 @@ class _Table(RandomBigramModel):
 
 
 def improvements(
-    result: Synthesis, problem: Problem, proposal: WordReplacement
+    result: Synthesis, problem: Problem, shared_vocabulary: SharedVocabulary
 ) -> tuple[list[str], int]:
     """Try every single replacement that the edits of a result allow, each scored as a sentence.
 
@@ -49,29 +49,32 @@ def improvements(
     tuple
         The sentences that satisfy the constraints and have a lower loss, and the number tried.
     """
-    models, natural = problem.by_name, dict(zip(result.models, result.natural_scores, strict=True))
+    models, natural = (
+        problem.models_by_name,
+        dict(zip(result.models, result.natural_scores, strict=True)),
+    )
     now = dict(zip(result.models, result.scores, strict=True))
-    loss = problem.contrast.loss_of_one(now, natural)
-    edits, language = problem.edits, proposal.vocabulary.language
+    loss = problem.contrast.sentence_loss(now, natural)
+    edits, language = problem.edits, shared_vocabulary.vocabulary.language
     start, sentence = (Sentence.parse(s, language) for s in (result.natural, result.sentence))
-    lists = proposal.listed(start, edits)
+    lists = shared_vocabulary.listed(start, edits)
     changed = Edits.differences(start, sentence)
     undone = sorted(changed.difference(edits.required(start)))
     back = [sentence.replace(p, start.words[p]) for p in undone]
     better: list[str] = []
     tried = 0
-    for base, position in itertools.product([sentence, *back], proposal.positions(start)):
-        words = proposal.words(base, position, lists.get(position))
-        allowed = proposal.allowed(base, position, words)
+    for base, position in itertools.product([sentence, *back], shared_vocabulary.positions(start)):
+        words = shared_vocabulary.words(base, position, lists.get(position))
+        allowed = shared_vocabulary.allowed(base, position, words)
         near = [base.replace(position, words.words[i]) for i in np.flatnonzero(allowed)]
         if base is not sentence and len(changed) != edits.max_changes:
             continue
-        texts = [str(other) for other in near if proposal.may(start, other, edits)]
+        texts = [str(other) for other in near if shared_vocabulary.may(start, other, edits)]
         if not texts:
             continue
         scores = {name: model.score(texts) for name, model in models.items()}
         improves_there = problem.contrast.loss(scores, natural) < loss - _TOLERANCE
-        for name, minimum in problem.minima(natural).items():
+        for name, minimum in problem.min_scores(natural).items():
             improves_there &= scores[name] >= minimum
         better += [text for text, improves in zip(texts, improves_there, strict=True) if improves]
         tried += len(texts)
@@ -115,19 +118,19 @@ def check_strategy(strategy: Strategy) -> list[str]:
         )
     vocabulary = Vocabulary(WordList.from_words(_WORDS), WordList.from_words(_WORDS), _REPEATABLE)
     problems = _problems()
-    if not strategy.takes_edits:
+    if not strategy.supports_edits:
         problems = {name: p for name, p in problems.items() if p.edits == Edits()}
     for name, problem in problems.items():
-        proposal = WordReplacement(vocabulary, tuple(problem.by_name.values()))
-        results = [_search(strategy, start, problem, proposal) for start in _STARTS]
+        shared_vocabulary = SharedVocabulary(vocabulary, tuple(problem.models_by_name.values()))
+        results = [_search(strategy, start, problem, shared_vocabulary) for start in _STARTS]
         # In another order, so that what one search leaves behind would change the next.
         for start, first in list(zip(_STARTS, results, strict=True))[::-1]:
-            again = _search(strategy, start, problem, proposal)
+            again = _search(strategy, start, problem, shared_vocabulary)
             if again != first:
                 raise _failed(strategy, name, first, f"becomes {again.sentence!r} a second time")
         for result in results:
-            _check_result(strategy, name, problem, proposal, result)
-        if not any(result.changed for result in results):
+            _check_result(strategy, name, problem, shared_vocabulary, result)
+        if not any(result.is_changed for result in results):
             raise _failed(strategy, name, results[0], "nor any other start was improved")
     done = [
         f"equal searches give equal results, in any order ({len(problems)} problems)",
@@ -135,7 +138,7 @@ def check_strategy(strategy: Strategy) -> list[str]:
         "only words that may stand at a position are used",
         "every problem was improved from some start",
     ]
-    if strategy.complete:
+    if strategy.is_exhaustive:
         _check_known_optimum(strategy)
         done.append("no single replacement improves a result; the known optimum is reached")
     return done
@@ -165,9 +168,11 @@ def _problems() -> dict[str, Problem]:
 
 
 def _search(
-    strategy: Strategy, start: str, problem: Problem, proposal: WordReplacement
+    strategy: Strategy, start: str, problem: Problem, shared_vocabulary: SharedVocabulary
 ) -> Synthesis:
-    return synthesize(start, problem=problem, proposal=proposal, strategy=strategy, seed=1)
+    return synthesize(
+        start, problem=problem, shared_vocabulary=shared_vocabulary, strategy=strategy, seed=1
+    )
 
 
 def _failed(strategy: Strategy, name: str, found: Synthesis, what: str) -> ValidationError:
@@ -177,22 +182,30 @@ def _failed(strategy: Strategy, name: str, found: Synthesis, what: str) -> Valid
 
 
 def _check_result(
-    strategy: Strategy, name: str, problem: Problem, proposal: WordReplacement, result: Synthesis
+    strategy: Strategy,
+    name: str,
+    problem: Problem,
+    shared_vocabulary: SharedVocabulary,
+    result: Synthesis,
 ) -> None:
-    scores = {m: float(model.score([result.sentence])[0]) for m, model in problem.by_name.items()}
-    natural = {m: float(model.score([result.natural])[0]) for m, model in problem.by_name.items()}
-    for model, minimum in problem.minima(natural).items():
-        if result.changed and not scores[model] >= minimum:
+    scores = {
+        m: float(model.score([result.sentence])[0]) for m, model in problem.models_by_name.items()
+    }
+    natural = {
+        m: float(model.score([result.natural])[0]) for m, model in problem.models_by_name.items()
+    }
+    for model, minimum in problem.min_scores(natural).items():
+        if result.is_changed and not scores[model] >= minimum:
             what = f"has score {scores[model]} under {model}, below {minimum}"
             raise _failed(strategy, name, result, what)
-    loss = problem.contrast.loss_of_one(scores, natural)
+    loss = problem.contrast.sentence_loss(scores, natural)
     if not abs(loss - result.loss) <= _TOLERANCE or result.loss > 0:
         raise _failed(strategy, name, result, f"has loss {loss}, said to be {result.loss}")
     start, sentence = Sentence.parse(result.natural), Sentence.parse(result.sentence)
-    if not proposal.may(start, sentence, problem.edits):
+    if not shared_vocabulary.may(start, sentence, problem.edits):
         raise _failed(strategy, name, result, "has words that may not stand there, or too many")
-    if strategy.complete:
-        better, _ = improvements(result, problem, proposal)
+    if strategy.is_exhaustive:
+        better, _ = improvements(result, problem, shared_vocabulary)
         if better:
             raise _failed(strategy, name, result, f"is complete, but {better[0]!r} is better")
 
@@ -207,7 +220,7 @@ def _check_known_optimum(strategy: Strategy) -> None:
         free = Vocabulary(
             WordList.from_words(_WORDS), WordList.from_words(_WORDS), frozenset(_WORDS)
         )
-        result = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
+        result = _search(strategy, _STARTS[1], problem, SharedVocabulary(free, (model,)))
         word = _WORDS[int(table.log_probs[0, : len(_WORDS)].argmin())]
         if set(result.sentence.split()) != {word}:
             raise _failed(strategy, "independent words", result, f"is not {word!r} throughout")

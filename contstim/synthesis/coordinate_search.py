@@ -26,9 +26,9 @@ from contstim.models.base import (
     scores_vocabulary,
 )
 from contstim.models.registry import load_model
-from contstim.synthesis.candidates import SLACK, Candidates, ScoreCounter, WordReplacement
+from contstim.synthesis.candidates import SLACK, Candidates, ScoreCounter, SharedVocabulary
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import Problem, check_natural, worst_violation
+from contstim.synthesis.problem import Problem, require_feasible_start, worst_violation
 from contstim.synthesis.results import Step
 from contstim.text import Sentence, WordList
 
@@ -46,9 +46,9 @@ class Strategy(ABC):
     starts_at_natural
         Whether the search starts from the natural sentence, which must then satisfy the
         constraints.
-    takes_edits
+    supports_edits
         Whether the strategy honours `Edits`.
-    pooled
+    is_pooled
         Whether it samples one pool of sentences for a set of natural sentences.
 
     Examples
@@ -58,8 +58,8 @@ class Strategy(ABC):
     >>> @dataclass(frozen=True)
     ... class BestOfHundred(Strategy):
     ...     def search_word(self, candidates):
-    ...         some = candidates.rng.permutation(candidates.open())[:100]
-    ...         some = candidates.admitted(some)
+    ...         some = candidates.rng.permutation(candidates.promising())[:100]
+    ...         some = candidates.filter_feasible(some)
     ...         propose_in_order(candidates, some, candidates.losses(some))
     ...         return False
     >>> models = {"reject": "contstim:trigram", "accept": "contstim:bigram"}
@@ -69,8 +69,8 @@ class Strategy(ABC):
     """
 
     starts_at_natural: ClassVar[bool] = True
-    takes_edits: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
+    supports_edits: ClassVar[bool] = True
+    is_pooled: ClassVar[bool] = False
 
     def run(self, search: Search) -> bool:
         """Search from the natural sentence, by coordinate search with `search_word`.
@@ -93,7 +93,7 @@ class Strategy(ABC):
         return ()
 
     @property
-    def complete(self) -> bool:
+    def is_exhaustive(self) -> bool:
         """Whether it ends only where no single replacement improves, whatever the models."""
         return False
 
@@ -109,7 +109,7 @@ class Strategy(ABC):
 
 
 @lru_cache(maxsize=2)
-def loaded(spec: str) -> SentenceModel:
+def load_cached_model(spec: str) -> SentenceModel:
     """Return a model that a strategy uses; the last ones stay loaded for the next sentence."""
     return load_model(spec)
 
@@ -148,7 +148,7 @@ class Search:
     ----------
     problem
         What is wanted.
-    proposal
+    shared_vocabulary
         The words that may stand at each position.
     sentence
         The natural sentence; then the sentence as it is. What must change has changed before
@@ -170,7 +170,7 @@ class Search:
     """
 
     problem: Problem
-    proposal: WordReplacement
+    shared_vocabulary: SharedVocabulary
     sentence: Sentence
     seed: int
     attempt: int = 0
@@ -179,7 +179,7 @@ class Search:
     counter: ScoreCounter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._models = self.problem.by_name
+        self._models = self.problem.models_by_name
         self.counter = ScoreCounter(dict.fromkeys(self._models, 0))
         self.start = self.sentence
         self.positions = self._positions()
@@ -187,7 +187,7 @@ class Search:
         for model in self._models.values():
             check_sentence_language(model, self.start.language, [str(self.start)])
         self.natural = self.now = self.scores(self.sentence)
-        self.minimum = self.problem.minima(self.natural)
+        self.minimum = self.problem.min_scores(self.natural)
         self._places: dict[tuple[int, Sentence], dict[str, _Place]] = {}
         self._n_sweeps = 0
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
@@ -195,7 +195,7 @@ class Search:
         entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
         if self.at_natural:
-            check_natural(self.start, self.problem.contrast.constraints, self.natural)
+            require_feasible_start(self.start, self.problem.contrast.constraints, self.natural)
         if self.required:
             self._apply_required_edits()
 
@@ -206,7 +206,7 @@ class Search:
 
     def loss(self, scores: dict[str, float]) -> float:
         """Return the loss of a sentence with these scores."""
-        return self.problem.contrast.loss_of_one(scores, self.natural)
+        return self.problem.contrast.sentence_loss(scores, self.natural)
 
     def optimize(self, search_word: Callable[[Candidates], bool], *, sifted: bool = False) -> None:
         """Visit positions in random sweeps until a word search brings nothing at any of them.
@@ -253,10 +253,10 @@ class Search:
 
     def words(self, position: int) -> WordList:
         """Return the words that may stand at `position` as far as the other words allow."""
-        listed = self.proposal.listed(self.start, self.problem.edits).get(position)
-        words = self.proposal.words(self.start, position, listed)
+        listed = self.shared_vocabulary.listed(self.start, self.problem.edits).get(position)
+        words = self.shared_vocabulary.words(self.start, position, listed)
         if self.problem.edits.same_tokens:
-            return self.proposal.with_same_tokens(self.start, position, words)
+            return self.shared_vocabulary.with_same_tokens(self.start, position, words)
         return words
 
     def candidates(
@@ -294,7 +294,7 @@ class Search:
 
     def may(self, sentence: Sentence) -> bool:
         """Return whether words may be replaced as in `sentence`, whatever its scores."""
-        return self.proposal.may(self.start, sentence, self.problem.edits)
+        return self.shared_vocabulary.may(self.start, sentence, self.problem.edits)
 
     def take(self, changed: Sentence) -> bool:
         """Go on from another sentence; say whether that was done.
@@ -349,7 +349,7 @@ class Search:
         """Return the positions whose words may change; refuse edits that cannot be met."""
         edits, natural = self.problem.edits, self.start
         edits.check(natural)
-        words, required = self.proposal.positions(natural), edits.required(natural)
+        words, required = self.shared_vocabulary.positions(natural), edits.required(natural)
         for p in required:
             if p not in words:
                 raise InfeasibleError(
@@ -362,7 +362,7 @@ class Search:
                 f"{len(required)} must: {', '.join(natural.words[p] for p in required)}; allow "
                 "more changes"
             )
-        listed = self.proposal.listed(natural, edits)
+        listed = self.shared_vocabulary.listed(natural, edits)
         positions = [p for p in words if p not in edits.fixed and listed.get(p) != ()]
         if not positions and (edits.fixed or edits.same_kind):
             raise InfeasibleError(
@@ -488,7 +488,7 @@ class Search:
         by_kind = self._places.get(key, {})
         if "at once" not in by_kind:
             words = self.words(position)
-            allowed = self.proposal.allowed(sentence, position, words)
+            allowed = self.shared_vocabulary.allowed(sentence, position, words)
             tables = {
                 name: model.score_replacements(sentence, position, words)
                 for name, model in self._models.items()

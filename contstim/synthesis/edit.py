@@ -88,7 +88,7 @@ class Edit(Strategy):
     )
 
     @property
-    def complete(self) -> bool:
+    def is_exhaustive(self) -> bool:
         """Whether no single replacement improves a result: without a budget."""
         return self.candidates == "all"
 
@@ -109,16 +109,16 @@ class Edit(Strategy):
 
 def _propose_best(candidates: Candidates) -> None:
     """Score every candidate that no bound rules out, and propose the best first."""
-    index = candidates.open()
+    index = candidates.promising()
     if candidates.losses_known:
         index = index[np.argsort(candidates.losses(index), kind="stable")]
         for batch in batches(index):
-            for i in candidates.admitted(batch):
+            for i in candidates.filter_feasible(batch):
                 if candidates.propose(int(i)):
                     return
         return
     none = np.empty(0, dtype=np.int64)
-    index = np.concatenate([none, *map(candidates.admitted, batches(index))])
+    index = np.concatenate([none, *map(candidates.filter_feasible, batches(index))])
     losses = np.concatenate([np.empty(0), *map(candidates.losses, batches(index))])
     propose_in_order(candidates, index, losses)
 
@@ -190,7 +190,7 @@ class _WordSearch:
         most = cost[self.models[-1]]
         self.relative = {name: cost[name] / most if most else 0.0 for name in self.models}
         self.posteriors = {name: state.posterior(candidates, name) for name in candidates.tables}
-        index = candidates.open()
+        index = candidates.promising()
         if candidates.present is not None:
             index = index[index != candidates.present]
         # Candidates that no model can tell apart are left to chance.

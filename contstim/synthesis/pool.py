@@ -35,7 +35,7 @@ _NONE = 1e-6
 
 
 @dataclass(frozen=True)
-class Place:
+class Slot:
     """A natural sentence that needs a synthetic one for a contrast of models."""
 
     natural: str
@@ -65,7 +65,7 @@ class SentencePool:
         scores = self.scores[model]
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
-    def satisfied(self, place: Place) -> dict[str, BoolArray]:
+    def satisfied(self, place: Slot) -> dict[str, BoolArray]:
         """Return which sentences satisfy each constraint of a place, (P,), by its text."""
         by_constraint: dict[str, BoolArray] = {}
         for constraint in place.contrast.constraints:
@@ -76,7 +76,7 @@ class SentencePool:
             )
         return by_constraint
 
-    def losses(self, place: Place) -> FloatArray:
+    def losses(self, place: Slot) -> FloatArray:
         """Return the loss of each sentence, (P,); NaN where it violates a constraint."""
         scores = {name: self.of(name) for name in place.contrast.reject}
         natural = {name: self.scores[name][place.natural] for name in scores}
@@ -87,7 +87,7 @@ class SentencePool:
 
 def assign_sentences(
     pool: SentencePool,
-    places: Sequence[Place],
+    places: Sequence[Slot],
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[str | None]:
@@ -153,7 +153,7 @@ class _Limits:
     def __init__(
         self,
         sentences: Sequence[str],
-        places: Sequence[Place],
+        places: Sequence[Slot],
         gains: FloatArray,
         diversity_cap: int,
         max_word_share: float,
@@ -278,9 +278,9 @@ class _Limits:
         return np.array(fitting, dtype=np.int64)
 
 
-def syntheses(
+def assign_syntheses(
     pool: SentencePool,
-    places: Sequence[Place],
+    places: Sequence[Slot],
     seed: int,
     strategy: str = "sample",
     diversity_cap: int = DIVERSITY_CAP,
@@ -300,7 +300,7 @@ def syntheses(
                 models=contrast.names,
                 natural_scores=tuple(natural.values()),
                 scores=tuple(scores.values()),
-                loss=contrast.loss_of_one(scores, natural),
+                loss=contrast.sentence_loss(scores, natural),
                 steps=(),
                 n_scores=(0,) * len(contrast.names),
                 problem=repr(contrast),
@@ -313,7 +313,7 @@ def syntheses(
     return made
 
 
-def explain_shortfall(pool: SentencePool, places: Sequence[Place]) -> dict[str, float]:
+def explain_shortfall(pool: SentencePool, places: Sequence[Slot]) -> dict[str, float]:
     """Return, by constraint, the median number over places of sentences that satisfy it."""
     by_constraint, usable = defaultdict[str, list[int]](list), list[int]()
     for place in places:

@@ -29,7 +29,7 @@ _BOUND = re.compile(
 )
 
 #: The minimum reading score at which about four of five sampled sentences read as English.
-READABLE = -3.4
+MIN_READING_SCORE = -3.4
 _READER = "contstim:smollm2"
 
 
@@ -81,7 +81,7 @@ class MinScore:
         return cls(parsed["model"], value, natural)
 
     @classmethod
-    def readable(cls, score: float = READABLE, model: str = _READER) -> MinScore:
+    def readable(cls, score: float = MIN_READING_SCORE, model: str = _READER) -> MinScore:
         """Return the bound that most sentences which read as English satisfy.
 
         The score is that of a causal model, SmolLM2, after a prompt of natural sentences: the mean
@@ -142,7 +142,7 @@ class ModelContrast:
     scales: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        check_different("a synthesis needs", (*self.reject, *self.accept))
+        require_distinct_models("a synthesis needs", (*self.reject, *self.accept))
         if not self.reject:
             raise InputError("no model is to reject the sentences; name at least one")
         # Also refuses NaN.
@@ -183,11 +183,11 @@ class ModelContrast:
         changes = [(scores[name] - natural[name]) / scale for name, scale in scales]
         return np.asarray(np.max(changes, axis=0))
 
-    def loss_of_one(self, scores: Mapping[str, float], natural: Mapping[str, float]) -> float:
+    def sentence_loss(self, scores: Mapping[str, float], natural: Mapping[str, float]) -> float:
         """Return the loss of one sentence; `scores` may hold further models."""
         return float(self.loss({n: np.array([scores[n]]) for n in self.reject}, natural)[0])
 
-    def renamed(self, names: Mapping[str, str]) -> ModelContrast:
+    def rename_models(self, names: Mapping[str, str]) -> ModelContrast:
         """Return the contrast with other names for its models."""
         return replace(
             self,
@@ -207,7 +207,7 @@ class Problem:
         As in `ModelContrast`, with the models themselves.
     bounds
         Further lower bounds on scores, as `MinScore` or as text (``contstim:gpt>=natural-5``).
-    others
+    bound_models
         Models of `bounds` that neither reject nor accept; loaded by their specs where missing.
 
     Raises
@@ -230,12 +230,12 @@ class Problem:
     bounds: tuple[MinScore, ...] = ()
     edits: Edits = field(default_factory=Edits)
     scales: tuple[float, ...] = ()
-    others: tuple[SentenceModel, ...] = ()
+    bound_models: tuple[SentenceModel, ...] = ()
 
     def __post_init__(self) -> None:
-        models = {model.name: model for model in (*self.reject, *self.accept, *self.others)}
+        models = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
         names = {called: m.name for m in models.values() for called in (m.spec, m.name)}
-        bounds, others = list[MinScore](), {model.name: model for model in self.others}
+        bounds, others = list[MinScore](), {model.name: model for model in self.bound_models}
         for bound in (MinScore.parse(b) if isinstance(b, str) else b for b in self.bounds):
             if bound.model not in names:
                 model = load_model(bound.model)
@@ -247,7 +247,7 @@ class Problem:
             "reject": tuple(self.reject),
             "accept": tuple(self.accept),
             "bounds": tuple(bounds),
-            "others": tuple(others.values()),
+            "bound_models": tuple(others.values()),
         }.items():
             object.__setattr__(self, name, value)
         if len(self.reject) > 1 and not self.scales:
@@ -269,12 +269,12 @@ class Problem:
         )
 
     @cached_property
-    def by_name(self) -> dict[str, SentenceModel]:
+    def models_by_name(self) -> dict[str, SentenceModel]:
         """The models by name, the rejecting ones first."""
-        given = {model.name: model for model in (*self.reject, *self.accept, *self.others)}
+        given = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
         return {name: given[name] for name in self.contrast.names}
 
-    def minima(self, natural: Mapping[str, float]) -> dict[str, float]:
+    def min_scores(self, natural: Mapping[str, float]) -> dict[str, float]:
         """Return the minimum score by constrained model, its `batch_tolerance` above the bound.
 
         The last digits of a network's scores depend on the batch; with this slack the constraint
@@ -283,12 +283,12 @@ class Problem:
         minima = dict[str, float]()
         for constraint in self.contrast.constraints:
             name = constraint.model
-            minimum = constraint.minimum(natural[name]) + self.by_name[name].batch_tolerance
+            minimum = constraint.minimum(natural[name]) + self.models_by_name[name].batch_tolerance
             minima[name] = max(minimum, minima.get(name, -np.inf))
         return minima
 
 
-def check_different(need: str, models: Sequence[str]) -> None:
+def require_distinct_models(need: str, models: Sequence[str]) -> None:
     """Refuse a model that is given twice where there is `need` of different ones."""
     for name in models:
         if models.count(name) > 1:
@@ -310,7 +310,7 @@ def worst_violation(
     return worst
 
 
-def check_start(text: str, language: Language = ENGLISH) -> None:
+def require_two_words(text: str, language: Language = ENGLISH) -> None:
     """Refuse a sentence that is too short to start from.
 
     Raises
@@ -324,7 +324,7 @@ def check_start(text: str, language: Language = ENGLISH) -> None:
         )
 
 
-def check_natural(
+def require_feasible_start(
     sentence: Sentence, constraints: Sequence[MinScore], natural: Mapping[str, float]
 ) -> None:
     """Refuse a natural sentence that violates a constraint itself: edits start from it.

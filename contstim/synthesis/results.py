@@ -104,14 +104,14 @@ class Synthesis:
     accepting: tuple[str, ...] = ()
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether any word was replaced."""
         return self.sentence != self.natural
 
     @property
-    def found(self) -> bool:
+    def is_improved(self) -> bool:
         """Whether the sentence differs from the natural one and has a lower loss."""
-        return self.changed and self.loss < 0
+        return self.is_changed and self.loss < 0
 
     @property
     def reject(self) -> str:
@@ -150,7 +150,7 @@ class Synthesis:
             ("synthetic", self.sentence, self.scores),
         ]
         note = f"{len(self.steps)} replacements; strategy {self.strategy}, seed {self.seed}."
-        return scored_html(rows, self.models, note if self.changed else "Nothing was found.")
+        return scored_html(rows, self.models, note if self.is_changed else "Nothing was found.")
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Triplet(TableRow):
     ...     contstim.synthesize("The ship left at dawn.", reject=r, accept=a)
     ...     for r, a in (models[::-1], models)
     ... ]
-    >>> Triplet.of(*both, repeat=1).synthetic_2
+    >>> Triplet.from_syntheses(*both, repeat=1).synthetic_2
     'The recourse left at two.'
     """
 
@@ -208,7 +208,7 @@ class Triplet(TableRow):
     others: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
+    def from_syntheses(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
         """Join the synthesis that model 1 accepts and the one that model 2 accepts."""
         # Each way's rejecting model stands first in it; the accepting one may stand anywhere.
         model_1, model_2 = second.reject, first.reject
@@ -246,7 +246,7 @@ class Triplet(TableRow):
         )
 
     @property
-    def written(self) -> tuple[str, str]:
+    def synthetic_sentences(self) -> tuple[str, str]:
         """The synthetic sentences."""
         return self.synthetic_1, self.synthetic_2
 
@@ -270,7 +270,7 @@ class Triplet(TableRow):
         return triplet_html(self.row())
 
 
-def model_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
+def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
     """Return the columns ``spec_1`` and ``spec_2`` of a triplet, where a model has a name.
 
     Parameters
@@ -317,7 +317,9 @@ class ContrastRow(TableRow):
     others: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis) -> ContrastRow:
+    def from_synthesis(
+        cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis
+    ) -> ContrastRow:
         """Return the row of a synthesis, models in alphabetical order."""
         scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
         return cls(
@@ -338,7 +340,7 @@ class ContrastRow(TableRow):
         )
 
     @property
-    def written(self) -> tuple[str, ...]:
+    def synthetic_sentences(self) -> tuple[str, ...]:
         """The synthetic sentence."""
         return (self.synthetic,)
 
@@ -347,13 +349,13 @@ class ContrastRow(TableRow):
 Row = Triplet | ContrastRow
 
 
-def written_and_natural(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
+def sentences_with_originals(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
     """Return the synthetic sentences, and for each the natural one it was made from."""
-    both = [(text, row.natural) for row in rows for text in row.written]
+    both = [(text, row.natural) for row in rows for text in row.synthetic_sentences]
     return [text for text, _ in both], [natural for _, natural in both]
 
 
-def attempts(per_sentence: int) -> int:
+def max_attempts(per_sentence: int) -> int:
     """Return the maximum number of searches of both sides for so many different triplets."""
     return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
 
@@ -373,9 +375,9 @@ def distinct_triplets(
     distinct: dict[tuple[str, str], Triplet] = {}
     for first, second in both_ways:
         texts = (first.sentence, second.sentence)
-        enough = all(s.found and -s.loss >= minimum_drop for s in (first, second))
+        enough = all(s.is_improved and -s.loss >= minimum_drop for s in (first, second))
         if enough and texts not in distinct:
-            distinct[texts] = Triplet.of(first, second, repeat=len(distinct) + 1)
+            distinct[texts] = Triplet.from_syntheses(first, second, repeat=len(distinct) + 1)
         if len(distinct) == per_sentence:
             break
     return list(distinct.values())

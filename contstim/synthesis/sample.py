@@ -10,12 +10,12 @@ import numpy as np
 
 from contstim.models.prefixes import COMMA
 from contstim.settings import settings
-from contstim.synthesis.candidates import Candidates, WordReplacement, known_to
-from contstim.synthesis.coordinate_search import Search, Strategy, loaded
+from contstim.synthesis.candidates import Candidates, SharedVocabulary, extend_models
+from contstim.synthesis.coordinate_search import Search, Strategy, load_cached_model
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.writer import (
     Draft,
-    Form,
+    SentenceForm,
     SentenceWriter,
     WritingOptions,
     guidance_weights,
@@ -32,25 +32,25 @@ class PooledStrategy(Strategy):
     the same number of words are sampled for it alone.
     """
 
-    pooled: ClassVar[bool] = True
+    is_pooled: ClassVar[bool] = True
     starts_at_natural: ClassVar[bool] = False
-    takes_edits: ClassVar[bool] = False
+    supports_edits: ClassVar[bool] = False
 
     @abstractmethod
-    def batches(self, n_natural: int) -> int:
+    def n_batches(self, n_natural: int) -> int:
         """Return the number of batches for each side of a pair."""
 
     @abstractmethod
-    def form(self, natural: Iterable[str]) -> Form:
+    def sentence_form(self, natural: Iterable[str]) -> SentenceForm:
         """Return the form of sentences sampled beside natural ones."""
 
     @abstractmethod
-    def batch(
+    def sample_batch(
         self,
         number: int,
         problem: Problem,
-        proposal: WordReplacement,
-        form: Form,
+        shared_vocabulary: SharedVocabulary,
+        form: SentenceForm,
         natural: Sequence[str],
         rng: np.random.Generator,
     ) -> list[Draft]:
@@ -62,7 +62,7 @@ class PooledStrategy(Strategy):
             Index of the batch, from 0.
         problem
             The problem.
-        proposal, form
+        shared_vocabulary, form
             The words that may be used, and the form of the sentences.
         natural
             Natural sentences, for prompts.
@@ -79,12 +79,14 @@ class PooledStrategy(Strategy):
         natural = search.start
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
         commas = tuple(p for p, mark in enumerate(natural.after[:-1]) if mark.startswith(COMMA))
-        form = Form(len(natural), len(natural), (natural.after[-1] or ".",), commas, fixed)
+        form = SentenceForm(len(natural), len(natural), (natural.after[-1] or ".",), commas, fixed)
         rng = search.chance()
         others = pool() if natural.language is ENGLISH else [str(natural)]
         prompts = [text for text in others if text != str(natural)] or others
-        for number in range(self.batches(1)):
-            drafts = self.batch(number, search.problem, search.proposal, form, prompts, rng)
+        for number in range(self.n_batches(1)):
+            drafts = self.sample_batch(
+                number, search.problem, search.shared_vocabulary, form, prompts, rng
+            )
             for draft in drafts:
                 words = Sentence.parse(draft.sentence, natural.language).words
                 search.take(natural.with_words(words))
@@ -100,34 +102,36 @@ class GuidedSampling(WritingOptions, PooledStrategy):
         """The writer, and the guide if there is one."""
         return (self.writer,) if self.guide is None else (self.writer, self.guide)
 
-    def batches(self, n_natural: int) -> int:
+    def n_batches(self, n_natural: int) -> int:
         """Return the number of batches for each side of a pair."""
         return -(-self.n_samples // self.batch_size)
 
-    def form(self, natural: Iterable[str]) -> Form:
+    def sentence_form(self, natural: Iterable[str]) -> SentenceForm:
         """Return the form of sentences sampled beside natural ones."""
         if self.lengths is not None:
             shortest, longest = parse_length_range(self.lengths)
         else:
             words = [len(sentence.split()) for sentence in natural]
             shortest, longest = max(2, min(words) - 1), max(words) + 1
-        return Form(shortest, longest, tuple(self.marks), None if self.commas == "yes" else ())
+        return SentenceForm(
+            shortest, longest, tuple(self.marks), None if self.commas == "yes" else ()
+        )
 
-    def batch(
+    def sample_batch(
         self,
         number: int,
         problem: Problem,
-        proposal: WordReplacement,
-        form: Form,
+        shared_vocabulary: SharedVocabulary,
+        form: SentenceForm,
         natural: Sequence[str],
         rng: np.random.Generator,
     ) -> list[Draft]:
         """Sample a batch of sentences after a prompt of random natural sentences."""
-        model, models = loaded(self.writer), problem.by_name
-        words = known_to(proposal, model)
-        guide = None if self.guide is None else loaded(self.guide)
+        model, models = load_cached_model(self.writer), problem.models_by_name
+        words = extend_models(shared_vocabulary, model)
+        guide = None if self.guide is None else load_cached_model(self.guide)
         if guide is not None:
-            words = known_to(words, guide)
+            words = extend_models(words, guide)
         guiding = [(c, models[name]) for name, c in guidance_weights(problem).items()]
         writer = SentenceWriter(model, guiding, words, form, self, guide)
         n = min(self.n_prompts, len(natural))

@@ -13,14 +13,14 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.progress import track
 from contstim.synthesis import synthesize
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Strategy
-from contstim.synthesis.problem import check_different
+from contstim.synthesis.problem import require_distinct_models
 from contstim.synthesis.results import (
     Triplet,
-    attempts,
     distinct_triplets,
-    model_columns,
+    max_attempts,
+    spec_columns,
     triplet_html,
 )
 from contstim.tables import TRIPLETS
@@ -123,11 +123,11 @@ def synthesize_triplets(
     loaded = {m: load_model(m) if isinstance(m, str) else m for pair in pairs for m in pair}
     both_models = [(loaded[first], loaded[second]) for first, second in pairs]
     for models in both_models:
-        check_different("a pair needs two", [model.name for model in models])
+        require_distinct_models("a pair needs two", [model.name for model in models])
     natural = list(dict.fromkeys(map(words.language.normalise_spacing, sentences)))
 
-    def written(sentence: str, proposal: WordReplacement) -> list[Triplet]:
-        model_1, model_2 = proposal.models
+    def written(sentence: str, shared_vocabulary: SharedVocabulary) -> list[Triplet]:
+        model_1, model_2 = shared_vocabulary.models
         ways = (
             [
                 synthesize(
@@ -137,12 +137,12 @@ def synthesize_triplets(
                     strategy=strategy,
                     seed=seed,
                     attempt=attempt,
-                    proposal=proposal,
+                    shared_vocabulary=shared_vocabulary,
                     **options,
                 )
                 for reject, accept in ((model_2, model_1), (model_1, model_2))
             ]
-            for attempt in range(attempts(per_sentence))
+            for attempt in range(max_attempts(per_sentence))
         )
         return distinct_triplets(((a, b) for a, b in ways), per_sentence, minimum_drop)
 
@@ -151,15 +151,18 @@ def synthesize_triplets(
     def work() -> Iterator[int]:
         """Write the rows, yielding something for each natural sentence whose triplets stay."""
         for models in both_models:
-            done, proposal = 0, WordReplacement(words, models)
+            done, shared_vocabulary = 0, SharedVocabulary(words, models)
             by_number = dict[int, list[Triplet]]()
             limit = WordShareLimit(natural, 2 * per_sentence, max_word_share, words)
             while (step := limit.next_batch())[0]:
                 numbers, barred = step
-                limited = proposal.without(barred)
+                limited = shared_vocabulary.without(barred)
                 by_number.update((number, written(natural[number], limited)) for number in numbers)
                 limit.accept(
-                    [[text for row in by_number[n] for text in row.written] for n in numbers]
+                    [
+                        [text for row in by_number[n] for text in row.synthetic_sentences]
+                        for n in numbers
+                    ]
                 )
                 yield from range(done, done := max(done, limit.n_accepted))
             rows.extend(row for number in range(len(natural)) for row in by_number[number])
@@ -167,5 +170,5 @@ def synthesize_triplets(
     for _ in track(work(), len(both_models) * len(natural), "writing triplets"):
         pass
     specs = {model.name: model.spec for models in both_models for model in models}
-    table = [{**row.row(), **model_columns(row, specs)} for row in rows]
+    table = [{**row.row(), **spec_columns(row, specs)} for row in rows]
     return TripletTable(table, columns=None if rows else Triplet.columns())

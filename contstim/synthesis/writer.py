@@ -23,7 +23,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.prefixes import COMMA, Prefixes, empty_prefix, empty_prefix_after
 from contstim.settings import Count, Natural, one_of, option, settings
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.problem import Problem
 from contstim.text import Sentence, WordList, parse_length_range
 from contstim.text.language import Language
@@ -111,7 +111,7 @@ class WritingOptions:
 
 
 @dataclass(frozen=True)
-class Form:
+class SentenceForm:
     """The form of sampled sentences.
 
     Attributes
@@ -236,7 +236,7 @@ class SentenceWriter:
         The writer, a causal model.
     guiding
         c_m and the model, of each compared model; models that do not score prefixes do not guide.
-    proposal
+    shared_vocabulary
         The words that may be written, known to all models.
     form
         The form of the sentences.
@@ -250,20 +250,20 @@ class SentenceWriter:
         self,
         model: SentenceModel,
         guiding: Sequence[tuple[float, SentenceModel]],
-        proposal: WordReplacement,
-        form: Form,
+        shared_vocabulary: SharedVocabulary,
+        form: SentenceForm,
         options: WritingOptions,
         guide: SentenceModel | None = None,
     ) -> None:
         self.model, self.form, self.options = model, form, options
-        self.repeatable = proposal.vocabulary.repeatable
-        self.language = proposal.vocabulary.language
+        self.repeatable = shared_vocabulary.vocabulary.repeatable
+        self.language = shared_vocabulary.vocabulary.language
         if not self.language.is_space_delimited:
             raise InputError(
                 f"sampled sentences have spaces between words, and "
                 f"{self.language.name} has none; use the strategy edit"
             )
-        self.lists = proposal.lists(form.words)
+        self.lists = shared_vocabulary.lists(form.words)
         substitute = None if guide is None else empty_prefix(guide, self.lists, guide=True)
         shares: dict[Prefixes, float] = {}
         for c, model in guiding:

@@ -21,8 +21,8 @@ import torch
 from contstim import load_model, pool
 from contstim.files import write_whole
 from contstim.pipeline.tasks import problem_with
-from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.pool import Place, SentencePool, syntheses
+from contstim.synthesis.candidates import SharedVocabulary
+from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
@@ -44,16 +44,16 @@ def _sides(pair: Sequence[str]) -> list[ModelContrast]:
 def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) -> Iterator[dict]:
     """Yield the batches of both sides, written where they are not there."""
     natural, models = pool(), [load_model(spec) for spec in pair]
-    proposal = WordReplacement(bundled_vocabulary(), tuple(models))
-    form = how.form(natural[:STARTS])
-    for number in range(how.batches(STARTS)):
+    proposal = SharedVocabulary(bundled_vocabulary(), tuple(models))
+    form = how.sentence_form(natural[:STARTS])
+    for number in range(how.n_batches(STARTS)):
         for side, contrast in enumerate(_sides([model.spec for model in models])):
             file = folder / f"{number}-{side}.json"
             if not file.is_file():
                 problem = problem_with(contrast, models)
                 rng = np.random.default_rng([seed, number, side])
                 began = time.process_time()
-                drafts = how.batch(number, problem, proposal, form, natural, rng)
+                drafts = how.sample_batch(number, problem, proposal, form, natural, rng)
                 seconds = time.process_time() - began
                 record = {"sentences": [d.sentence for d in drafts], "seconds": seconds}
                 write_whole(file, json.dumps(record, indent=1) + "\n")
@@ -112,13 +112,17 @@ def main() -> None:
     for least in FLOORS:
         bounds = (MinScore(judging, least),)
         places = [
-            Place(text, ModelContrast(s.reject, s.accept, bounds=bounds))
+            Slot(text, ModelContrast(s.reject, s.accept, bounds=bounds))
             for text in natural
             for s in _sides(specs)
         ]
-        made = syntheses(written, places, args.seed)
+        made = assign_syntheses(written, places, args.seed)
         both = [made[2 * i : 2 * i + 2] for i in range(len(natural))]
-        triplets = [Triplet.of(one, two, 1) for one, two in both if one.changed and two.changed]
+        triplets = [
+            Triplet.from_syntheses(one, two, 1)
+            for one, two in both
+            if one.is_changed and two.is_changed
+        ]
         columns = Triplet.columns()
         file = folder / f"triplets{least:g}-{args.words}.csv"
         write_whole(

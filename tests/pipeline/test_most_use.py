@@ -49,7 +49,9 @@ def written(max_word_share: float, out: Path | None = None) -> list[Triplet]:
 
 
 def used(rows: list[Triplet]) -> Counter[str]:
-    return Counter(word for row in rows for text in row.written for word in {*folded_words(text)})
+    return Counter(
+        word for row in rows for text in row.synthetic_sentences for word in {*folded_words(text)}
+    )
 
 
 def test_a_word_is_in_no_more_sentences_than_it_may(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.work import RunContext, Task
 from contstim.selection import ResponseModel
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.results import Synthesis
 from contstim.text.vocabulary import Vocabulary
 
@@ -85,14 +85,14 @@ def test_the_tables_say_what_the_functions_say(
     own = rows[(rows["model_1"] == one.spec) & (rows["model_2"] == two.spec)]
     assert len(own) >= 2
     for row in own.itertuples():
-        proposal = WordReplacement(vocabulary, (one, two))
+        proposal = SharedVocabulary(vocabulary, (one, two))
         first = synthesize(
             row.natural,
             reject=two,
             accept=one,
             strategy="edit?candidates=all",
             seed=3,
-            proposal=proposal,
+            shared_vocabulary=proposal,
         )
         assert first.sentence == row.synthetic_1
         assert first.reject_log_prob == row.synthetic_1_lp_2

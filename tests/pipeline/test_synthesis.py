@@ -22,8 +22,8 @@ from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.synthesis import synthesize
-from contstim.synthesis.candidates import WordReplacement
-from contstim.synthesis.coordinate_search import loaded
+from contstim.synthesis.candidates import SharedVocabulary
+from contstim.synthesis.coordinate_search import load_cached_model
 from contstim.synthesis.results import ContrastRow, Row
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.tables import TRIPLETS
@@ -82,7 +82,7 @@ def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
     plan = one_stage(SENTENCES, VOCABULARY, models=["table:11", "table:12"], seed=1, **sides)
     rows = _write(tmp_path / "one.csv", plan)
     reject, accept = load_model("table:11"), load_model("table:12")
-    proposal = WordReplacement(VOCABULARY, (reject, accept))
+    proposal = SharedVocabulary(VOCABULARY, (reject, accept))
     for row, sentence in zip(rows, SENTENCES, strict=True):
         result = synthesize(
             sentence,
@@ -90,9 +90,9 @@ def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
             accept=accept,
             strategy="edit?candidates=all",
             seed=1,
-            proposal=proposal,
+            shared_vocabulary=proposal,
         )
-        assert row == ContrastRow.of([reject.name], [accept.name], result)
+        assert row == ContrastRow.from_synthesis([reject.name], [accept.name], result)
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
@@ -260,9 +260,9 @@ def test_a_task_depends_on_the_further_models_of_its_strategy(
     file.write_text(file.read_text("utf-8") + "\n", "utf-8")
     assert not {*before} & {*tasks()}
     # Nor does what an earlier run of this process has loaded do the work.
-    earlier = loaded(f"ngram:{file}")
+    earlier = load_cached_model(f"ngram:{file}")
     write_synthesis(plan.changed(SynthesisOptions, per_pair=1), None, InProcess())
-    assert loaded(f"ngram:{file}") is not earlier
+    assert load_cached_model(f"ngram:{file}") is not earlier
 
 
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:

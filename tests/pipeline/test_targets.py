@@ -61,7 +61,7 @@ def _python(reject: list[str], accept: list[str], sentences: Sequence[str]) -> l
         synthesize(text, problem=problem, vocabulary=VOCABULARY, strategy="edit?candidates=all")
         for text in sentences
     ]
-    return [found for found in every if found.found]
+    return [found for found in every if found.is_improved]
 
 
 def _check(row: dict[str, str], found: Synthesis) -> None:

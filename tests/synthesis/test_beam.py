@@ -16,7 +16,7 @@ from contstim.models.recurrent import (
 )
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis.beam import Beam, BeamSearch
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Search
 from contstim.text import Sentence
 
@@ -44,12 +44,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[SentenceModel, Sen
     return made[0], made[1]
 
 
-def _proposal(models: tuple[SentenceModel, ...]) -> WordReplacement:
-    return WordReplacement(VOCABULARY, models)
+def _proposal(models: tuple[SentenceModel, ...]) -> SharedVocabulary:
+    return SharedVocabulary(VOCABULARY, models)
 
 
 def _beam(problem: Problem, natural: str, **options: object) -> BeamSearch:
-    proposal = WordReplacement(VOCABULARY, tuple(problem.by_name.values()))
+    proposal = SharedVocabulary(VOCABULARY, tuple(problem.models_by_name.values()))
     search = Search(problem, proposal, Sentence.parse(natural), seed=0)
     return BeamSearch.from_search(search, Beam(**options))
 
@@ -125,7 +125,7 @@ def test_more_beginnings_are_kept_where_the_score_to_keep_is_not_known_at_once(
 ) -> None:
     bigram = load_model("contstim:bigram")
     vocabulary = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran"])
-    proposal, natural = WordReplacement(vocabulary, (bigram,)), Sentence.parse("The cat sat.")
+    proposal, natural = SharedVocabulary(vocabulary, (bigram,)), Sentence.parse("The cat sat.")
     problem = Problem((bigram,), (load_model("contstim:trigram"),))
     easy = BeamSearch.from_search(Search(problem, proposal, natural, 0), Beam())
     hard = _beam(Problem(models[:1], models[1:]), NATURAL[0])
@@ -141,7 +141,7 @@ def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_wi
     )
     search = Search(
         Problem(models[:1], models[1:]),
-        WordReplacement(vocabulary, models),
+        SharedVocabulary(vocabulary, models),
         Sentence.parse(NATURAL[1]),
         0,
     )
@@ -280,7 +280,7 @@ def test_without_a_feasible_sentence_nothing_is_found(
     found = synthesize(
         NATURAL[0], reject=models[0], accept=models[1], vocabulary=VOCABULARY, strategy="beam"
     )
-    assert (found.found, found.sentence, found.strategy) == (False, NATURAL[0], "beam")
+    assert (found.is_improved, found.sentence, found.strategy) == (False, NATURAL[0], "beam")
     # After four narrow passes, three times as many restarts were made, lambda always larger.
     assert len(multipliers) == 4 + 3 * Beam().n_restarts
     assert multipliers == sorted({*multipliers})
@@ -294,7 +294,7 @@ def test_lambda_follows_the_constraint(order: int) -> None:
     vocabulary = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran", "spite", "hover"])
     search = Search(
         Problem(pair[:1], pair[1:]),
-        WordReplacement(vocabulary, pair),
+        SharedVocabulary(vocabulary, pair),
         Sentence.parse("The dog sat."),
         0,
     )

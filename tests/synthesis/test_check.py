@@ -22,7 +22,7 @@ CHECKED = [
 @pytest.mark.parametrize("checked", CHECKED, ids=repr)
 def test_every_strategy_keeps_the_contract(checked: Strategy) -> None:
     done = check_strategy(checked)
-    assert len(done) == 4 + checked.complete
+    assert len(done) == 4 + checked.is_exhaustive
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class _Forcing(Strategy):
     def run(self, search: Search) -> bool:
         candidates = search.candidates(0)
         (name, *_) = candidates.contrast.reject
-        index = int(candidates.tables[name].score(candidates.open()).argmin())
-        word = candidates.words.words[int(candidates.open()[index])]
+        index = int(candidates.tables[name].score(candidates.promising()).argmin())
+        word = candidates.words.words[int(candidates.promising()[index])]
         search.sentence = search.sentence.replace(0, word)
         search.now = search.scores(search.sentence)
         return True

@@ -9,7 +9,7 @@ from toy_words import SIX
 from contstim import Problem, Synthesis, Vocabulary, WordList, synthesize
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import RandomBigramModel
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.text import Sentence
@@ -143,7 +143,7 @@ def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -
     for accept in models[1:]:
         edits = Edits(changed=changed, agreement=True)
         problem = Problem((models[0],), (accept,), 20.0, edits=edits)
-        search = Search(problem, WordReplacement(lists, (models[0], accept)), start, seed=0)
+        search = Search(problem, SharedVocabulary(lists, (models[0], accept)), start, seed=0)
         assert not search.sentence.agreement_errors
         assert Edits.differences(start, search.sentence) >= {*changed}
 
@@ -164,7 +164,7 @@ def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
 
 def test_words_taken_at_once() -> None:
     problem = _problem("all", Edits(max_changes=2, fixed=(3,)))
-    proposal = WordReplacement(VOCABULARY, tuple(problem.by_name.values()))
+    proposal = SharedVocabulary(VOCABULARY, tuple(problem.models_by_name.values()))
     start = Sentence.parse(STARTS[0])
     all_ = _feasible(problem, STARTS[0], _reachable(STARTS[0], problem.edits))
     best = min(all_, key=all_.__getitem__)
@@ -292,7 +292,7 @@ def test_words_of_the_same_kind_replace_each_other() -> None:
     reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (1, 2))
     problem = Problem((reject,), (accept,), 30.0, edits=Edits(same_kind="tag"))
     found = synthesize("ab cd ij", problem=problem, vocabulary=words)
-    assert found.changed
+    assert found.is_changed
     # The last word has no tag and stays; the others are replaced by words that have one.
     assert found.sentence.split()[2] == "ij"
     assert {*found.sentence.split()[:2]} <= {*SIX[:4]}

@@ -10,7 +10,7 @@ from toy_words import LOWER
 
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
 from contstim.models.toy import RandomBigramModel
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.text import Sentence
 from contstim.text.languages import ENGLISH
 
@@ -23,7 +23,7 @@ TOYS = tuple(
 )
 
 
-class _Recording(WordReplacement):
+class _Recording(SharedVocabulary):
     """Keeps every word that it proposes."""
 
     proposed: set[str]
@@ -50,7 +50,7 @@ def proposed(
         reject=models[0],
         accept=models[1],
         strategy=name,
-        proposal=proposal,
+        shared_vocabulary=proposal,
     )
     before = Sentence.parse(natural).words
     after = Sentence.parse(found.sentence).words

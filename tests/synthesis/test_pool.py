@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from contstim.synthesis.pool import (
-    Place,
     SentencePool,
+    Slot,
     assign_sentences,
+    assign_syntheses,
     explain_shortfall,
-    syntheses,
 )
 from contstim.synthesis.problem import MinScore, ModelContrast
 
@@ -31,15 +31,15 @@ def _pool(seed: int, n: int) -> SentencePool:
     return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
 
 
-def _places(*bounds: MinScore) -> list[Place]:
+def _places(*bounds: MinScore) -> list[Slot]:
     both = (
         ModelContrast(("b",), ("a",), bounds=bounds),
         ModelContrast(("a",), ("b",), bounds=bounds),
     )
-    return [Place(text, contrast) for text in NATURAL for contrast in both]
+    return [Slot(text, contrast) for text in NATURAL for contrast in both]
 
 
-def _gain(pool: SentencePool, place: Place, text: str) -> float | None:
+def _gain(pool: SentencePool, place: Slot, text: str) -> float | None:
     """Return the fall of what rejects, None where a constraint is broken, sentence by sentence."""
     (reject,), (accept,) = place.contrast.reject, place.contrast.accept
     scores = pool.scores
@@ -120,7 +120,7 @@ def test_no_word_is_in_more_than_may_have_it() -> None:
     scores = {m: {**own, **dict.fromkeys(natural, -9.0)} for m, own in scores.items()}
     pool = SentencePool(tuple(dict.fromkeys(written)), scores, {})
     places = [
-        Place(text, ModelContrast((one,), (two,)))
+        Slot(text, ModelContrast((one,), (two,)))
         for pair in (("a", "b"), ("b", "f"))
         for text in natural
         for one, two in (pair, pair[::-1])
@@ -145,7 +145,7 @@ def test_no_word_is_in_more_than_may_have_it() -> None:
 
 def test_syntheses_say_what_the_scores_are() -> None:
     pool, places = _pool(2, 30), _places()
-    made = syntheses(pool, places, seed=5)
+    made = assign_syntheses(pool, places, seed=5)
     given = assign_sentences(pool, places)
     for place, text, synthesis in zip(places, given, made, strict=True):
         assert synthesis.sentence == (place.natural if text is None else text)

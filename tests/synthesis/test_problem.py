@@ -14,7 +14,7 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import ReplacementScores
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import parse_strategy
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.check import improvements
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.problem import ModelContrast
@@ -86,7 +86,7 @@ def test_results_against_all_sentences(name: str, bounds: str, strategy: str) ->
         1.0,
         BOUNDS[bounds],
         scales=scales if len(reject) > 1 else (),
-        others=tuple(m for m in others if m.name not in [r.name for r in (*reject, *accept)]),
+        bound_models=tuple(m for m in others if m.name not in [r.name for r in (*reject, *accept)]),
     )
     for start in STARTS:
         all_ = _brute(reject, accept, start, scales, 1.0, BOUNDS[bounds])
@@ -96,15 +96,15 @@ def test_results_against_all_sentences(name: str, bounds: str, strategy: str) ->
             continue
         found = synthesize(start, problem=problem, vocabulary=FREE, strategy=strategy)
         assert found.loss == pytest.approx(all_[found.sentence])
-        assert set(found.models) == {*problem.by_name}
-        if parse_strategy(strategy).complete:
+        assert set(found.models) == {*problem.models_by_name}
+        if parse_strategy(strategy).is_exhaustive:
             near = [
                 loss
                 for text, loss in all_.items()
                 if sum(map(str.__ne__, text.split(), found.sentence.split())) == 1
             ]
             assert min(near, default=0.0) >= found.loss - 1e-9
-            proposal = WordReplacement(FREE, tuple(problem.by_name.values()))
+            proposal = SharedVocabulary(FREE, tuple(problem.models_by_name.values()))
             assert improvements(found, problem, proposal)[0] == []
 
 
@@ -124,7 +124,7 @@ def test_the_tightest_of_several_bounds_holds() -> None:
     loose, tight = MinScore(accept.name, natural - 4), MinScore(accept.name, 0.0, natural=True)
 
     def write(*bounds: MinScore) -> Synthesis:
-        problem = Problem((reject,), bounds=bounds, others=(accept,))
+        problem = Problem((reject,), bounds=bounds, bound_models=(accept,))
         return synthesize(start, problem=problem, vocabulary=FREE)
 
     assert natural - 4 <= write(loose).scores[1] < natural
@@ -184,7 +184,7 @@ def test_the_readable_bound_is_a_reading_score() -> None:
 def test_a_bound_names_a_model_or_gives_a_spec() -> None:
     reject, accept = (load_model(f"contstim:{name}") for name in ("bigram", "trigram"))
     named = load_model("mine=contstim:unigram")
-    problem = Problem((reject,), (accept,), bounds=("mine>=-5",), others=(named,))
+    problem = Problem((reject,), (accept,), bounds=("mine>=-5",), bound_models=(named,))
     assert problem.contrast.bounds == (MinScore("mine", -5.0),)
     with pytest.raises(InputError, match="'gpt' is not a model spec"):
         Problem((reject,), (accept,), bounds=("gpt>=-5",))
@@ -238,7 +238,7 @@ def test_bad_problems() -> None:
 
 def test_a_bound_that_the_natural_sentence_violates() -> None:
     one, two, three = _models(3)
-    problem = Problem((one,), (two,), bounds=(MinScore(three.name, -0.25),), others=(three,))
+    problem = Problem((one,), (two,), bounds=(MinScore(three.name, -0.25),), bound_models=(three,))
     score = three.score(STARTS[:1])[0]
     with pytest.raises(InfeasibleError) as error:
         synthesize(STARTS[0], problem=problem, vocabulary=FREE)
@@ -280,7 +280,7 @@ def test_slow_models_score_only_what_others_leave(strategy: str) -> None:
     reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (0, 1))
     third = _Asked(2)
     bound = MinScore(third.name, -1.0, natural=True)
-    problem = Problem((reject,), (accept,), bounds=(bound,), others=(third,))
+    problem = Problem((reject,), (accept,), bounds=(bound,), bound_models=(third,))
     results: dict[str, Synthesis] = {}
     sizes: set[int] = set()
     for start in ALL[::7]:

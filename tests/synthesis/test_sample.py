@@ -38,7 +38,7 @@ def test_fresh_scores_satisfy_the_constraints(
     bound = MinScore(accepting.spec, -72.0)
     problem = Problem((rejecting,), (accepting,), bounds=(bound,))
     result = synthesize(NATURAL, problem=problem, strategy=HOW, seed=3)
-    assert result.changed
+    assert result.is_changed
     natural, sentence = Sentence.parse(NATURAL), Sentence.parse(result.sentence)
     assert (sentence.before, sentence.after) == (natural.before, natural.after)
     texts = [NATURAL, result.sentence]
@@ -54,6 +54,6 @@ def test_natural_sentences_may_violate_bounds(
 ) -> None:
     bigram, trigram = models["bigram"], models["trigram"]
     least = float(trigram.score([NATURAL])[0]) + 1.0
-    problem = Problem((bigram,), bounds=(MinScore(trigram.spec, least),), others=(trigram,))
+    problem = Problem((bigram,), bounds=(MinScore(trigram.spec, least),), bound_models=(trigram,))
     result = synthesize(NATURAL, problem=problem, strategy=HOW)
-    assert not result.changed or trigram.score([result.sentence])[0] >= least
+    assert not result.is_changed or trigram.score([result.sentence])[0] >= least

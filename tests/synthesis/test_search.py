@@ -16,7 +16,7 @@ from contstim.models.registry import load_model
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import parse_strategy, synthesize
 from contstim.synthesis.beam import Beam
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.check import improvements
 from contstim.synthesis.coordinate_search import Search, Strategy
 from contstim.synthesis.edit import Edit
@@ -75,7 +75,7 @@ def test_no_single_replacement_improves_the_result(exact: tuple[str, str], seed:
         strategy="edit?candidates=all",
         seed=seed,
     )
-    proposal = WordReplacement(VOCABULARY, (reject, accept))
+    proposal = SharedVocabulary(VOCABULARY, (reject, accept))
     better, tried = improvements(result, Problem((reject,), (accept,)), proposal)
     assert (better, tried > 20) == ([], True)
 
@@ -196,7 +196,7 @@ def test_inputs_bound_what_a_sentence_costs() -> None:
     bills, scores, finished = [], [], []
     for inputs in (10**9, 150):
         reject, accept = _Priced(8), _Priced(9)
-        proposal = WordReplacement(VOCABULARY, (reject, accept))
+        proposal = SharedVocabulary(VOCABULARY, (reject, accept))
         search = Search(Problem((reject,), (accept,)), proposal, Sentence.parse(NATURAL), seed=0)
         finished.append(Edit(inputs=inputs).run(search))
         assert search.steps
@@ -320,7 +320,7 @@ def test_bad_input() -> None:
 
 def test_words_are_replaced_together_or_not_at_all() -> None:
     reject, accept = _models(2)
-    proposal = WordReplacement(VOCABULARY, (reject, accept))
+    proposal = SharedVocabulary(VOCABULARY, (reject, accept))
     problem, natural = Problem((reject,), (accept,)), Sentence.parse(NATURAL)
     before = Search(problem, proposal, natural, seed=0).now
     taken, refused = [], []

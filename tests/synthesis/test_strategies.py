@@ -13,7 +13,7 @@ from planted import Planted, at_once, on_demand
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import ReplacementScores, ScoringCost
-from contstim.synthesis import STRATEGIES, parse_strategy, strategy_options, strategy_text
+from contstim.synthesis import STRATEGIES, format_strategy, parse_strategy, strategy_options
 from contstim.synthesis.candidates import ScoreCounter
 from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.edit import Edit, SearchState
@@ -308,7 +308,7 @@ def test_candidates_are_a_number_or_all(value: str) -> None:
 )
 def test_a_strategy_is_written_as_it_is_read(text: str, canonical: str) -> None:
     strategy = parse_strategy(text)
-    assert strategy_text(strategy) == canonical
+    assert format_strategy(strategy) == canonical
     assert parse_strategy(canonical) == strategy
 
 

@@ -10,9 +10,9 @@ import pytest
 from contstim import load_model
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.problem import MinScore, Problem
-from contstim.synthesis.writer import Form, SentenceWriter, WritingOptions, guidance_weights
+from contstim.synthesis.writer import SentenceForm, SentenceWriter, WritingOptions, guidance_weights
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary
 
@@ -32,20 +32,22 @@ def models() -> dict[str, SentenceModel]:
 
 def _writer(
     models: dict[str, SentenceModel],
-    form: Form,
+    form: SentenceForm,
     how: WritingOptions,
     *guiding: tuple[float, str],
     guide: str | None = None,
 ) -> SentenceWriter:
     chosen = [(c, models[name]) for c, name in guiding]
-    proposal = WordReplacement(Vocabulary.from_words(WORDS), tuple(models.values()))
+    proposal = SharedVocabulary(Vocabulary.from_words(WORDS), tuple(models.values()))
     stand_in = None if guide is None else models[guide]
     return SentenceWriter(models["gpt"], chosen, proposal, form, how, stand_in)
 
 
 def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
     repeatable = Vocabulary.from_words(WORDS).repeatable
-    form = Form(3, 5, (".", "?"), commas=None, words={1: ("ship", "queen")})  # no "queen" there
+    form = SentenceForm(
+        3, 5, (".", "?"), commas=None, words={1: ("ship", "queen")}
+    )  # no "queen" there
     how = WritingOptions(min_end_probability=0.0, batch_size=24)
     drafts = _writer(models, form, how, (1.0, "trigram"), (-1.0, "bigram")).write(
         PROMPT, np.random.default_rng(1)
@@ -67,7 +69,7 @@ def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
 def test_figures_are_what_the_writer_says_of_the_finished_sentence(
     models: dict[str, SentenceModel],
 ) -> None:
-    form, how = Form(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(2))
     after = models["gpt"].with_context(PROMPT)
     for draft in drafts:
@@ -80,7 +82,7 @@ def test_a_sentence_ends_only_where_the_writer_would_end_it(
     models: dict[str, SentenceModel],
 ) -> None:
     how = WritingOptions(min_end_probability=0.02, batch_size=32)
-    drafts = _writer(models, Form(3, 6), how).write(PROMPT, np.random.default_rng(3))
+    drafts = _writer(models, SentenceForm(3, 6), how).write(PROMPT, np.random.default_rng(3))
     assert drafts
     assert all(draft.end >= np.log(0.02) for draft in drafts)
 
@@ -94,7 +96,7 @@ def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, Sent
         min_end_probability=0.0,
         batch_size=4000,
     )
-    writer = _writer(models, Form(1, 1), how)
+    writer = _writer(models, SentenceForm(1, 1), how)
     drafts = writer.write(PROMPT, np.random.default_rng(4))
     begun = models["gpt"].with_context(PROMPT).empty_prefix(*writer.lists)
     assert begun is not None
@@ -117,7 +119,7 @@ def test_guidance_moves_sentences_towards_the_contrast(models: dict[str, Sentenc
             temperature=1.0,
             batch_size=48,
         )
-        writer = _writer(models, Form(5, 5), how, (1.0, "bigram"), (-1.0, "gpt"))
+        writer = _writer(models, SentenceForm(5, 5), how, (1.0, "bigram"), (-1.0, "gpt"))
         texts = [d.sentence for d in writer.write(PROMPT, np.random.default_rng(5))]
         return float((models["bigram"].score(texts) - models["gpt"].score(texts)).mean())
 
@@ -125,14 +127,14 @@ def test_guidance_moves_sentences_towards_the_contrast(models: dict[str, Sentenc
 
 
 def test_models_without_prefix_scores_do_not_guide(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
     with_bert = _writer(models, form, how, (1.0, "bert")).write(PROMPT, np.random.default_rng(6))
     without = _writer(models, form, how).write(PROMPT, np.random.default_rng(6))
     assert with_bert == without
 
 
 def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
 
     def written(guide: str | None, *guiding: tuple[float, str]) -> list[str]:
         writer = _writer(models, form, how, *guiding, guide=guide)
@@ -147,7 +149,10 @@ def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, Sentenc
 
 
 def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(4, 4, commas=(1,)), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = (
+        SentenceForm(4, 4, commas=(1,)),
+        WritingOptions(min_end_probability=0.0, batch_size=8),
+    )
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(3))
     after = models["gpt"].with_context(PROMPT)
     assert drafts
@@ -157,7 +162,7 @@ def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) 
 
 
 def test_the_same_chance_writes_the_same(models: dict[str, SentenceModel]) -> None:
-    form, how = Form(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
 
     def written(seed: int) -> list[str]:
         writer = _writer(models, form, how, (1.0, "trigram"), (-1.0, "gpt"))

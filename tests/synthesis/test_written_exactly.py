@@ -14,7 +14,7 @@ from contstim.models.prefixes import Prefixes, PrefixModel, ScoredPrefixes
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import sample
 from contstim.synthesis.beam import Beam, BeamSearch
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
@@ -54,7 +54,7 @@ def problems(draw: st.DrawFn) -> Problem:
     if draw(st.booleans()):
         bounds = (MinScore(two.spec, draw(st.sampled_from([-4.0, -20.0])), draw(st.booleans())),)
     scales = (1.0, 2.0) if len(reject) > 1 else ()
-    return Problem(reject, (three,), margin, bounds, scales=scales, others=(two,))
+    return Problem(reject, (three,), margin, bounds, scales=scales, bound_models=(two,))
 
 
 @pytest.mark.parametrize("strategy", [SAMPLING, Beam(width=6)], ids=["sample", "beam"])
@@ -83,12 +83,12 @@ def test_fresh_scores_satisfy_all_constraints(strategy: GuidedSampling | Beam) -
                 assert [w.casefold() for w in after.words].count(after.words[p].casefold()) == 1
         if not new:
             return
-        scores = {name: m.score([natural, sentence]) for name, m in problem.by_name.items()}
+        scores = {name: m.score([natural, sentence]) for name, m in problem.models_by_name.items()}
         for constraint in problem.contrast.constraints:
             then, now = scores[constraint.model]
             assert now >= constraint.minimum(then)
         then, now = ({name: own[i] for name, own in scores.items()} for i in (0, 1))
-        assert problem.contrast.loss_of_one(now, then) < 0
+        assert problem.contrast.sentence_loss(now, then) < 0
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample, "loaded", lambda spec: WRITER)
@@ -99,7 +99,7 @@ def test_fresh_scores_satisfy_all_constraints(strategy: GuidedSampling | Beam) -
 def test_scored_later_is_scored_along_the_way() -> None:
     # Sentences written by one side only, then scored under a model that had no part in it.
     problem = Problem((MODELS[0],), (MODELS[1],))
-    proposal = WordReplacement(VOCABULARY, tuple(MODELS))
+    proposal = SharedVocabulary(VOCABULARY, tuple(MODELS))
     beam = BeamSearch.from_search(Search(problem, proposal, Sentence.parse(NATURAL[1]), 0), Beam())
     drafts = [str(sentence) for sentence in beam.write(6, np.zeros(1))[0]]
     assert drafts

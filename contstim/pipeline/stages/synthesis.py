@@ -12,8 +12,8 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.pipeline.syntheses import Syntheses
 from contstim.pipeline.work import Task
-from contstim.synthesis import strategy_text
-from contstim.synthesis.results import Triplet, model_columns, written_and_natural
+from contstim.synthesis import format_strategy
+from contstim.synthesis.results import Triplet, sentences_with_originals, spec_columns
 from contstim.text.diversity import measure_diversity
 from contstim.text_files import format_csv_rows
 
@@ -52,7 +52,7 @@ class SynthesisStage(Stage):
             f"Synthetic sentences are written as {kind}{models}: the log-probability under "
             "rejecting models is lowered, while under accepting models it decreases by no more "
             f"than {options.margin:g} nats. They start from natural sentences ({options.starts}, "
-            f"{starts}), by the strategy {strategy_text(options.parsed_strategy)}. At most "
+            f"{starts}), by the strategy {format_strategy(options.parsed_strategy)}. At most "
             f"{options.max_word_share:g} of the synthetic sentences of a pair contain the same "
             "word, unless natural sentences contain it more often."
             f"{f' Limits: {limited}.' if limited else ''}"
@@ -92,7 +92,7 @@ class SynthesisStage(Stage):
         names = {spec: model.name for spec, model in run.every.items()}
         for goal in self.of(run).starts:
             for contrast in options.contrasts(goal):
-                contrast.renamed(names)  # refuses one model by two specs
+                contrast.rename_models(names)  # refuses one model by two specs
 
     def tasks(self, run: Run) -> list[Task]:
         """Return the tasks, as far as they are known."""
@@ -144,7 +144,7 @@ class SynthesisStage(Stage):
                 for goal in self.of(run).starts
             ],
             **noted,
-            "strategy": strategy_text(options.parsed_strategy),
+            "strategy": format_strategy(options.parsed_strategy),
             "seed": plan.study.seed,
             "starts": options.starts,
             "per_pair": options.per_pair,
@@ -167,9 +167,9 @@ class SynthesisStage(Stage):
             figures["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
         if len(rows) > 1:  # one has no variety, and frequencies take a third of a second to load
             figures["words"] = measure_diversity(
-                *written_and_natural(rows), run.language.code
+                *sentences_with_originals(rows), run.language.code
             ).row()
-        values = [{**row.row(), **model_columns(row, syntheses.specs)} for row in rows]
+        values = [{**row.row(), **spec_columns(row, syntheses.specs)} for row in rows]
         columns = list(values[0]) if values else Triplet.columns()
         text = format_csv_rows(columns, (row.values() for row in values))
         return text, {**self.settings(run), **figures}

@@ -13,7 +13,7 @@ from tiny_transformers import save_network
 from contstim import load_model, synthesize
 from contstim.errors import InputError
 from contstim.models.base import check_sentence_language
-from contstim.synthesis.candidates import WordReplacement
+from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.problem import Problem
 from contstim.text import Sentence
 from contstim.text.language import Language
@@ -112,7 +112,7 @@ def test_candidates_are_scored_in_whole_sentences(unspaced: Language, tmp_path: 
     spec = by_characters(tmp_path / "c")
     model = load_model(f"{spec}?language=xx")
     words = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
-    proposal = WordReplacement(words, (model,))
+    proposal = SharedVocabulary(words, (model,))
     sentence = Sentence.parse(TEXT[0], unspaced)
     listed = proposal.words(sentence, 1)
     table = model.score_replacements(sentence, 1, listed)

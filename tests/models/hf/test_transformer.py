@@ -69,7 +69,7 @@ def test_a_search_keeps_its_constraint(tiny: Tiny, reject: str, accept: str) -> 
     found = synthesize(
         NATURAL, reject=models[0], accept=models[1], vocabulary=VOCABULARY, strategy="edit"
     )
-    assert found.changed
+    assert found.is_changed
     assert models[1].score([found.sentence])[0] >= models[1].score([NATURAL])[0]
     assert models[0].score([found.sentence])[0] < models[0].score([NATURAL])[0]
 
