@@ -1,7 +1,7 @@
-"""Sentence models: the contract, its families, and the registry of specs.
+"""Sentence models: the interface, the families of models, and the registry that loads them.
 
-Here: how a model is named, ``FAMILY:LOCATION?key=value&...`` as a frozen value that round-trips,
-and ``NAME=`` before it for what tables are to call it.
+This module defines the *spec* of a model, a one-line address of the form
+``FAMILY:LOCATION?key=value&...``, optionally preceded by a display name and an equals sign.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from contstim.errors import SpecError, near_matches
 
-_PATH_SAFE = "/:\\~.-_ @+,"
-_VALUE_SAFE = "/:-_.,+"
+_SAFE_IN_PATH = "/:\\~.-_ @+,"
+_SAFE_IN_VALUE = "/:-_.,+"
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A parsed spec; ``str`` gives its canonical form, with options in alphabetical order.
+    """The address of a model, ``FAMILY:LOCATION?key=value&...``, in parsed form.
+
+    ``str(spec)`` is the canonical text, with the options in alphabetical order.
 
     Attributes
     ----------
     family
-        The part before the first colon, e.g. ``ngram``.
+        Name of the model family, for example ``ngram``.
     location
-        A path or a name within the family, percent-decoded.
+        Path or name of the model within its family, percent-decoded.
     options
-        Sorted (key, value) pairs.
+        Pairs of an option and its value, sorted by option.
     alias
-        The shorter name that led here (a spec whose options are presets), shown in its place: a
-        bundled model goes by its name wherever its file lies.
+        Shorter spec from which this one was derived. The text shows the alias and the options that
+        differ from it, so that a bundled model has the same spec on every machine.
     name
-        What tables and figures call the model, where that was said; no part of the spec.
+        Display name of the model in tables and figures; empty if it has none. The name is not part
+        of the spec.
 
     Examples
     --------
@@ -50,108 +53,116 @@ class ModelSpec:
 
     @classmethod
     def parse(cls, text: str) -> ModelSpec:
-        """Read a spec, or NAME=SPEC: a name ends at an equals sign before the first colon.
+        """Parse ``SPEC`` or ``NAME=SPEC``.
 
         Raises
         ------
         SpecError
-            If family or location is missing, a name is empty or holds ``=``, ``?`` or ``/``, the
-            location holds a NUL character, an option has
-            no ``=`` or comes twice, or bytes are no UTF-8 text.
+            If the family or the location is missing, the location contains a NUL character, an
+            option is malformed or repeated, the name is ambiguous, or the text is not valid UTF-8.
         """
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise SpecError(f"{text!r} is not UTF-8 text; rename the file it names") from error
+            raise SpecError(f"{text!r} is not UTF-8 text; rename the file") from error
         name, spec = split_name(text)
-        family, colon, rest = spec.partition(":")
-        path, _, query = rest.partition("?")
-        if not colon or not family or not path:
-            name_part, equals, location = text.rpartition("=")
-            on_hub = "" if colon or not location else f", {name_part + equals}hf:{location}"
+        family, colon, address = spec.partition(":")
+        location, _, query = address.partition("?")
+        if not colon or not family or not location:
+            prefix, equals, bare_name = text.rpartition("=")
+            suggestion = "" if colon or not bare_name else f", {prefix + equals}hf:{bare_name}"
             raise SpecError(
                 f"{text!r} is not a model spec; write FAMILY:LOCATION, for example "
-                f"contstim:trigram{on_hub}"
+                f"contstim:trigram{suggestion}"
             )
         try:
-            pairs = parse_qsl(
+            options = parse_qsl(
                 query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=bool(query)
             )
         except ValueError as error:
             raise SpecError(f"bad options in {text!r}; write ?key=value&key=value") from error
-        if "\0" in unquote(path):
-            raise SpecError(f"{text!r} holds a NUL character (%00), which no name can hold")
-        keys = [key for key, _ in pairs]
+        if "\0" in unquote(location):
+            raise SpecError(f"{text!r} contains a NUL character (%00); correct the location")
+        keys = [key for key, _ in options]
         for key in keys:
             if keys.count(key) > 1:
-                raise SpecError(f"option {key!r} is given twice in {text!r}")
-        return cls(family, unquote(path), tuple(sorted(pairs)), name=name)
+                raise SpecError(f"option {key!r} is repeated in {text!r}; write it once")
+        return cls(family, unquote(location), tuple(sorted(options)), name=name)
 
     @property
     def path(self) -> Path:
-        """The location as a path; ``~`` is the user's home folder."""
+        """The location as a path, with ``~`` expanded to the home folder."""
         path = Path(self.location)
         try:
             return path.expanduser()
-        except RuntimeError:  # the home of nobody
+        except RuntimeError:  # No such user.
             return path
 
     def __str__(self) -> str:
         if self.alias is not None:
             return str(self.canonical({}))
-        text = f"{self.family}:{quote(self.location, safe=_PATH_SAFE)}"
+        text = f"{self.family}:{quote(self.location, safe=_SAFE_IN_PATH)}"
         if self.options:
-            pairs = (f"{k}={quote(v, safe=_VALUE_SAFE)}" for k, v in sorted(self.options))
+            pairs = (f"{k}={quote(v, safe=_SAFE_IN_VALUE)}" for k, v in sorted(self.options))
             text += "?" + "&".join(pairs)
         return text
 
     def get(self, key: str, default: str) -> str:
-        """Return the value of option `key`, or `default`."""
+        """Return the value of option `key`, or `default` if it is not set."""
         return dict(self.options).get(key, default)
 
     def get_choice(self, key: str, choices: Iterable[str], default: str) -> str:
-        """Return option `key`, which must be one of `choices`."""
-        value = self.get(key, default)
-        offered = list(choices)
-        if value not in offered:
-            raise SpecError(f"{key}={value!r} in {str(self)!r}: {near_matches(value, offered)}")
+        """Return the value of option `key`, which must be one of `choices`.
+
+        Raises
+        ------
+        SpecError
+            If the value is not one of `choices`.
+        """
+        value, choices = self.get(key, default), list(choices)
+        if value not in choices:
+            raise SpecError(f"{key}={value!r} in {str(self)!r}: {near_matches(value, choices)}")
         return value
 
     def check_options(self, allowed: Iterable[str]) -> None:
-        """Refuse options that are not `allowed`."""
-        offered = list(allowed)
+        """Raise `SpecError` if an option is not in `allowed`."""
+        allowed = list(allowed)
         for key, _ in self.options:
-            if key not in offered:
+            if key not in allowed:
                 raise SpecError(
-                    f"unknown option {key!r} in {str(self)!r}; {near_matches(key, offered)}"
+                    f"unknown option {key!r} in {str(self)!r}; {near_matches(key, allowed)}"
                 )
 
     def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:
-        """Return the spec to show: no alias any more, no option that is the default anyway."""
-        shown = self if self.alias is None else self.alias
-        usual = {**defaults, **({} if self.alias is None else dict(self.alias.options))}
-        kept = tuple((k, v) for k, v in sorted(self.options) if usual.get(k) != v)
-        return ModelSpec(shown.family, shown.location, kept)
+        """Return the spec with its alias applied and without options that have default values.
+
+        Parameters
+        ----------
+        defaults
+            Default values of the family's options. Options of the alias take precedence.
+        """
+        base = self if self.alias is None else self.alias
+        implied = dict(defaults) if self.alias is None else dict(defaults) | dict(base.options)
+        options = tuple((k, v) for k, v in sorted(self.options) if implied.get(k) != v)
+        return ModelSpec(base.family, base.location, options)
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Return the name of ``NAME=SPEC``, empty where there is none, and the spec.
+    """Split ``NAME=SPEC`` into the display name and the spec.
 
-    The name is what stands before an equals sign that comes before the first colon: those of a
-    spec's options come after it.
+    The name ends at an equals sign before the first colon. Without one, the name is empty.
 
     Raises
     ------
     SpecError
-        If the name is empty, or it is not clear where it ends.
+        If the name is empty or contains ``=``, ``?`` or ``/``.
     """
-    named, colon, rest = text.partition(":")
-    name, equals, family = named.partition("=")
+    head, colon, address = text.partition(":")
+    name, equals, family = head.partition("=")
     if not (equals and colon):
         return "", text
-    if not name.strip() or not family or any(sign in named for sign in "?/") or "=" in family:
+    if not name.strip() or not family or any(sign in head for sign in "?/") or "=" in family:
         raise SpecError(
-            f"{text!r} does not say which part is the name; write NAME=FAMILY:LOCATION, with none "
-            "of = ? / : in NAME"
+            f"{text!r} has an ambiguous name; write NAME=FAMILY:LOCATION, without = ? / : in NAME"
         )
-    return name.strip(), family + colon + rest
+    return name.strip(), family + colon + address

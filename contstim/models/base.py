@@ -1,7 +1,7 @@
-"""The contract every sentence model keeps: sentences in, log-probabilities in nats out.
+"""The interface of sentence models, which map sentences to log-probabilities in nats.
 
-Notation: S sentences, T scored units (tokens) of a sentence, W words, V candidate words.
-All results are float64 and in nats; a log-probability is never above 0.
+Notation: S sentences, T scored tokens of a sentence, W words, V candidate words. All results are
+float64, and log-probabilities are at most 0.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache
 from html import escape
 
 import numpy as np
@@ -28,36 +28,38 @@ from contstim.text.language import Language
 from contstim.text.languages import get_language
 from contstim.text.normalise import normalise_sentence
 
-#: What an event says where only whoever made a table of scores could. Its model knows whole
-#: sentences, and no others than those it holds.
+#: Value of the fields of an `Event` that a table of scores does not state.
 UNSTATED = "not stated"
 
 
 @dataclass(frozen=True)
 class Event:
-    """What exactly a model gives the probability of; two scores compare only over like events.
+    """The event that a model assigns a probability to.
+
+    Scores of two models are comparable only if both models score the same event.
 
     Attributes
     ----------
     units
-        What is scored one by one: ``words``, ``tokens`` ...
+        Units that are scored one by one: ``words``, ``tokens`` and others.
     start
-        What stands before the first word: a symbol such as ``<s>``, or ``none``.
+        Context before the first word: a start symbol, for example ``<s>``, or ``none``.
     end
-        The end symbol whose probability is part of the score, or ``none``.
+        End symbol included in the score, or ``none``.
     punctuation
-        ``keep`` (part of its word), ``split`` (units of their own, scored), ``drop`` (not
-        scored) or ``context`` (seen, not scored).
+        Treatment of punctuation marks: ``keep`` (part of the word), ``split`` (separate, scored
+        tokens), ``context`` (visible but not scored) or ``drop`` (removed).
     case
-        ``keep`` or ``lower``.
+        Treatment of letter case: ``keep`` or ``lower``.
     unknown
-        ``error`` (a sentence with an unknown word is refused, naming the word) or ``unk`` (the
-        model's unknown-word class stands in).
+        Treatment of unknown words: ``error`` (refuse the sentence and name the word) or ``unk``
+        (score the model's unknown-word symbol instead).
     metric
-        How the parts become a score, where a family has several ways: ``chain`` is the chain
-        rule from left to right.
+        Method that decomposes the sentence into scored predictions. ``chain`` is the chain rule
+        from left to right.
     reduction
-        How the parts are made one number (``sum`` is the log-probability).
+        Method that combines the token log-probabilities into one number. ``sum`` gives the
+        log-probability of the sentence.
 
     Examples
     --------
@@ -80,33 +82,35 @@ class Event:
 
     @property
     def skips_first_word(self) -> bool:
-        """Whether the first word has no probability, for want of a start token before it."""
+        """Whether the first word is not scored because the model has no start symbol."""
         return (self.units, self.start, self.metric) == ("tokens", "none", "chain")
 
     @property
     def digest(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the event's fields."""
+        """First 16 hexadecimal digits of the SHA-256 hash of the fields."""
         return digest(json.dumps(asdict(self), sort_keys=True))[:16]
 
 
 @dataclass(frozen=True)
 class ScoreKind:
-    """What a model's score is: by default a log-probability. The higher score is the better.
+    """The quantity and the unit of a model's scores, log-probabilities in nats by default.
+
+    Higher scores are better for every kind.
 
     Attributes
     ----------
     name
-        What it is, in a few words.
+        Name of the quantity, for example ``log-probability``.
     unit
-        Its unit; ``score`` for a number without a unit in common with other models'.
+        Unit of the scores; ``score`` for scores that are not comparable with other models.
     highest
-        No score exceeds this.
+        Upper bound of all scores.
     splits_over_words
-        Whether a score is the sum of the words' shares; where it is not, `score_tokens` and
-        `score_words` of the model raise `InputError`.
+        Whether a sentence score is a sum of word scores. If not, the model's `score_tokens` and
+        `score_words` raise `InputError`.
     differs_in_nats
-        Whether differences of scores are (estimated, maybe weighted) log-ratios, which can be
-        added to those of another model.
+        Whether differences between scores are log-probability ratios in nats (possibly estimated
+        or weighted), which can be added to the differences of other models.
 
     Examples
     --------
@@ -127,31 +131,31 @@ class ScoreKind:
 @displayed
 @dataclass(frozen=True)
 class TokenScores:
-    """The scored units of one sentence.
+    """The scored tokens of one sentence with their log-probabilities.
 
     Attributes
     ----------
     tokens
-        The T scored units as text, the end symbol included where it is scored.
+        The T scored tokens as text, including the end symbol if it is scored.
     log_probs
-        Their log-probabilities in nats, shape (T,).
+        Log-probability of each token in nats, shape (T,).
     word_indices
-        For each unit the index of the word it belongs to, shape (T,). The end symbol belongs to
-        the last word.
+        Index of the word that each token belongs to, shape (T,). The end symbol belongs to the
+        last word.
     n_words
-        W, the number of whitespace-separated words.
+        Number W of words, separated by whitespace.
     stderr
-        Standard error of the sum in nats where it is an estimate, else 0.
+        Standard error of the sum of `log_probs` in nats; 0 if the sum is exact.
 
     Examples
     --------
     >>> from contstim import load_model
-    >>> (parts,) = load_model("contstim:trigram").score_tokens(["The dog slept."])
-    >>> parts.tokens
+    >>> (scores,) = load_model("contstim:trigram").score_tokens(["The dog slept."])
+    >>> scores.tokens
     ('The', 'dog', 'slept', '.', '</s>')
-    >>> parts.log_probs.round(1)
+    >>> scores.log_probs.round(1)
     array([ -2.7,  -6.7, -10.4,  -2.4,  -0. ])
-    >>> parts.sum_by_word().round(1)
+    >>> scores.sum_by_word().round(1)
     array([ -2.7,  -6.7, -12.9])
     """
 
@@ -163,11 +167,11 @@ class TokenScores:
 
     @property
     def log_prob(self) -> float:
-        """The sum over units, nats."""
+        """Sum of the log-probabilities of the tokens, in nats."""
         return float(self.log_probs.sum())
 
     def sum_by_word(self) -> FloatArray:
-        """Sum the units of each word: shape (W,), nats."""
+        """Return the summed log-probability of the tokens of each word, shape (W,), in nats."""
         sums = np.zeros(self.n_words, dtype=np.float64)
         np.add.at(sums, self.word_indices, self.log_probs)
         return sums
@@ -176,24 +180,23 @@ class TokenScores:
 @displayed
 @dataclass(frozen=True)
 class SentenceScores:
-    """One row per sentence: what the `scores` table holds.
+    """Scores, lengths and standard errors of S sentences, the rows of the `scores` table.
 
     Attributes
     ----------
     score
-        The scores, shape (S,), in the unit of the model's `ScoreKind`; the table's column
-        `log_prob`.
+        Scores in the unit of the model's `ScoreKind`, shape (S,).
     n_tokens, n_words
-        Numbers of scored units and of words, shape (S,).
+        Numbers of scored tokens and of words, each of shape (S,).
     stderr
-        Standard errors of `score`, shape (S,); 0 where it is exact.
+        Standard errors of the scores, shape (S,); 0 for exact scores.
 
     Examples
     --------
     >>> from contstim import load_model
     >>> model = load_model("contstim:trigram")
-    >>> totals = model.score_with_counts(["The dog slept.", "It was late."])
-    >>> totals.score.round(1), totals.n_words
+    >>> scores = model.score_with_counts(["The dog slept.", "It was late."])
+    >>> scores.score.round(1), scores.n_words
     (array([-22.2, -12.1]), array([3, 3]))
     """
 
@@ -204,25 +207,24 @@ class SentenceScores:
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[float, int, int, float]]) -> SentenceScores:
-        """Put together what is known of one sentence after another, in the order above."""
+        """Build the columns from one tuple (score, n_tokens, n_words, stderr) per sentence."""
         score, n_tokens, n_words, stderr = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
         return cls(score.copy(), n_tokens.astype(np.int64), n_words.astype(np.int64), stderr.copy())
 
 
 @dataclass(frozen=True)
 class ScoringCost:
-    """What a model may say of its exact scores of V candidates, for searches that use it.
+    """The computational cost of exact scores of V candidate words.
 
     Attributes
     ----------
-    cost
-        How many inputs the model computes for one exact score, a part of one where what stands
-        before is computed once: one number, or one a candidate, shape (V,).
+    n_inputs
+        Number of model inputs per exact score: one number, or an array of shape (V,). Fractions
+        are possible because computations for a common prefix are shared.
     multiply_adds
-        Multiply-additions of one such input, to compare the costs of two models; None where not
-        known.
+        Multiply-add operations per input, for comparing models; None if unknown.
     n_tokens
-        Number of tokens of each candidate, shape (V,), under models that cut words; else None.
+        Number of tokens of each candidate, shape (V,); None for models that score whole words.
 
     Examples
     --------
@@ -238,26 +240,27 @@ class ScoringCost:
 
 @dataclass(frozen=True)
 class ReplacementScores:
-    """Scores of one sentence with the word at one position replaced by each of V candidates.
+    """Scores of a sentence with one word replaced by each of V candidates.
 
     Attributes
     ----------
-    upper
-        No candidate's score exceeds this, shape (V,), nats.
-    estimate
-        Best guess of each candidate's score, shape (V,), nats; orders what to score first.
-    exact
-        True if `upper` and `estimate` are the scores themselves.
+    upper_bounds
+        Upper bound of each candidate's score, shape (V,), in nats.
+    estimates
+        Estimate of each candidate's score, shape (V,), in nats. A search scores the candidates
+        with the best estimates first.
+    is_exact
+        Whether the upper bounds and the estimates are the exact scores.
     score
-        Function from indices of candidates (k,) to their exact scores (k,), nats.
-    hints
-        What exact scores cost, and what else some searches use.
+        Function that maps candidate indices, shape (k,), to their exact scores, shape (k,).
+    cost
+        Computational cost of exact scores.
 
     Examples
     --------
     >>> import numpy as np
-    >>> known = ReplacementScores.from_exact_scores(np.array([-22.2, -25.0]))
-    >>> known.is_exact, known.score(np.array([1]))
+    >>> replacements = ReplacementScores.from_exact_scores(np.array([-22.2, -25.0]))
+    >>> replacements.is_exact, replacements.score(np.array([1]))
     (True, array([-25.]))
     """
 
@@ -269,43 +272,48 @@ class ReplacementScores:
 
     @classmethod
     def from_exact_scores(cls, scores: FloatArray) -> ReplacementScores:
-        """Return exact scores, shape (V,), that are all known at once."""
+        """Wrap exact scores of all candidates, shape (V,)."""
         return cls(scores, scores, is_exact=True, score=scores.__getitem__)
 
 
-# One of the two numbers by which UTF-16 writes a character of the higher planes.
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_sentences(sentences: Sequence[str]) -> list[str]:
-    """Return `sentences` in canonical form, refusing a lone string and what is no text."""
+    """Check that `sentences` is a list of nonempty texts, and return it in canonical form.
+
+    Raises
+    ------
+    InputError
+        If `sentences` is a single string, or if a sentence is not a string, contains no word or
+        contains an unpaired surrogate.
+    """
     if isinstance(sentences, str):
-        raise InputError(f"give a list of sentences, not the one string {sentences!r}")
-    listed = list(sentences)
-    for number, sentence in enumerate(listed, start=1):
+        raise InputError(f"give a list of sentences, not the single string {sentences!r}")
+    sentences = list(sentences)
+    for number, sentence in enumerate(sentences, start=1):
         if not isinstance(sentence, str):
-            raise InputError(f"sentence {number} is not text but {sentence!r}")
+            raise InputError(f"sentence {number} is {sentence!r}; give it as a string")
         if not sentence.split():
             raise InputError(f"sentence {number} is empty; a sentence needs at least one word")
-        if not sentence.isascii() and _HALF.search(sentence):
+        if not sentence.isascii() and _SURROGATE.search(sentence):
             raise InputError(
-                f"sentence {number} is {sentence!r}, which holds half of a character; write it "
-                "whole"
+                f"sentence {number}, {sentence!r}, contains an unpaired surrogate; replace it by "
+                "the whole character"
             )
-    return [text if text.isascii() else normalise_sentence(text) for text in listed]
+    return [text if text.isascii() else normalise_sentence(text) for text in sentences]
 
 
 class SentenceModel(ABC):
-    """A model that says how probable a sentence is.
+    """Base class of models that assign log-probabilities, or other scores, to sentences.
 
-    A family implements `event`, `fingerprint`, `in_vocabulary` and `score_tokens`; it overrides
-    `score` and `score_replacements` where it can do better than the versions here, which define
-    what those must return.
+    A subclass implements `event`, `fingerprint`, `in_vocabulary` and `score_tokens`. It may
+    override the other methods with faster versions that return the same values.
 
     Parameters
     ----------
     spec
-        The canonical spec of the model: ``load_model(model.spec)`` gives an equal model.
+        Canonical spec of the model: ``load_model(model.spec)`` loads an equal model.
 
     Examples
     --------
@@ -324,7 +332,7 @@ class SentenceModel(ABC):
 
     @property
     def name(self) -> str:
-        """What tables, figures and texts call the model: its spec, unless it was given a name."""
+        """Display name of the model in tables and figures; the spec if no name was set."""
         return self._name or self.spec
 
     @name.setter
@@ -333,90 +341,99 @@ class SentenceModel(ABC):
 
     @property
     def spec(self) -> str:
-        """The canonical spec, a string."""
+        """Canonical spec of the model as text."""
         return str(self._spec)
 
     @property
     @abstractmethod
     def event(self) -> Event:
-        """What is scored."""
+        """Event that the model assigns a probability to."""
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Hexadecimal digest of the weights, for caches and provenance."""
+        """Hexadecimal digest of the model's weights, for caches and provenance records."""
 
     @property
     def batch_tolerance(self) -> float:
-        """How far, in nats, scores of one sentence may differ with the batch it stands in.
+        """Maximum difference, in nats, between scores of one sentence in different batches.
 
-        0 where arithmetic does not depend on the batch.
+        It is 0 for models that compute the same result in every batch.
         """
         return 0.0
 
     @property
     def language(self) -> Language:
-        """What cuts sentences into words, as the spec's option ``language`` says."""
+        """Language that defines the words of a sentence; option ``language`` of the spec."""
         return get_language(self._spec.get("language", "en"))
 
     @property
     def kind(self) -> ScoreKind:
-        """What a score is: a log-probability, unless a family says otherwise.
+        """Quantity and unit of the scores, log-probabilities by default.
 
-        A class whose models all have one kind may say ``kind = ScoreKind(...)``, which tables can
-        name without loading a model.
+        If all models of a class have the same kind, define it as the class attribute
+        ``kind = ScoreKind(...)``. It can then be read without loading a model.
         """
         return ScoreKind()
 
     @abstractmethod
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return for each of V words whether the model knows it; shape (V,).
+        """Return whether each of V words is in the vocabulary, shape (V,).
 
-        A word may carry punctuation, which the model treats as in a sentence. An unknown word is
-        not known even where the event lets ``unk`` stand in.
+        A word may include punctuation, which is treated as in a sentence. Unknown words are not in
+        the vocabulary even if the model can score them by its unknown-word symbol.
         """
 
     @abstractmethod
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Score every unit of each sentence.
+        """Score every token of each sentence.
 
         Raises
         ------
         InputError
-            For a sentence without words, or one that cannot be scored; never a made-up value.
+            If a sentence contains no word, or cannot be scored.
         UnknownWordError
-            For a word the model does not know, unless its event says ``unknown unk``.
+            If a word is unknown and the model's event has ``unknown="error"``.
         """
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
-        """Score sentences and count their units. Raises as `score_tokens` does."""
+        """Score sentences and count their tokens and words. Raises as `score_tokens`."""
         return SentenceScores.from_rows(
             (p.log_prob, len(p.log_probs), p.n_words, p.stderr)
             for p in self.score_tokens(sentences)
         )
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
-        """Return one number per sentence: shape (S,), float64, nats."""
+        """Return the score of each sentence, shape (S,), in nats. Raises as `score_tokens`."""
         return self.score_with_counts(sentences).score
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return S arrays (W,) in nats that sum to the score of each sentence."""
-        return [p.sum_by_word() for p in self.score_tokens(sentences)]
+        """Return S arrays (W,) of word scores in nats, which sum to the sentence scores."""
+        return [scores.sum_by_word() for scores in self.score_tokens(sentences)]
 
     def count_tokens(self, sentences: Sequence[str]) -> IntArray | None:
-        """Return into how many tokens the model cuts each of S sentences, without scoring: (S,).
+        """Count the tokens of each sentence without scoring it, shape (S,).
 
-        None where it scores words as they are, or only scoring tells.
+        Returns None if the model scores whole words or can count only while scoring.
         """
         return None
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score `sentence` with the word at `position` replaced by each of `words`.
+        """Score a sentence with one word replaced by each of V candidates.
 
-        Every word must be one that the model knows. This general version bounds every candidate
-        by the highest score, estimates all alike, and scores on demand.
+        This default implementation computes exact scores on demand. It bounds every score by the
+        highest possible score and gives all candidates the same estimate.
+
+        Parameters
+        ----------
+        sentence
+            Original sentence.
+        position
+            Index of the word to replace.
+        words
+            The V candidate words, all in the vocabulary.
 
         Raises
         ------
@@ -425,71 +442,82 @@ class SentenceModel(ABC):
         """
         sentence.check_position(position)
 
-        def score(index: IntArray) -> FloatArray:
-            return self.score([str(sentence.replace(position, words.words[i])) for i in index])
+        def score(indices: IntArray) -> FloatArray:
+            return self.score([str(sentence.replace(position, words.words[i])) for i in indices])
 
-        upper = np.full(len(words), self.kind.highest, dtype=np.float64)
-        flat = np.zeros(len(words), dtype=np.float64)
-        return ReplacementScores(upper_bounds=upper, estimates=flat, is_exact=False, score=score)
+        return ReplacementScores(
+            upper_bounds=np.full(len(words), self.kind.highest, dtype=np.float64),
+            estimates=np.zeros(len(words)),
+            is_exact=False,
+            score=score,
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"
 
     def _repr_html_(self) -> str:
-        """Return what the model is and what it scores, which notebooks show."""
+        """Return an HTML table of the spec, the kind of score and the event, for notebooks."""
         fields = {"score": f"{self.kind.name}, {self.kind.unit}", **asdict(self.event)}
-        stated = "".join(
+        rows = "".join(
             f"<tr><th>{escape(key)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
             for key, value in fields.items()
         )
-        return f"<p><b>{escape(self.spec)}</b></p><table>{stated}</table>"
+        return f"<p><b>{escape(self.spec)}</b></p><table>{rows}</table>"
 
 
 def check_sentence_language(
     model: SentenceModel, language: Language, sentences: Sequence[str]
 ) -> None:
-    """Refuse sentences whose words are not the model's, before anything is scored.
+    """Check that a model splits sentences of a language into the same words.
+
+    Parameters
+    ----------
+    model
+        The model.
+    language
+        Language of the sentences.
+    sentences
+        Sentences to tokenise as a test, if the language does not separate words by whitespace.
 
     Raises
     ------
     InputError
-        If the language does not separate words by white space and the model is not set to it, or
-        if the model's units cannot be assigned to the words of a sentence.
+        If the model is set to a language with other words, or if a token of the model extends
+        over two words of a sentence.
     """
     if (
         not (language.is_space_delimited and model.language.is_space_delimited)
         and model.language is not language
     ):
         raise InputError(
-            f"{model.spec!r} cuts sentences into words of {model.language.name}, and these are "
-            f"{language.name}; write its spec with language={language.code}, or take a model of a "
-            "family that has this option"
+            f"{model.spec!r} splits sentences into words of {model.language.name}, but the "
+            f"sentences are {language.name}; add language={language.code} to its spec, or use a "
+            "model with this option"
         )
     if not language.is_space_delimited:
         model.count_tokens(sentences)
 
 
 def scores_vocabulary(model: SentenceModel) -> bool:
-    """Return whether `score_replacements` of a model returns all exact scores, and at little cost.
+    """Return whether a model computes exact scores of a whole vocabulary at once, at low cost.
 
-    Searches ask such models first. They have an attribute of this name, which is true.
+    Such models have a true attribute `scores_vocabulary`. Searches query them first.
     """
     return bool(getattr(model, "scores_vocabulary", False))
 
 
-@lru_cache(maxsize=1)
-def _distributions() -> Mapping[str, list[str]]:
-    """Return which installed packages provide each top-level module; reading them all is slow."""
-    return importlib.metadata.packages_distributions()
+_packages_by_module = cache(importlib.metadata.packages_distributions)
 
 
 def dependency_names(model: SentenceModel) -> tuple[str, ...]:
-    """Return the installed packages that a model's scores depend on, sorted.
+    """Return the names of the installed packages that a model's scores depend on, sorted.
 
-    Those of its class, and those that its attribute `packages` names, if it has one. Python,
-    contstim, NumPy and SciPy are recorded anyway.
+    These are the packages that define its class and those in its attribute `packages`, if any.
+    Python, contstim, NumPy and SciPy are recorded elsewhere and not included.
     """
     modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
-    foreign = modules - sys.stdlib_module_names - {"contstim", "__main__"}
-    own = [name for module in foreign for name in _distributions().get(module, [])]
-    return tuple(sorted({*getattr(model, "packages", ()), *own}))
+    modules -= sys.stdlib_module_names | {"contstim", "__main__"}
+    packages = set(getattr(model, "packages", ()))
+    for module in modules:
+        packages.update(_packages_by_module().get(module, []))
+    return tuple(sorted(packages))

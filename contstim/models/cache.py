@@ -1,8 +1,8 @@
-"""Scores kept on disk, so that no sentence is scored twice by the same model.
+"""A cache of scores on disk, so that each model scores each sentence only once.
 
-A folder for each model (named by a digest of its spec, event, weights and of the versions of the
-packages its numbers depend on) holds one small JSON file for each batch that was scored together.
-Files are written whole and never changed, so several processes and machines may share a cache.
+The cache has one folder per model, named by a digest of the model's spec, event, weights and
+package versions. The folder contains one small JSON file per batch of sentences. Files are written
+atomically and never changed, so several processes and machines can share a cache.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from contstim.errors import InputError
 from contstim.files import digest_of, json_value, write_whole
 from contstim.models.base import SentenceModel, SentenceScores, dependency_names
 
-_PACKAGES = ("numpy", "scipy")
-#: The keys of a file, for the fields of `SentenceScores` and `CachedScore` in their order.
-_KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
-# Scores of words are kept apart from those of sentences, as another model's would be.
+_CORE_PACKAGES = ("numpy", "scipy")
+# Keys of the JSON files, in the order of the fields of `SentenceScores` and `CachedScore`.
+_SENTENCE_KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
+# Word scores are stored in a separate folder, under an identity with an additional key.
 _BY_WORD, _WORD_KEYS = {"by": "word"}, ("words",)
 
 
 class CachedScore(NamedTuple):
-    """One sentence's part of `SentenceScores`, in the order of the `scores` table."""
+    """The score of one sentence with its token count, word count and standard error."""
 
     score: float
     n_tokens: int
@@ -41,9 +41,10 @@ class CachedScore(NamedTuple):
 
 
 def describe_model(model: SentenceModel) -> dict[str, Any]:
-    """Return which model it is, as JSON values.
+    """Describe a model as a JSON object for provenance records.
 
-    Its spec, event, what its scores are, the digest of its weights and its packages' versions.
+    The object contains the spec, the event and its digest, the kind of score, the digest of the
+    weights and the versions of the packages that the model depends on.
     """
     highest = model.kind.highest
     return {
@@ -52,53 +53,58 @@ def describe_model(model: SentenceModel) -> dict[str, Any]:
         "event_digest": model.event.digest,
         "score": asdict(model.kind) | {"highest": highest if isfinite(highest) else None},
         "weights": model.fingerprint,
-        "packages": _installed(dependency_names(model)),
+        "packages": _installed_versions(dependency_names(model)),
     }
 
 
 def package_versions(*packages: str) -> dict[str, str]:
-    """Return the versions of what all numbers depend on and, where installed, of `packages`."""
-    own = {"python": platform.python_version(), "contstim": __version__}
-    return own | _installed((*_PACKAGES, *packages))
+    """Return the versions of Python, contstim, NumPy, SciPy and the installed `packages`."""
+    core = {"python": platform.python_version(), "contstim": __version__}
+    return core | _installed_versions((*_CORE_PACKAGES, *packages))
 
 
-def _installed(packages: Sequence[str]) -> dict[str, str]:
-    """Return the versions of those of `packages` that are installed."""
-    version_of = {}
+def _installed_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of the installed packages by name, without the missing ones."""
+    versions = {}
     for name in packages:
         try:
-            version_of[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return version_of
+    return versions
 
 
 def model_identity(model: SentenceModel) -> dict[str, Any]:
-    """Return everything that a model's scores depend on, besides the sentence, as JSON values."""
+    """Return everything that determines a model's scores of a sentence, as a JSON object."""
     return {"model": describe_model(model), "versions": package_versions()}
 
 
 class ScoreCache:
-    """Scores of sentences, kept in a folder.
+    """A folder of sentence scores and word scores.
 
-    A network's score of a sentence may differ in the last digits with the batch it stood in (see
-    :attr:`~contstim.models.base.SentenceModel.batch_tolerance`); the cache gives back what was
-    computed first.
+    Scores of a network may depend on the batch in the last digits (see
+    :attr:`~contstim.models.base.SentenceModel.batch_tolerance`). The cache returns the score that
+    was computed first.
 
     Parameters
     ----------
     folder
-        Where the scores are kept; made when the first are added.
+        Folder of the cache, created when the first scores are added.
     """
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self._scores: dict[str, dict[str, CachedScore]] = {}
-        self._words: dict[str, dict[str, FloatArray]] = {}
-        self._seen: set[Path] = set()
+        self._word_scores: dict[str, dict[str, FloatArray]] = {}
+        self._read_files: set[Path] = set()
 
     def read(self, identity: Mapping[str, Any]) -> Mapping[str, CachedScore]:
-        """Return every kept score of the model that `identity` describes, by sentence.
+        """Return all cached scores of a model by sentence.
+
+        Parameters
+        ----------
+        identity
+            Result of `model_identity`.
 
         Raises
         ------
@@ -107,22 +113,24 @@ class ScoreCache:
         """
         key = digest_of(identity)
         scores = self._scores.setdefault(key, {})
-        for sentence, row in self._new_rows(key, _KEYS):
+        for sentence, row in self._read_new_files(key, _SENTENCE_KEYS):
             scores.setdefault(sentence, CachedScore(*row))
         return scores
 
     def read_words(self, identity: Mapping[str, Any]) -> Mapping[str, FloatArray]:
-        """Return the kept log-probabilities of words, (W,) by sentence; raises as `read`."""
+        """Return all cached word scores of a model, arrays (W,) by sentence. Raises as `read`."""
         key = digest_of({**identity, **_BY_WORD})
-        words = self._words.setdefault(key, {})
-        for sentence, (values,) in self._new_rows(key, _WORD_KEYS):
-            words.setdefault(sentence, np.array(values, dtype=np.float64))
-        return words
+        scores = self._word_scores.setdefault(key, {})
+        for sentence, (values,) in self._read_new_files(key, _WORD_KEYS):
+            scores.setdefault(sentence, np.array(values, dtype=np.float64))
+        return scores
 
-    def _new_rows(self, key: str, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """Yield sentence and row of each file that was not read yet."""
+    def _read_new_files(
+        self, key: str, columns: Sequence[str]
+    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Yield each sentence and its row of `columns` from the files not read before."""
         for path in sorted((self.folder / key).glob("*.json")):
-            if path in self._seen:
+            if path in self._read_files:
                 continue
             try:
                 record = json_value(path.read_text("utf-8"))
@@ -130,27 +138,27 @@ class ScoreCache:
                 yield from zip(record["sentences"], rows, strict=True)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise InputError(f"{path} is not a file of scores ({error}); remove it") from None
-            self._seen.add(path)
+            self._read_files.add(path)
 
     def add(
-        self, identity: Mapping[str, Any], sentences: Sequence[str], totals: SentenceScores
+        self, identity: Mapping[str, Any], sentences: Sequence[str], scores: SentenceScores
     ) -> None:
-        """Keep the scores of S sentences; they are on the disk when this returns.
+        """Write the scores of S sentences to disk.
 
         Raises
         ------
         OutputError
-            If the folder cannot be written to.
+            If the folder is not writable.
         """
-        columns = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
-        lists = {key: column.tolist() for key, column in zip(_KEYS, columns, strict=True)}
+        columns = (scores.score, scores.n_tokens, scores.n_words, scores.stderr)
+        lists = {key: column.tolist() for key, column in zip(_SENTENCE_KEYS, columns, strict=True)}
         self._write(identity, sentences, lists)
 
     def add_words(
-        self, identity: Mapping[str, Any], sentences: Sequence[str], words: Sequence[FloatArray]
+        self, identity: Mapping[str, Any], sentences: Sequence[str], scores: Sequence[FloatArray]
     ) -> None:
-        """Keep the log-probabilities of the words of S sentences, each (W,); raises as `add`."""
-        lists = {_WORD_KEYS[0]: [values.tolist() for values in words]}
+        """Write the word scores of S sentences, arrays (W,), to disk. Raises as `add`."""
+        lists = {_WORD_KEYS[0]: [values.tolist() for values in scores]}
         self._write({**identity, **_BY_WORD}, sentences, lists)
 
     def _write(
@@ -163,19 +171,21 @@ class ScoreCache:
             write_whole(self.folder / digest_of(identity) / name, text)
 
     def score_with_counts(self, model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
-        """Score S sentences, those that are not kept yet in one batch, and keep them.
+        """Score S sentences, and add the scores of new sentences to the cache.
+
+        The new sentences are scored in one batch.
 
         Raises
         ------
         InputError, UnknownWordError
-            As the model does; then nothing is kept.
+            If the model cannot score a sentence. Nothing is added to the cache.
         OutputError
-            If the folder cannot be written to.
+            If the folder is not writable.
         """
         identity = model_identity(model)
-        row_of = self.read(identity)
-        missing = list(dict.fromkeys(s for s in sentences if s not in row_of))
+        scores = self.read(identity)
+        missing = list(dict.fromkeys(s for s in sentences if s not in scores))
         if missing:
             self.add(identity, missing, model.score_with_counts(missing))
-            row_of = self.read(identity)
-        return SentenceScores.from_rows(row_of[sentence] for sentence in sentences)
+            scores = self.read(identity)
+        return SentenceScores.from_rows(scores[sentence] for sentence in sentences)

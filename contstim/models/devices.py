@@ -1,4 +1,4 @@
-"""Where, and on how many threads, PyTorch computes."""
+"""PyTorch devices and numbers of threads."""
 
 from __future__ import annotations
 
@@ -15,41 +15,48 @@ if TYPE_CHECKING:
 
 
 def resolve_device(name: str, spec: ModelSpec | None = None) -> torch.device:
-    """Return the device that PyTorch calls `name`, if it can be used here.
+    """Return a PyTorch device by name after checking that it is available.
+
+    Parameters
+    ----------
+    name
+        Name of the device: ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+    spec
+        Model spec that names the device, for the error message; None if there is none.
 
     Raises
     ------
     SpecError, InputError
-        If it is misspelt or not to be had; `spec` is where it stands.
+        If the device is unknown or unavailable: `SpecError` if `spec` is set.
     """
-    import torch  # takes seconds
+    import torch  # Importing takes seconds.
 
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()  # the device "meta" holds no numbers
-    # PyTorch says with any of these that it knows no such device or has none.
+        # Read a value back, which fails on the device "meta".
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, ValueError) as error:
-        what = "cannot be used here; write cpu, cuda, cuda:1 or mps"
+        advice = "is not available; write cpu, cuda, cuda:1 or mps"
         if spec is None:
-            raise InputError(f"the device {name!r} {what}") from error
-        raise SpecError(f"device={name!r} in {str(spec)!r} {what}") from error
+            raise InputError(f"the device {name!r} {advice}") from error
+        raise SpecError(f"device={name!r} in {str(spec)!r} {advice}") from error
     return device
 
 
 @contextmanager
-def limit_torch_threads(number: int = 1) -> Iterator[None]:
-    """Let PyTorch, if it is in use, compute on `number` threads.
+def limit_torch_threads(n_threads: int = 1) -> Iterator[None]:
+    """Limit PyTorch, if it is loaded, to `n_threads` threads within a ``with`` block.
 
-    The number of threads may change the last digits of a network's scores; with one everywhere,
-    the same work gives the same bytes on any number of cores, and small networks are searched with
-    as fast as with more, or faster.
+    The number of threads can change the last digits of scores. With one thread the results are
+    the same on any number of cores, and searches with small networks are about as fast.
     """
     torch = sys.modules.get("torch")
-    before = None if torch is None else torch.get_num_threads()
-    if torch is not None:
-        torch.set_num_threads(number)
+    if torch is None:
+        yield
+        return
+    n_threads_before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
     try:
         yield
     finally:
-        if torch is not None:
-            torch.set_num_threads(before)
+        torch.set_num_threads(n_threads_before)

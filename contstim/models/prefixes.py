@@ -1,6 +1,6 @@
-"""Sentences as they are written from the left: what a model says of the next word.
+"""Sentence prefixes and the log-probabilities of the next word, for writing from left to right.
 
-Notation: R beginnings, all of one number of words, V words that may follow.
+Notation: R prefixes with the same number of words, V candidates for the next word.
 """
 
 from __future__ import annotations
@@ -15,219 +15,244 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.text import WordList
 
-#: What may stand between two words of a sentence, besides white space.
+#: The only punctuation mark allowed between two words.
 COMMA = ","
 
 
 class Prefixes(ABC):
-    """R beginnings of sentences under one model, and what it says of the words that may follow.
+    """A batch of R sentence prefixes under one model.
 
-    What the model says of the words one after the other, and of the end, adds up to its score of
-    the sentence. Objects stay as they are: `extend` makes new ones.
+    The log-probabilities of the words, the commas and the end of a sentence add up to the model's
+    score of the sentence. Objects are immutable: `extend` and `add_commas` return new objects.
 
     Attributes
     ----------
-    lists
-        The words that may come first in a sentence, and those that may come later.
+    word_lists
+        Candidates for the first word of a sentence, and for all later words.
     n_words
-        How many words each beginning has.
+        Number of words of every prefix.
     """
 
-    def __init__(self, lists: tuple[WordList, WordList], n_words: int) -> None:
-        self.word_lists = lists
+    def __init__(self, word_lists: tuple[WordList, WordList], n_words: int) -> None:
+        self.word_lists = word_lists
         self.n_words = n_words
 
     @property
-    def words(self) -> WordList:
-        """The V words that may follow."""
+    def next_words(self) -> WordList:
+        """The V candidates for the next word."""
         return self.word_lists[min(self.n_words, 1)]
 
     @abstractmethod
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return bounds of log p(word | beginning), (R, V), nats, and which words' are exact (V,).
+        """Return upper bounds of log p(word | prefix), and whether they are exact.
 
-        A word whose bound is not exact is no more probable than its bound.
+        Returns
+        -------
+        tuple
+            The bounds in nats, shape (R, V), and whether the bound of each word is exact,
+            shape (V,).
         """
 
     @abstractmethod
-    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
-        """Return log p(word | beginning), nats, of k words of chosen beginnings; shape (k,).
+    def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
+        """Return log p(word | prefix) of k pairs of a prefix and a word, shape (k,), in nats.
 
         Parameters
         ----------
-        rows, index
-            Which beginnings, and which of `words` after each; shape (k,).
+        rows, indices
+            Indices of the prefixes and of the words in `next_words`, each of shape (k,).
         """
 
     def log_group_sizes(self) -> FloatArray:
-        """Return log of how many words share each word's bound, (V,): 0 where bounds are exact."""
-        return np.zeros(len(self.words))
+        """Return the log of the number of words that share each word's bound, shape (V,)."""
+        return np.zeros(len(self.next_words))
 
     def word_end_log_probs(self) -> FloatArray:
-        """Return log p(the last word ends here | beginning), (R,), nats: 0 for models of words."""
+        """Return log p(the last word is complete | prefix), shape (R,), in nats.
+
+        It is 0 for models of whole words.
+        """
         return np.zeros(len(self.upper_bounds()[0]))
 
     @abstractmethod
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return what the score gains where the sentence ends with `mark`, (R,), nats.
+        """Return the log-probability of ending with `mark`, shape (R,), in nats.
 
-        That is the probability of the mark and of the end symbol, as far as they are scored.
+        It includes the mark and the end symbol as far as the model scores them.
         """
 
     @abstractmethod
     def comma_log_probs(self) -> FloatArray:
-        """Return log p(a comma | beginning), (R,), nats; 0 where the model does not score it."""
+        """Return log p(comma | prefix), shape (R,), in nats; 0 if commas are not scored."""
 
     @abstractmethod
-    def add_commas(self, where: BoolArray) -> Prefixes:
-        """Return the beginnings, with a comma at the end of some, (R,); before the first word none.
+    def add_commas(self, is_marked: BoolArray) -> Prefixes:
+        """Return the prefixes with a comma appended to some of them.
 
-        What the model says of the comma is no part of what it says of the word that follows.
-        """
-
-    @abstractmethod
-    def extend(self, rows: IntArray, index: IntArray) -> Prefixes:
-        """Return k beginnings, each one of these and a word more.
+        The log-probability of the comma is not included in that of the next word.
 
         Parameters
         ----------
-        rows, index
-            Which beginnings, and which of `words` after each; shape (k,). A beginning may be
-            followed by several words.
+        is_marked
+            Whether to append a comma to each prefix, shape (R,); False before the first word.
         """
 
-    def score_and_extend(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Return what `log_probs` and `extend` give, for a network at the cost of the latter.
+    @abstractmethod
+    def extend(self, rows: IntArray, indices: IntArray) -> Prefixes:
+        """Return k prefixes that are one word longer.
 
         Parameters
         ----------
-        rows, index
-            Which beginnings, and which of `words` after each; shape (k,).
+        rows, indices
+            Indices of the prefixes and of the words in `next_words`, each of shape (k,). A prefix
+            can be extended by several words.
         """
-        return self.log_probs(rows, index), self.extend(rows, index)
+
+    def score_and_extend(self, rows: IntArray, indices: IntArray) -> tuple[FloatArray, Prefixes]:
+        """Return the results of `log_probs` and `extend`.
+
+        Networks compute both at the cost of `extend`.
+
+        Parameters
+        ----------
+        rows, indices
+            Indices of the prefixes and of the words in `next_words`, each of shape (k,).
+        """
+        return self.log_probs(rows, indices), self.extend(rows, indices)
 
 
 class PrefixModel:
-    """What a sentence model adds that scores, or proposes words for, sentences from left to right.
+    """Mixin of sentence models that can score prefixes of sentences, or propose next words.
 
-    Strategies that write sentences need it. A family inherits from `SentenceModel` and this class.
+    Strategies that write sentences from left to right need such models.
     """
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether the model proposes words for its own sentences, which cost few inputs each."""
+        """Whether the model's own proposals of words are good and cheap enough for writing."""
         return False
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return the empty prefix; None if the score is not a sum over words from left to right.
+        """Return the empty prefix, or None if the score is not a sum over words left to right.
 
         Parameters
         ----------
         first, later
-            The words that may come first in a sentence, and those that may come later; the model
-            has them all in its vocabulary.
+            Candidates for the first word and for all later words, in the model's vocabulary.
         """
         return None
 
     def guide_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return the empty prefix for proposals, whose values need not sum to scores."""
+        """Return an empty prefix for proposing words, whose values need not sum to scores."""
         return self.empty_prefix(first, later)
 
     def with_context(self, text: str) -> PrefixModel | None:
-        """Return the model of sentences that follow a text; None if it reads no context."""
+        """Return the model of sentences that follow `text`, or None if it reads no context."""
         return None
 
 
 def empty_prefix(
-    model: SentenceModel, lists: tuple[WordList, WordList], *, guide: bool = False
+    model: SentenceModel, word_lists: tuple[WordList, WordList], *, guide: bool = False
 ) -> Prefixes | None:
-    """Return the empty prefix under a model, exact or as a guide; None if it has none."""
+    """Return the empty prefix under a model, or None if the model has none.
+
+    Parameters
+    ----------
+    model
+        The model.
+    word_lists
+        Candidates for the first word and for all later words.
+    guide
+        Whether the prefix is for proposing words only, see `PrefixModel.guide_prefix`.
+    """
     if not isinstance(model, PrefixModel):
         return None
-    return model.guide_prefix(*lists) if guide else model.empty_prefix(*lists)
+    return model.guide_prefix(*word_lists) if guide else model.empty_prefix(*word_lists)
 
 
 def empty_prefix_after(
-    model: SentenceModel, text: str, lists: tuple[WordList, WordList]
+    model: SentenceModel, text: str, word_lists: tuple[WordList, WordList]
 ) -> Prefixes:
-    """Return the empty prefix of sentences that follow a text.
+    """Return the empty prefix of sentences that follow `text`.
 
     Raises
     ------
     InputError
-        If the model reads no text before a sentence.
+        If the model reads no context before a sentence.
     """
     following = model.with_context(text) if isinstance(model, PrefixModel) else None
-    prefix = None if following is None else following.empty_prefix(*lists)
+    prefix = None if following is None else following.empty_prefix(*word_lists)
     if prefix is None:
         raise InputError(
-            f"{model.spec!r} cannot write: it reads nothing before a sentence; name a causal "
-            "model, such as contstim:smollm2"
+            f"{model.spec!r} cannot write sentences because it reads no context before them; name "
+            "a causal model, for example contstim:smollm2"
         )
     return prefix
 
 
 class ScoredPrefixes(Prefixes):
-    """Prefixes of a model that only scores texts, each beginning as one, from left to right.
+    """Prefixes under a left-to-right model that can only score whole texts.
+
+    The log-probability of a word is the difference between the scores of two texts.
 
     Parameters
     ----------
     model
-        The model, which does not score the end of a text.
-    whole
-        The same model with the end, if that is scored.
-    lists
-        As in `Prefixes`.
+        The model without the end of a text in its score.
+    closed_model
+        The same model with the end in its score, if it can be scored.
+    word_lists
+        Candidates for the first word and for all later words.
     texts
-        The beginnings.
+        The R prefixes.
     """
 
     def __init__(
         self,
         model: SentenceModel,
-        whole: SentenceModel,
-        lists: tuple[WordList, WordList],
+        closed_model: SentenceModel,
+        word_lists: tuple[WordList, WordList],
         texts: Sequence[str] = ("",),
     ) -> None:
-        super().__init__(lists, len(texts[0].split()))
-        self._model, self._whole, self._texts = model, whole, list(texts)
-        self._scores = self._score(self._texts)
-
-    def _score(self, texts: Sequence[str]) -> FloatArray:
-        return self._model.score(texts) if texts[0] else np.zeros(len(texts))
+        super().__init__(word_lists, len(texts[0].split()))
+        self._model, self._closed_model, self._texts = model, closed_model, list(texts)
+        self._scores = model.score(texts) if self.n_words else np.zeros(len(texts))
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return 0 for all words, none of which is known."""
-        n = len(self.words)
+        """Return the bound 0, exact for no word."""
+        n = len(self.next_words)
         return np.zeros((len(self._texts), n)), np.zeros(n, dtype=np.bool_)
 
-    def _extended(self, rows: IntArray, index: IntArray) -> list[str]:
-        words = self.words.words
-        pairs = zip(rows.tolist(), index.tolist(), strict=True)
-        return [f"{self._texts[row]} {words[word]}".strip() for row, word in pairs]
+    def _extended_texts(self, rows: IntArray, indices: IntArray) -> list[str]:
+        words = self.next_words.words
+        pairs = zip(rows.tolist(), indices.tolist(), strict=True)
+        return [f"{self._texts[row]} {words[i]}".strip() for row, i in pairs]
 
-    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
-        """Return differences of the scores of texts with and without the word, (k,), nats."""
+    def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
+        """Return the score differences between texts with and without the word, shape (k,)."""
         if not len(rows):
             return np.zeros(0)
-        return np.asarray(self._score(self._extended(rows, index)) - self._scores[rows])
+        return (
+            np.asarray(self._model.score(self._extended_texts(rows, indices))) - self._scores[rows]
+        )
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return what mark and end add to the scores of the texts, (R,), nats."""
-        return np.asarray(self._whole.score([text + mark for text in self._texts]) - self._scores)
+        """Return the score differences due to the mark and the end, shape (R,)."""
+        closed = self._closed_model.score([text + mark for text in self._texts])
+        return np.asarray(closed - self._scores)
 
     def comma_log_probs(self) -> FloatArray:
-        """Return what a comma adds to the scores of the texts, (R,), nats."""
-        return np.asarray(self._score([text + COMMA for text in self._texts]) - self._scores)
+        """Return the score differences due to a comma, shape (R,)."""
+        return np.asarray(self._model.score([text + COMMA for text in self._texts]) - self._scores)
 
-    def add_commas(self, where: BoolArray) -> ScoredPrefixes:
-        """Return texts, some with a comma."""
-        pairs = zip(self._texts, where.tolist(), strict=True)
-        return self._of([text + COMMA * marked for text, marked in pairs])
+    def add_commas(self, is_marked: BoolArray) -> ScoredPrefixes:
+        """Return the prefixes with a comma appended to some of them."""
+        pairs = zip(self._texts, is_marked.tolist(), strict=True)
+        return self._with_texts([text + COMMA * marked for text, marked in pairs])
 
-    def extend(self, rows: IntArray, index: IntArray) -> ScoredPrefixes:
-        """Return longer texts."""
-        return self._of(self._extended(rows, index))
+    def extend(self, rows: IntArray, indices: IntArray) -> ScoredPrefixes:
+        """Return k prefixes that are one word longer."""
+        return self._with_texts(self._extended_texts(rows, indices))
 
-    def _of(self, texts: Sequence[str]) -> ScoredPrefixes:
-        return ScoredPrefixes(self._model, self._whole, self.word_lists, texts)
+    def _with_texts(self, texts: Sequence[str]) -> ScoredPrefixes:
+        return ScoredPrefixes(self._model, self._closed_model, self.word_lists, texts)

@@ -1,15 +1,12 @@
-"""An enumerable toy language, so few words that all strings can be summed, and a model of one.
+"""An enumerable toy language for testing models: few words, so that all strings can be summed.
 
-Whatever a family does with batches, padding, boundary symbols and word grouping, the
-probabilities it gives over the toy language must add up. With an end symbol a language has
-endlessly many strings, so the sum runs over one length at a time: of all strings that begin with
-L given words, either the end follows or one more word does,
+A language with an end symbol has infinitely many strings, so probabilities are summed over one
+length at a time. A string of L words either ends or continues with one more word,
 
-    sum over s of length L of P(s, open) =
-        sum over s of length L of P(s, end) + sum over s of length L + 1 of P(s, open),
+    Σ_{s of length L} P(s, open) = Σ_{s of length L} P(s, end) + Σ_{s of length L+1} P(s, open),
 
-where ``open`` leaves the end unscored. The identity holds exactly for a model that is normalised
-at every step.
+where *open* means that the end is not scored. The identity is exact for every model that is
+normalised at each step.
 """
 
 from __future__ import annotations
@@ -29,14 +26,10 @@ from contstim.models.word_tokenizer import WordTokenizer
 from contstim.text import Sentence, WordList
 
 
-def all_strings(words: Sequence[str], length: int) -> list[str]:
-    """Return every string of `length` words over `words`, V ** length of them."""
-    return [" ".join(string) for string in itertools.product(words, repeat=length)]
-
-
-def mass(model: SentenceModel, words: Sequence[str], length: int) -> float:
-    """Return the summed probability of all strings of `length` words."""
-    return float(np.exp(model.score(all_strings(words, length))).sum())
+def total_probability(model: SentenceModel, words: Sequence[str], length: int) -> float:
+    """Return the summed probability of all strings of `length` words over `words`."""
+    strings = [" ".join(string) for string in itertools.product(words, repeat=length)]
+    return float(np.exp(model.score(strings)).sum())
 
 
 def check_normalisation(
@@ -46,23 +39,23 @@ def check_normalisation(
     length: int = 3,
     tolerance: float = 1e-5,
 ) -> None:
-    """Check that a model over `words` gives probability exactly 1 in all.
+    """Check that the probabilities of all strings over `words` sum to 1.
 
     Parameters
     ----------
     closed, opened
-        The same model with the end scored and with the end unscored.
+        The same model, scoring the end of a sentence (`closed`) and not scoring it (`opened`).
     words
-        Every word the model can predict.
+        All words that the model can predict.
     length
-        Longest strings summed, at least 1.
+        Maximum length of the strings, at least 1.
     tolerance
-        Allowed departure of each sum.
+        Maximum error of each sum.
 
     Raises
     ------
     ValidationError
-        Saying which sum is off, and by how much.
+        If a sum is wrong. The message states the sum and its error.
 
     Examples
     --------
@@ -70,23 +63,37 @@ def check_normalisation(
     >>> closed, opened = (RandomBigramModel(words, 1, end=end) for end in (True, False))
     >>> check_normalisation(closed, opened, words)
     """
-    before = mass(opened, words, 1)
+    p_open = total_probability(opened, words, 1)
     for n in range(1, length + 1):
-        after = mass(opened, words, n + 1)
-        ended = mass(closed, words, n)
-        if abs(before - ended - after) > tolerance:
+        p_end = total_probability(closed, words, n)
+        p_continue = total_probability(opened, words, n + 1)
+        if abs(p_open - p_end - p_continue) > tolerance:
             raise ValidationError(
-                f"{closed.spec}: strings of {n} words have mass {before:.8f}, but those that end "
-                f"there ({ended:.8f}) and those that go on ({after:.8f}) sum to {ended + after:.8f}"
+                f"{closed.spec}: strings of {n} words have total probability {p_open:.8f}, but "
+                f"ending ({p_end:.8f}) and continuing ({p_continue:.8f}) sum to "
+                f"{p_end + p_continue:.8f}"
             )
-        before = after
+        p_open = p_continue
 
 
 class RandomBigramModel(SentenceModel, PrefixModel):
-    """A bigram model over `words` with random probabilities; `exact` chooses its replacements.
+    """A bigram model with random probabilities.
 
-    ``exact="none"`` uses the general version of the contract, ``"bound"`` gives a bound and an
-    estimate like a network, ``"all"`` gives every score at once.
+    Parameters
+    ----------
+    words
+        The vocabulary.
+    seed
+        Seed of the random probabilities.
+    end
+        Whether the end of a sentence is scored.
+    exact
+        Result of `score_replacements`: ``all`` (exact scores), ``bound`` (upper bounds and
+        estimates, as from a network) or ``none`` (the default of `SentenceModel`).
+    punctuation
+        Treatment of punctuation marks, as in `Event`.
+    sharpness
+        Standard deviation of the random logits.
     """
 
     def __init__(
@@ -105,7 +112,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         self.exact = exact
         n = len(self.words)
         rng = np.random.default_rng(seed)
-        # Rows: contexts, the last being the start; columns: words, the last being the end.
+        # Rows are contexts (the last is the start); columns are words (the last is the end).
         logits = rng.normal(scale=sharpness, size=(n + 1, n + 1))
         self.log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         ids = {word: i for i, word in enumerate(self.words)}
@@ -114,56 +121,56 @@ class RandomBigramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """What is scored."""
+        """Words after the start symbol, and the end symbol if it is scored."""
         return self.tokenizer.event("<s>", "</s>" if self.end else "none")
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the table."""
+        """Digest of the log-probabilities."""
         return digest(self.log_probs.tobytes())
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return which of `words` are in the table; shape (V,)."""
+        """Return whether each of V words is in the vocabulary, shape (V,)."""
         return self.tokenizer.in_vocabulary(words)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Look every unit up."""
-        parts = []
+        """Look up the log-probability of every token, and count the sentences in `n_scored`."""
+        scores = []
         for sentence in sentences:
             self.n_scored += 1
             encoded = self.tokenizer.encode(sentence)
-            ids, word_indices, units = (
-                list(encoded.ids),
-                list(encoded.word_indices),
-                list(encoded.tokens),
-            )
+            ids, tokens = list(encoded.ids), list(encoded.tokens)
+            word_indices = list(encoded.word_indices)
             if self.end:
                 ids.append(len(self.words))
+                tokens.append("</s>")
                 word_indices.append(encoded.n_words - 1)
-                units.append("</s>")
-            before = [len(self.words), *ids[:-1]]
-            values = np.array([self.log_probs[a, b] for a, b in zip(before, ids, strict=True)])
-            parts.append(TokenScores(tuple(units), values, np.array(word_indices), encoded.n_words))
-        return parts
+            log_probs = self.log_probs[[len(self.words), *ids[:-1]], ids]
+            scores.append(
+                TokenScores(tuple(tokens), log_probs, np.array(word_indices), encoded.n_words)
+            )
+        return scores
 
     @property
     def scores_vocabulary(self) -> bool:
-        """If `exact` says so."""
+        """Whether `score_replacements` returns exact scores."""
         return self.exact == "all"
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates, at once or on demand as `exact` says."""
-        general = super().score_replacements(sentence, position, words)
+        """Score candidates exactly, by bounds or on demand, depending on `exact`."""
+        on_demand = super().score_replacements(sentence, position, words)
         if self.exact == "none":
-            return general
+            return on_demand
         if self.exact == "all":
-            values = general.score(np.arange(len(words), dtype=np.int64))
-            return ReplacementScores(values, values, True, general.score)
-        # Like a network: what comes before and the candidate bound it, the rest is guessed.
+            scores = on_demand.score(np.arange(len(words), dtype=np.int64))
+            return ReplacementScores(scores, scores, True, on_demand.score)
+        # Like a network: bound a score by the tokens up to the candidate, and estimate the
+        # remaining tokens from the original sentence.
         texts = [str(sentence.replace(position, word)) for word in words]
-        terms = [p.log_probs for p in self.score_tokens(texts)]
-        upper = np.array([values[: position + 1].sum() for values in terms])
-        rest = self.score_tokens([str(sentence)])[0].log_probs[position + 1 :].sum()
-        return ReplacementScores(upper, upper + rest, False, general.score)
+        log_probs = [scores.log_probs for scores in self.score_tokens(texts)]
+        upper_bounds = np.array([values[: position + 1].sum() for values in log_probs])
+        (original,) = self.score_tokens([str(sentence)])
+        remainder = original.log_probs[position + 1 :].sum()
+        return ReplacementScores(upper_bounds, upper_bounds + remainder, False, on_demand.score)

@@ -1,8 +1,8 @@
-"""Which sentences a model was trained on, as far as its file keeps them.
+"""Detection of sentences that a model was trained on.
 
-Scores of a training text are too high: its sentences are remembered, not predicted. So what
-``contstim models train ngram`` writes holds a filter (Bloom 1970) of its sentences, and commands
-say when most of the sentences they are given are among them.
+Scores of training sentences are too high, since the model has memorised them. Model files written
+by ``contstim models train ngram`` therefore contain a Bloom filter (Bloom 1970) of their training
+sentences, and commands warn if most of their sentences are in it.
 """
 
 from __future__ import annotations
@@ -25,100 +25,101 @@ from contstim.errors import SpecError
 from contstim.models import ModelSpec
 from contstim.text.normalise import alphanumeric_key
 
-# Bits a sentence and places a sentence sets: of other sentences 0.8 % are taken for training text.
-_BITS, _PLACES = 10, 7
-_HEAD = re.compile(rb"# filter of (\d+) training sentences\n")
-_LINE = 4000
+# 10 bits and 7 hash functions per sentence give a false positive rate of 0.8 %.
+_BITS_PER_SENTENCE, _N_HASHES = 10, 7
+_HEADER = re.compile(rb"# filter of (\d+) training sentences\n")
+_LINE_LENGTH = 4000
 
 
 @dataclass(frozen=True, eq=False)
 class BloomFilter:
-    """A set of sentences that says of each whether it is in it, with few errors to one side.
+    """A compact set of sentences with a small rate of false positives.
 
-    Two writings of a sentence that differ in case, white space or marks alone are one sentence.
+    Sentences that differ only in case, whitespace or punctuation are equal.
 
     Attributes
     ----------
     bits
-        The filter, eight bits a byte.
+        Bit array of the filter, eight bits per byte.
     n_sentences
-        Number of different sentences in it.
+        Number of distinct sentences in the set.
     """
 
     bits: NDArray[np.uint8]
     n_sentences: int
 
     @classmethod
-    def of(cls, letters: Iterable[str]) -> BloomFilter:
-        """Make the filter from the `alphanumeric_key` of each sentence."""
-        digests = np.unique(_digests(letters))
-        n_bits = 8 * -(-max(1, len(digests)) * _BITS // 8)
-        places = np.zeros(n_bits, dtype=np.bool_)
-        places[_places(digests, n_bits)] = True
-        return cls(np.packbits(places), len(digests))
+    def from_letters(cls, letters: Iterable[str]) -> BloomFilter:
+        """Build the filter from the `alphanumeric_key` of each sentence."""
+        digests = np.unique(_hash_letters(letters))
+        n_bits = 8 * -(-max(1, len(digests)) * _BITS_PER_SENTENCE // 8)
+        is_set = np.zeros(n_bits, dtype=np.bool_)
+        is_set[_bit_indices(digests, n_bits)] = True
+        return cls(np.packbits(is_set), len(digests))
 
     def contains(self, sentences: Iterable[str]) -> BoolArray:
-        """Return for each of S sentences whether it is in the set; shape (S,).
+        """Return whether each of S sentences is in the set, shape (S,).
 
-        True for all that are, and for 0.8 % of those that are not.
+        The answer is wrong for 0.8 % of the sentences that are not in the set, and for none that
+        are.
         """
-        places = _places(_digests(map(alphanumeric_key, sentences)), 8 * len(self.bits))
-        inside: BoolArray = np.unpackbits(self.bits)[places].min(axis=1).astype(np.bool_)
-        return inside
+        indices = _bit_indices(_hash_letters(map(alphanumeric_key, sentences)), 8 * len(self.bits))
+        is_member: BoolArray = np.unpackbits(self.bits)[indices].min(axis=1).astype(np.bool_)
+        return is_member
 
-    def lines(self) -> Iterator[str]:
-        """Yield the filter as lines of text that begin with ``#``."""
+    def format_lines(self) -> Iterator[str]:
+        """Yield the filter as lines of base64 text that begin with ``#``."""
         yield f"# filter of {self.n_sentences} training sentences\n"
         text = base64.b64encode(self.bits.tobytes()).decode()
-        yield from (f"# {text[i : i + _LINE]}\n" for i in range(0, len(text), _LINE))
+        for i in range(0, len(text), _LINE_LENGTH):
+            yield f"# {text[i : i + _LINE_LENGTH]}\n"
 
     @classmethod
     def read(cls, path: Path) -> BloomFilter | None:
-        """Read the filter that a file begins with; None for a file without one."""
+        """Read the filter at the beginning of a file, gzipped or not; None if there is none."""
         try:
             with path.open("rb") as raw:
-                zipped = raw.read(2) == b"\x1f\x8b"
+                is_gzipped = raw.read(2) == b"\x1f\x8b"
                 raw.seek(0)
-                file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if zipped else raw
-                head = _HEAD.fullmatch(file.readline(100))
-                if head is None:
+                file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_gzipped else raw
+                header = _HEADER.fullmatch(file.readline(100))
+                if header is None:
                     return None
-                n_bytes = -(-max(1, int(head[1])) * _BITS // 8)
-                n_lines = -(-4 * -(-n_bytes // 3) // _LINE)
-                lines = [file.readline(_LINE + 10) for _ in range(n_lines)]
+                n_sentences = int(header[1])
+                n_bytes = -(-max(1, n_sentences) * _BITS_PER_SENTENCE // 8)
+                n_lines = -(-4 * -(-n_bytes // 3) // _LINE_LENGTH)
+                lines = [file.readline(_LINE_LENGTH + 10) for _ in range(n_lines)]
                 text = b"".join(line.removeprefix(b"# ").strip() for line in lines)
                 bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
         except (OSError, EOFError, ValueError, zlib.error):
-            # Whoever loads the model says what is wrong with the file.
-            return None
-        return cls(bits, int(head[1])) if len(bits) == n_bytes else None
+            return None  # Loading the model reports what is wrong with the file.
+        return cls(bits, n_sentences) if len(bits) == n_bytes else None
 
 
-def _digests(letters: Iterable[str]) -> NDArray[np.uint64]:
+def _hash_letters(letters: Iterable[str]) -> NDArray[np.uint64]:
     hashes = b"".join([blake2b(text.encode(), digest_size=8).digest() for text in letters])
     return np.frombuffer(hashes, dtype="<u8")
 
 
-def _places(digests: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
-    """Return the bits of each digest, shape (S, 7), from its two halves.
+def _bit_indices(digests: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
+    """Return the bits of each sentence, shape (S, 7), by double hashing.
 
     Source: Kirsch & Mitzenmacher 2006, Less hashing, same performance.
     """
-    one, other = digests & np.uint64(0xFFFFFFFF), digests >> np.uint64(32)
-    steps = np.arange(_PLACES, dtype=np.uint64)
-    return (one[:, None] + steps * (other[:, None] | np.uint64(1))) % np.uint64(n_bits)
+    first, second = digests & np.uint64(0xFFFFFFFF), digests >> np.uint64(32)
+    steps = np.arange(_N_HASHES, dtype=np.uint64)
+    return (first[:, None] + steps * (second[:, None] | np.uint64(1))) % np.uint64(n_bits)
 
 
 def training_overlap_notes(specs: Iterable[str], sentences: Sequence[str]) -> list[str]:
-    """Say of which models most of some sentences are training text, one line per model.
+    """Return a warning for each model that was trained on most of the given sentences.
 
     Parameters
     ----------
     specs
-        Specs of models. Other names, as tables of scores may have, are passed over, and so are
-        models that keep no filter.
+        Model specs. Other names and models without a filter are ignored.
     sentences
-        S sentences.
+        The S sentences to look up.
     """
     notes = []
     for spec in dict.fromkeys(specs):
@@ -126,11 +127,11 @@ def training_overlap_notes(specs: Iterable[str], sentences: Sequence[str]) -> li
             bloom_filter = BloomFilter.read(ModelSpec.parse(spec).path)
         except SpecError:
             continue
-        n_seen = 0 if bloom_filter is None else int(bloom_filter.contains(sentences).sum())
-        if 2 * n_seen > len(sentences):
+        n_matches = 0 if bloom_filter is None else int(bloom_filter.contains(sentences).sum())
+        if 2 * n_matches > len(sentences):
             notes.append(
-                f"{spec} was trained on {n_seen} of the {len(sentences)} sentences, and scores of "
-                "training text are too high; keep sentences apart with 'contstim sentences sample "
-                "--rest FILE' and train on FILE"
+                f"{spec} was trained on {n_matches} of the {len(sentences)} sentences, so their "
+                "scores are too high; set sentences apart with 'contstim sentences sample --rest "
+                "FILE' and train on FILE"
             )
     return notes

@@ -285,7 +285,7 @@ class BeamSearch:
                 order = mixed[np.sort(np.unique(mixed, return_index=True)[1])]
             few = order[self._diverse(words, rows[order], index[order], width)]
             rows, index, totals = rows[few], index[few], totals[:, rows[few]]
-            listed = here[0].words.words
+            listed = here[0].next_words.words
             words = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
             for m, prefixes in enumerate(here):
                 if m in self.scored:
@@ -331,7 +331,7 @@ class BeamSearch:
         """Return rows, next words and estimated log-probabilities, (M, k), of the best prefixes."""
         tables = [prefixes.upper_bounds()[0] for prefixes in here]
         offsets = [pair[min(position, 1)] for pair in self.offsets]
-        allowed = self._allowed(words, here[0].words, position)
+        allowed = self._allowed(words, here[0].next_words, position)
         listed = np.flatnonzero(allowed.any(axis=0))
         promise = np.add.outer(weights @ totals, weights @ np.stack(offsets)[:, listed])
         for weight, table in zip(weights, tables, strict=True):

@@ -288,7 +288,7 @@ class SentenceWriter:
             if drawn is None:
                 break
             chosen, words, log_probs, further = drawn
-            listed = here[0].words.words
+            listed = here[0].next_words.words
             rows = rows.longer(chosen, [listed[i] for i in words], log_probs)
             others = [beginnings.extend(places[chosen], words) for beginnings in here[1:]]
             here = [further, *others]
@@ -349,7 +349,7 @@ class SentenceWriter:
         beginnings
             The rows so far, under the writer.
         """
-        allowed = self._allowed(rows, here[0].words)[np.unique(places, return_index=True)[1]]
+        allowed = self._allowed(rows, here[0].next_words)[np.unique(places, return_index=True)[1]]
         at, index, log_probs = self._shortlist(here[0], allowed)
         total = np.zeros(len(at))
         for (c, _), prefixes in zip(self._guiding, here[1:], strict=True):

@@ -129,7 +129,7 @@ def read_corpus(
         )
     ids = text.renumbered(place, place.get(UNKNOWN, 0))
     bounded = _bounded(ids, text.lengths, place[START], place[END])
-    return Corpus(words, bounded, len(text.lengths), BloomFilter.of(text.letters()))
+    return Corpus(words, bounded, len(text.lengths), BloomFilter.from_letters(text.letters()))
 
 
 def _refuse_reserved(paths: Sequence[Path], punctuation: str, language: Language) -> None:
@@ -552,6 +552,6 @@ def train_ngram(
     del counts
     if digits < _PRECISE:
         table = round_probabilities(table, digits)
-    write_arpa(table, Path(out), digits=digits, comments=seen.lines())
+    write_arpa(table, Path(out), digits=digits, comments=seen.format_lines())
     sizes = tuple(len(level.keys) for level in table.levels)
     return TrainedNgram(Path(out), n_sentences, n_tokens, sizes, tuple(discounts))

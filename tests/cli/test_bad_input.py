@@ -192,7 +192,7 @@ def test_closed_streams(sentences: str) -> None:
 def test_a_location_with_a_nul_character(fail, sentences: str) -> None:
     for family in ("ngram", "lstm"):
         message = fail("score", "--model", f"{family}:a%00b", sentences)
-        assert message.startswith(f"'{family}:a%00b' holds a NUL character")
+        assert message.startswith(f"'{family}:a%00b' contains a NUL character")
 
 
 def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:

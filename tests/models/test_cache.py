@@ -82,7 +82,7 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
 ) -> None:
     _install(tmp_path, "strangers", "1.0")
     monkeypatch.syspath_prepend(str(tmp_path))
-    base._distributions.cache_clear()
+    base._packages_by_module.cache_clear()
     model = importlib.import_module("strangers").Own(WORDS, 1)
     monkeypatch.setattr(type(model), "packages", ("pytest", "not-installed"), raising=False)
     try:
@@ -100,7 +100,7 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
         _install(tmp_path, "strangers", "1.1")
         assert not cache.read(model_identity(model))
     finally:
-        base._distributions.cache_clear()
+        base._packages_by_module.cache_clear()
 
 
 def test_the_packages_of_the_families_here() -> None:

@@ -125,9 +125,9 @@ class _Sweeping(RandomBigramModel):
         (_Misplaced, "as a whole"),
         (_Uncomputed, "scores nan on demand"),
         (_Unbounded, "above its bound nan"),
-        (_Totalled, "totals gives"),
-        (_Sweeping, "knows gives bool of shape"),
-        (_Lenient, "though its event makes unknown words errors"),
+        (_Totalled, "score_with_counts scores"),
+        (_Sweeping, "in_vocabulary returns bool of shape"),
+        (_Lenient, "but its event refuses unknown words"),
     ],
 )
 def test_a_faulty_model_is_found_out(faulty: type[RandomBigramModel], message: str) -> None:
@@ -139,7 +139,7 @@ def test_normalisation_over_the_toy_language() -> None:
     closed, opened = RandomBigramModel(WORDS[:3], 2), RandomBigramModel(WORDS[:3], 2, end=False)
     check_normalisation(closed, opened, WORDS[:3], length=4)
     closed.log_probs[:, 0] += 0.1
-    with pytest.raises(ValidationError, match="strings of 1 words have mass"):
+    with pytest.raises(ValidationError, match="strings of 1 words have total probability"):
         check_normalisation(closed, opened, WORDS[:3], length=4)
 
 
@@ -170,7 +170,7 @@ def test_unknown_words_are_named() -> None:
 
 
 def test_a_lone_string_is_not_a_list_of_sentences() -> None:
-    with pytest.raises(InputError, match="give a list of sentences, not the one string 'a b'"):
+    with pytest.raises(InputError, match="give a list of sentences, not the single string 'a b'"):
         check_sentences("a b")
     with pytest.raises(InputError, match="sentence 2 is empty; a sentence needs at least one word"):
         check_sentences(["a", " "])
@@ -180,7 +180,8 @@ def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
     with pytest.raises(InputError) as error:
         load_model(f"hf:{tiny('gpt2')}").score(["the dog", "the \ud83d dog"])
     assert str(error.value) == (
-        "sentence 2 is 'the \\ud83d dog', which holds half of a character; write it whole"
+        "sentence 2, 'the \\ud83d dog', contains an unpaired surrogate; replace it by the whole "
+        "character"
     )
     assert check_sentences(["the \U0001f600 dog"]) == ["the \U0001f600 dog"]
 

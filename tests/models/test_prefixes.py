@@ -51,7 +51,7 @@ def _sums(begun: Prefixes, mark: str = ".") -> np.ndarray:
     """Write the sentences together, and add up what is said of their words, commas and ends."""
     here, total, rows = begun, np.zeros(len(SENTENCES)), np.zeros(len(SENTENCES), dtype=np.int64)
     for position in range(4):
-        index = np.array([here.words.index[words[position]] for words, _ in SENTENCES])
+        index = np.array([here.next_words.index[words[position]] for words, _ in SENTENCES])
         log_probs, (upper, exact) = here.log_probs(rows, index), here.upper_bounds()
         assert (log_probs <= upper[rows, index] + 1e-4).all()
         assert np.allclose(log_probs[exact[index]], upper[rows, index][exact[index]], atol=1e-4)
@@ -154,5 +154,5 @@ def test_a_model_after_a_text_scores_as_with_the_text_as_its_prompt(tmp_path: Pa
     assert after.score(TEXTS) == pytest.approx(
         load_model(f"contstim:gpt?prompt={file}").score(TEXTS), abs=1e-4
     )
-    with pytest.raises(InputError, match="cannot write: it reads nothing before a sentence"):
+    with pytest.raises(InputError, match="cannot write sentences because it reads no context"):
         empty_prefix_after(load_model("contstim:trigram"), "The cat sat.\n", (FIRST, LATER))

@@ -174,8 +174,8 @@ def test_slor_takes_off_only_what_the_model_scores() -> None:
         (
             "language=fr",
             "contstim:unigram",
-            "'contstim:unigram' cuts sentences into words of English, and these are French; write "
-            "its spec with language=fr, or take a model of a family that has this option",
+            "'contstim:unigram' splits sentences into words of English, but the sentences are "
+            "French; add language=fr to its spec, or use a model with this option",
         ),
     ],
 )

@@ -32,13 +32,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_all_that_is_in_a_filter_is_found_and_little_else() -> None:
     others = [f"other {i}" for i in range(20_000)]
-    seen = BloomFilter.of(f"sentence{i}" for i in range(5000))
+    seen = BloomFilter.from_letters(f"sentence{i}" for i in range(5000))
     assert seen.n_sentences == 5000
     assert seen.contains(f"Sentence, {i} !" for i in range(5000)).all()
     # (1 - exp(-7 / 10)) ** 7 = 0.8 % of the others, within five standard errors.
     expected = (1 - np.exp(-0.7)) ** 7
     assert abs(seen.contains(others).mean() - expected) < 5 * np.sqrt(expected / len(others))
-    assert not BloomFilter.of([]).contains(others[:100]).any()
+    assert not BloomFilter.from_letters([]).contains(others[:100]).any()
 
 
 def test_a_trained_file_holds_its_sentences_and_stays_an_arpa_file(
@@ -82,9 +82,9 @@ def test_commands_say_when_most_sentences_are_training_text(
     # Now and then another sentence is taken for one of the text.
     n_seen = seen.contains([*SEEN[:60], *OTHER[:40]]).sum()
     note = (
-        f"{model} was trained on {{}} of the {{}} sentences, and scores of training text "
-        "are too high; keep sentences apart with 'contstim sentences sample --rest FILE' and train "
-        "on FILE\n"
+        f"{model} was trained on {{}} of the {{}} sentences, so their scores are too "
+        "high; set sentences apart with 'contstim sentences sample --rest FILE' and train on "
+        "FILE\n"
     )
     scores = tmp_path / "scores.csv"
     models = ["--model", model, "--model", "contstim:bigram?unknown=unk"]

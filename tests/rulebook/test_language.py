@@ -75,6 +75,6 @@ def test_a_language_in_python(italian, run):
     with pytest.raises(InputError) as error:
         synthesize(italian[0], reject=two, accept=blind, vocabulary=italian_words)
     assert str(error.value) == (
-        "'ngram:3.arpa?punctuation=split' cuts sentences into words of English, and these are "
-        "Italian; write its spec with language=it, or take a model of a family that has this option"
+        "'ngram:3.arpa?punctuation=split' splits sentences into words of English, but the "
+        "sentences are Italian; add language=it to its spec, or use a model with this option"
     )

@@ -80,9 +80,8 @@ def test_models_that_cut_otherwise_are_refused_before_anything_is_scored(
     with pytest.raises(InputError) as error:
         synthesize("猫去海水。", reject=models[0], accept=models[1], vocabulary=vocabulary)
     assert str(error.value) == (
-        "'ngram:2.arpa?punctuation=split' cuts sentences into words of English, and these are "
-        "Unspaced; write its spec with language=xx, or take a model of a family that has "
-        "this option"
+        "'ngram:2.arpa?punctuation=split' splits sentences into words of English, but the "
+        "sentences are Unspaced; add language=xx to its spec, or use a model with this option"
     )
     assert models[0].event.units == "words of xx"
     assert [len(values) for values in models[0].score_words(["猫去海水。"])] == [3]

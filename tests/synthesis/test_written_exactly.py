@@ -108,7 +108,7 @@ def test_scored_later_is_scored_along_the_way() -> None:
         for sentence in drafts:
             here, total = begun, 0.0
             for word in Sentence.parse(sentence).words:
-                index = np.array([here.words.index[word]])
+                index = np.array([here.next_words.index[word]])
                 total += float(here.log_probs(np.zeros(1, int), index)[0])
                 here = here.extend(np.zeros(1, int), index)
             total += float(here.end_log_probs(".")[0])

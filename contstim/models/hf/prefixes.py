@@ -78,7 +78,7 @@ class PiecePrefixes(Prefixes):
         # A place for a first or a later word, with neighbours that make no difference.
         cores = (word, "", word)[n_words == 0 :]
         place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
-        self._candidates = tokenizer.candidates(place, int(n_words > 0), self.words)
+        self._candidates = tokenizer.candidates(place, int(n_words > 0), self.next_words)
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of each word's first piece, and which words are of one piece."""

@@ -56,7 +56,7 @@ class NgramPrefixes(Prefixes):
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of every word, all exact."""
         return np.stack([after[self._ids] for after in self._after]), np.ones(
-            len(self.words), dtype=np.bool_
+            len(self.next_words), dtype=np.bool_
         )
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:

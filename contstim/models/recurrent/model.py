@@ -218,12 +218,14 @@ class _Prefixes(Prefixes):
                 np.array([network.vocabulary.start]), network.initial_state()
             )[-1]
         self._state = state
-        self._ids = tokenizer.encode_words(self.words)
+        self._ids = tokenizer.encode_words(self.next_words)
         self._after = network.next_log_probs(state[0][0]).double().cpu().numpy()
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p of every word, all exact."""
-        return np.minimum(self._after[:, self._ids], 0.0), np.ones(len(self.words), dtype=np.bool_)
+        return np.minimum(self._after[:, self._ids], 0.0), np.ones(
+            len(self.next_words), dtype=np.bool_
+        )
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
         """Return what is known, (k,), nats."""

@@ -22,7 +22,7 @@ def test_words_after_a_beginning_are_read_with_the_rest_hidden(
     begun = model.guide_prefix(FIRST, LATER)
     assert isinstance(begun, MaskedGuide)
     one = begun.extend(np.array([0, 0]), np.array([0, 1]))
-    assert one.words is LATER
+    assert one.next_words is LATER
     upper, exact = one.upper_bounds()
     assert upper.shape == (2, len(LATER))
     rows, index = np.divmod(np.arange(2 * len(LATER)), len(LATER))

@@ -86,8 +86,8 @@ def test_tokens_belong_to_words_that_no_space_parts(unspaced: Language, tmp_path
     with pytest.raises(InputError) as error:
         check_sentence_language(plain, unspaced, TEXT)
     assert str(error.value).endswith(
-        "cuts sentences into words of English, and these are Unspaced; write its spec with "
-        "language=xx, or take a model of a family that has this option"
+        "splits sentences into words of English, but the sentences are Unspaced; add language=xx "
+        "to its spec, or use a model with this option"
     )
 
 

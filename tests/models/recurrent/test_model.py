@@ -251,7 +251,7 @@ def test_bad_options_and_inputs_are_refused(load):
     path = model.spec.removeprefix("lstm:")
     with pytest.raises(SpecError, match="unknown option 'metric'"):
         load(network, "?metric=pll")
-    with pytest.raises(SpecError, match=r"device='gpu' in .* cannot be used here"):
+    with pytest.raises(SpecError, match=r"device='gpu' in .* is not available"):
         load(network, "?device=gpu")
     with pytest.raises(SpecError, match="holds a network of kind 'lstm'; write lstm:"):
         load_model(f"rnn:{path}")

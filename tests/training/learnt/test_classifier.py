@@ -56,7 +56,7 @@ def test_a_vote_has_the_sign_of_the_majority() -> None:
 def test_the_contract(classifier: Path, options: str) -> None:
     model = load_model(f"classifier:{classifier}{options}")
     lines = check_model(model, SENTENCES)
-    assert "word scores are refused, for words have no share of the score" in lines
+    assert "word scores are refused, since the score is not a sum over words" in lines
     again = load_model(model.spec)
     assert (again.spec, again.event, again.fingerprint) == (
         model.spec,

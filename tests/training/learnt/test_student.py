@@ -44,7 +44,7 @@ def test_sentences_are_written_for_it(
 def test_the_contract(student: Path) -> None:
     model = load_model(f"student:{student}")
     lines = check_model(model, SENTENCES)
-    assert "word scores are refused, for words have no share of the score" in lines
+    assert "word scores are refused, since the score is not a sum over words" in lines
     again = load_model(model.spec)
     assert (again.spec, again.event, again.fingerprint) == (
         model.spec,
@@ -160,4 +160,4 @@ def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) ->
 def test_a_device_that_cannot_be_used_is_named(device: str) -> None:
     with pytest.raises(InputError) as error:
         open_encoder("contstim:bert", device)
-    assert str(error.value).startswith(f"the device {device!r} cannot be used here; write cpu")
+    assert str(error.value).startswith(f"the device {device!r} is not available; write cpu")
