@@ -1,4 +1,4 @@
-"""Response model: the probability of each choice if a model were right."""
+"""Response model: the probability that participants choose a sentence, if a model is right."""
 
 from __future__ import annotations
 
@@ -12,49 +12,50 @@ from scipy.special import expit
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.settings import option, settings
+from contstim.settings import settings
 
-#: From so many groups on, tests run across groups; the smallest two-sided p of six is 0.031.
+#: Minimum number of groups for tests across groups: the smallest two-sided p-value of a signed-rank
+#: test with six groups is 0.031.
 MIN_GROUPS = 6
 
-_NODES = 64  # of each quadrature
-_GRID = 1001  # points of the tabled curve, whose error is below 1e-5
+_N_NODES = 64  # Gauss-Hermite nodes for each random effect
+_N_POINTS = 1001  # points of the tabulated choice curve; interpolation error below 1e-5
 
 
 @settings
 class ResponseModel:
-    """How people choose if a model is right, with effects of persons and of pairs of sentences.
+    """Logistic model of choices with random effects of participants and sentence pairs.
 
-    Person p chooses sentence 2 of pair x with probability
+    If a language model is right, participant p chooses sentence 2 of pair x with probability
 
         lapse / 2 + (1 - lapse) sigma(beta_p g_x + b_p + u_x),
 
-    where g_x is the model's log p(sentence 2) - log p(sentence 1) in standard deviations of its
-    log-probability over natural sentences, cut off at ± `max_preference`, so that no
-    outlier decides; sigma is the logistic function, log beta_p ~ N(log slope, slope_sd²),
-    b_p ~ N(0, side_sd²) and u_x ~ N(0, item_sd²).
+    where sigma is the logistic function, g_x is the model's log p(sentence 2) - log p(sentence 1)
+    in standard deviations of its log-probability over natural sentences, clipped to
+    ± `max_preference`, log beta_p ~ N(log slope, slope_sd²), b_p ~ N(0, side_sd²) and
+    u_x ~ N(0, item_sd²).
 
     Attributes
     ----------
     slope
-        Median over persons of beta, logits.
+        Median slope over participants, in logits per standard deviation of log-probability.
     slope_sd
-        Standard deviation of log beta over persons.
+        Standard deviation of the log slope over participants.
     side_sd
-        Of the persons' leanings to one side of the screen, logits.
+        Standard deviation of participants' biases towards one side of the screen, logits.
     item_sd
-        Of the pairs' effects, logits: what all people see in a pair and the model does not.
+        Standard deviation of the effects of pairs that no model predicts, logits.
     lapse
-        Share of answers that are the toss of a coin.
+        Proportion of random answers.
     max_preference
-        Where g is cut off.
+        Absolute value to which g is clipped, so that single sentences do not dominate.
 
     Notes
     -----
-    A logistic regression with crossed random effects (Baayen, Davidson and Bates 2008, doi
-    10.1016/j.jml.2007.12.005) and a lapse rate (Wichmann and Hill 2001, doi 10.3758/BF03194544).
-    The defaults are fitted to the second experiment of Golan et al. (2023), 30 people and 120
-    pairs, by ``experiments/set-power/fit.py``.
+    The model is a logistic regression with crossed random effects (Baayen, Davidson and Bates 2008,
+    doi 10.1016/j.jml.2007.12.005) and a lapse rate (Wichmann and Hill 2001, doi
+    10.3758/BF03194544). The defaults are fitted to experiment 2 of Golan et al. (2023), 30
+    participants and 120 pairs, by ``experiments/set-power/fit.py``.
 
     Examples
     --------
@@ -64,95 +65,99 @@ class ResponseModel:
     array([0.5 , 0.93])
     """
 
-    slope: Annotated[float, Field(ge=0, le=100)] = option(
-        0.91, "log-odds a standard deviation of log-probability", "NUMBER"
-    )
-    slope_sd: Annotated[float, Field(ge=0, le=2)] = option(
-        0.47, "of the logarithm of the slope, over people", "NUMBER"
-    )
-    side_sd: Annotated[float, Field(ge=0, le=100)] = option(
-        0.29, "of people's leanings to one side, logits", "NUMBER"
-    )
-    item_sd: Annotated[float, Field(ge=0, le=100)] = option(
-        1.36, "of the effects of pairs of sentences, logits", "NUMBER"
-    )
-    lapse: Annotated[float, Field(ge=0, le=1)] = option(
-        0.011, "share of answers at random", "NUMBER"
-    )
+    slope: Annotated[float, Field(ge=0, le=100)] = 0.91
+    slope_sd: Annotated[float, Field(ge=0, le=2)] = 0.47
+    side_sd: Annotated[float, Field(ge=0, le=100)] = 0.29
+    item_sd: Annotated[float, Field(ge=0, le=100)] = 1.36
+    lapse: Annotated[float, Field(ge=0, le=1)] = 0.011
     max_preference: Annotated[float, Field(gt=0, le=100)] = 3.0
 
     def preferences(self, scaled: FloatArray) -> FloatArray:
-        """Return g: differences of log-probabilities in standard deviations, cut off."""
-        return np.clip(scaled, -self.max_preference, self.max_preference)
-
-    def probabilities(self, scaled: FloatArray) -> FloatArray:
-        """Return how often sentence 2 is chosen, over all persons and pairs like these.
+        """Clip scaled differences of log-probabilities to the range of g.
 
         Parameters
         ----------
-        scaled
-            Differences of log-probabilities in standard deviations, any shape.
+        scaled : array of any shape
+            Differences of log-probabilities in standard deviations.
 
         Returns
         -------
-        array
-            Probabilities, of the same shape: the mean over effects, by Gauss and Hermite's
-            quadrature; NaN where a difference is.
+        array of the same shape
+            Values of g, between -`max_preference` and `max_preference`.
+        """
+        return np.clip(scaled, -self.max_preference, self.max_preference)
+
+    def probabilities(self, scaled: FloatArray) -> FloatArray:
+        """Compute the probability that sentence 2 is chosen, averaged over random effects.
+
+        The average over participants and pairs is computed by Gauss-Hermite quadrature at equally
+        spaced values of g and interpolated linearly.
+
+        Parameters
+        ----------
+        scaled : array of any shape
+            Differences of log-probabilities in standard deviations.
+
+        Returns
+        -------
+        array of the same shape
+            Probabilities; NaN where the difference is NaN.
 
         Examples
         --------
         >>> ResponseModel().probabilities(np.array([-1.0, 0.0, 1.0])).round(2)
         array([0.33, 0.5 , 0.67])
         """
-        curve = _curve(self)
-        # Linear interpolation between equally spaced points.
-        place = np.minimum(np.abs(scaled) * ((_GRID - 1) / self.max_preference), _GRID - 1.0)
-        before = np.minimum(np.nan_to_num(place).astype(np.int64), _GRID - 2)
-        chosen = curve[before] + (place - before) * np.diff(curve)[before]
-        return np.where(np.asarray(scaled) < 0, 1 - chosen, chosen)
+        curve = _tabulate_curve(self)
+        position = np.minimum(
+            np.abs(scaled) * ((_N_POINTS - 1) / self.max_preference), _N_POINTS - 1.0
+        )
+        lower = np.minimum(np.nan_to_num(position).astype(np.int64), _N_POINTS - 2)
+        probability = curve[lower] + (position - lower) * np.diff(curve)[lower]
+        return np.where(np.asarray(scaled) < 0, 1 - probability, probability)
 
 
 @lru_cache(maxsize=8)
-def _curve(people: ResponseModel) -> FloatArray:
-    """Return the probabilities at equally spaced values of g from 0 up to `max_preference`.
-
-    A table, as selections ask for millions of values.
-    """
-    grid = np.linspace(0.0, people.max_preference, _GRID)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
+    """Compute choice probabilities at equally spaced g from 0 to `max_preference`."""
+    preferences = np.linspace(0.0, response_model.max_preference, _N_POINTS)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
     weights = weights / weights.sum()
-    slopes = people.slope * np.exp(people.slope_sd * nodes)
-    offsets = np.hypot(people.side_sd, people.item_sd) * nodes
-    curve = np.zeros(_GRID)
+    slopes = response_model.slope * np.exp(response_model.slope_sd * nodes)
+    offsets = np.hypot(response_model.side_sd, response_model.item_sd) * nodes
+    curve = np.zeros(_N_POINTS)
     for slope, weight in zip(slopes, weights, strict=True):
-        curve += weight * (expit(grid[:, None] * slope + offsets) @ weights)
-    # Away from 0 and 1, so that no single answer excludes a model.
-    return np.clip(people.lapse / 2 + (1 - people.lapse) * curve, 1e-9, 1 - 1e-9)
+        curve += weight * (expit(preferences[:, None] * slope + offsets) @ weights)
+    curve = response_model.lapse / 2 + (1 - response_model.lapse) * curve
+    # Probabilities of exactly 0 or 1 would let a single answer exclude a model.
+    return np.clip(curve, 1e-9, 1 - 1e-9)
 
 
 def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return expected log Bayes factors of one answer for the right one of two models, nats.
+    """Compute the expected log Bayes factor of one answer for each pair of models.
+
+    If models i and j predict that sentence 2 is chosen with probabilities p_i and p_j, the expected
+    log Bayes factor in favour of the right model is
+
+        (p_i - p_j) (logit p_i - logit p_j) / 2   nats,
+
+    the mean of both Kullback-Leibler divergences, since either model may be right. It is half of
+    the divergence J of Kullback and Leibler (1951, doi 10.1214/aoms/1177729694) for one Bernoulli
+    trial.
 
     Parameters
     ----------
-    probabilities
-        Of choosing sentence 2, shape (..., M), under M models.
-    weights
-        Symmetric, shape (M, M), diagonal 0: sum the factors of all model pairs with these weights
-        (each pair counts by its weight once).
+    probabilities : (..., M) array
+        Probability of choosing sentence 2 under each of M models.
+    weights : (M, M) array, optional
+        Symmetric weights of the pairs of models, with diagonal 0. If given, the weighted sum over
+        pairs of models is returned.
 
     Returns
     -------
-    array
-        For models i and j, (p_i - p_j)(logit p_i - logit p_j) / 2: the mean of the
-        Kullback-Leibler divergences of both directions, as either model may be right. Shape
-        (..., M (M - 1) / 2), the pairs in the order of `itertools.combinations`; with weights
-        (...,).
-
-    Notes
-    -----
-    Source: Kullback and Leibler (1951), doi 10.1214/aoms/1177729694, whose divergence J between two
-    hypotheses is twice this, for one Bernoulli trial.
+    (..., M (M - 1) / 2) array, or (...) array with `weights`
+        Expected log Bayes factors in nats, pairs of models in the order of
+        `itertools.combinations`.
     """
     logits = np.log(probabilities) - np.log1p(-probabilities)
     if weights is not None:
@@ -164,70 +169,95 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
     )
 
 
-def sentence_evidence_bounds(people: ResponseModel, apart: FloatArray) -> FloatArray:
-    """Return k, where no log Bayes factor of models i and j exceeds k(x) + k(y).
+def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatArray) -> FloatArray:
+    """Bound the share of one sentence in the expected log Bayes factor of any pair.
 
-    That holds wherever |g_i - g_j| <= x + y, so that what a pair of sentences can tell is bounded
-    by what either brings.
+    The bound k satisfies: the expected log Bayes factor of models i and j is at most k(x) + k(y)
+    whenever |g_i - g_j| <= x + y.
 
     Parameters
     ----------
-    people
-        How people answer.
-    apart
-        The values x, not negative, any shape.
+    response_model
+        How participants answer.
+    differences : array of any shape
+        Non-negative values x.
+
+    Returns
+    -------
+    array of the same shape
+        Bounds k(x), nats.
 
     Notes
     -----
-    With G(t) the largest factor of any |g_i - g_j| <= t, C a convex function above G and c the
-    largest factor of all, k(x) = min(C(2 x) / 2, c): either C(2 x) / 2 + C(2 y) / 2 >= C(x + y), as
-    C is convex, or one of the two is c.
+    Let G(t) be the largest factor of any |g_i - g_j| <= t, C a convex function with C >= G, and c
+    the largest factor of all. Then k(x) = min(C(2 x) / 2, c): if neither term is c, convexity gives
+    C(2 x) / 2 + C(2 y) / 2 >= C(x + y).
     """
-    grid, halves, largest = _halves(people)
-    return np.minimum(np.interp(apart, grid, halves), largest)
+    grid, half_bounds, max_factor = _tabulate_evidence_bounds(response_model)
+    return np.minimum(np.interp(differences, grid, half_bounds), max_factor)
 
 
 @lru_cache(maxsize=8)
-def _halves(people: ResponseModel) -> tuple[FloatArray, FloatArray, float]:
-    """Return values x, those of C(2 x) / 2 and c, as `sentence_evidence_bounds` defines them."""
-    g = np.linspace(-people.max_preference, people.max_preference, _GRID)
-    probabilities = people.probabilities(g)
+def _tabulate_evidence_bounds(
+    response_model: ResponseModel,
+) -> tuple[FloatArray, FloatArray, float]:
+    """Tabulate x, C(2 x) / 2 and c of `sentence_evidence_bounds`."""
+    preferences = np.linspace(
+        -response_model.max_preference, response_model.max_preference, _N_POINTS
+    )
+    probabilities = response_model.probabilities(preferences)
     logits = np.log(probabilities) - np.log1p(-probabilities)
     factors = (
         np.subtract.outer(probabilities, probabilities) * np.subtract.outer(logits, logits) / 2
     )
-    # Factors grow with the distance, so that values between points of the grid, and between those
-    # of C, are within those of three steps more.
-    steps = np.minimum(np.arange(_GRID) + 3, _GRID - 1)
-    most = np.array([factors.diagonal(step).max() for step in range(_GRID)])[steps]
-    slopes = np.maximum.accumulate(np.diff(most, append=most[-1]))
-    convex = np.concatenate([most[:1], most[0] + np.cumsum(slopes)])
-    missing = 2 * most[-1] - convex[-1]
+
+    # Factors increase with the difference. A shift of three grid steps makes the tabulated maximum
+    # an upper bound between grid points, too.
+    shifted = np.minimum(np.arange(_N_POINTS) + 3, _N_POINTS - 1)
+    max_factors = np.array([factors.diagonal(step).max() for step in range(_N_POINTS)])[shifted]
+
+    # Convex upper bound: slopes never decrease; extended until it reaches twice the maximum.
+    slopes = np.maximum.accumulate(np.diff(max_factors, append=max_factors[-1]))
+    convex = np.concatenate([max_factors[:1], max_factors[0] + np.cumsum(slopes)])
+    missing = 2 * max_factors[-1] - convex[-1]
     if missing > 0:
-        further = int(np.ceil(missing / slopes[-1]))
-        convex = np.append(convex, convex[-1] + slopes[-1] * np.arange(1, further + 1))
-    width = g[1] - g[0]
-    return np.arange(len(convex)) * width / 2, convex / 2, float(most[-1])
+        n_steps = int(np.ceil(missing / slopes[-1]))
+        convex = np.append(convex, convex[-1] + slopes[-1] * np.arange(1, n_steps + 1))
+    grid_step = preferences[1] - preferences[0]
+    return np.arange(len(convex)) * grid_step / 2, convex / 2, float(max_factors[-1])
 
 
 def log_prob_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
-    """Return each model's standard deviation over sentences, shape (M,), from shape (S, M).
+    """Compute the standard deviation of each model's log-probabilities over sentences.
+
+    Parameters
+    ----------
+    log_probs : (S, M) array
+        Log-probabilities in nats. Values that are not finite are ignored.
+    models
+        Names of the M models, for the error message.
+
+    Returns
+    -------
+    (M,) array
+        Standard deviations in nats.
 
     Raises
     ------
     InputError
-        If a model gives all sentences the same score, naming it.
+        If a model gives all sentences the same score.
     """
     finite = np.where(np.isfinite(log_probs), log_probs, np.nan)
     scale = np.nanstd(finite, axis=0)
-    if not (scale > 0).all():
+    is_constant = ~(scale > 0)
+    if is_constant.any():
         raise InputError(
-            f"model {models[int(np.flatnonzero(~(scale > 0))[0])]!r} gives all sentences the same "
-            "score, so it prefers none; leave it out"
+            f"model {models[int(is_constant.argmax())]!r} gives all sentences the same score, so "
+            "it cannot be compared; leave it out"
         )
     return np.asarray(scale)
 
 
-def inference_unit(groups: int, min_groups: int = MIN_GROUPS) -> str:
-    """Return what tests run across in a design of so many groups: ``group`` or ``participant``."""
-    return "group" if groups >= min_groups else "participant"
+def inference_unit(n_groups: int, min_groups: int = MIN_GROUPS) -> str:
+    """Return the unit of signed-rank tests: ``group`` if there are enough, else ``participant``."""
+    return "group" if n_groups >= min_groups else "participant"

@@ -100,5 +100,5 @@ def test_scale_is_the_deviation_of_finite_scores():
     with pytest.raises(InputError) as caught:
         log_prob_scale(np.array([[1.0, 2.0], [2.0, 2.0]]), "ab")
     assert str(caught.value) == (
-        "model 'b' gives all sentences the same score, so it prefers none; leave it out"
+        "model 'b' gives all sentences the same score, so it cannot be compared; leave it out"
     )

@@ -1,260 +1,288 @@
-"""Allocation of trials to groups: cells shared equally, no sentence twice in a group.
+"""Allocation of trials to groups of participants so that no group sees a sentence twice.
 
-A *cell* is a model pair under a condition. Its trials are allocated to the groups equally. Two
-trials that share a sentence must go to different groups: a colouring of the trials. The start is
-Latin: comparison k of triplet number p goes to group p + k. Sentences that several model pairs
-share are then separated by exchanges within cells, and, should those not suffice, by an integer
-programme, which either finds an allocation or proves that there is none.
+A *cell* is a pair of models in a condition; its trials are shared equally by the groups. Trials
+that share a sentence must be in different groups, as in a graph colouring. Starting from a Latin
+arrangement, trials of a cell are exchanged between groups to remove repeated sentences; if this
+does not succeed, an integer programme finds an allocation or proves that there is none.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import block_array, csr_array, eye_array, kron
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
 from contstim.progress import waiting
+from contstim.selection.highs import minimise
 
-_EXACT_SECONDS = 60.0
+_TIME_LIMIT = 60.0  # seconds, of the integer programme
 
 
 @dataclass(frozen=True, eq=False)
 class TrialCells:
-    """Trials to be allocated.
+    """Trials to be allocated to groups.
 
     Attributes
     ----------
-    cells
-        The cell of each of n trials, shape (n,), numbered from 0.
+    cells : (n,) array
+        Cell of each of n trials, numbered from 0.
     members
-        The sentences of each trial.
-    groups
-        Number of groups, G; every cell has a multiple of G trials.
+        Sentences of each trial.
+    n_groups
+        Number of groups; the number of trials of each cell is a multiple of it.
     """
 
     cells: IntArray
     members: Sequence[tuple[str, ...]]
-    groups: int
+    n_groups: int
 
-    def cell_members(self) -> list[IntArray]:
+    def trials_by_cell(self) -> list[IntArray]:
         """Return the trials of each cell."""
         order = np.argsort(self.cells, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(self.cells[order])) + 1)
 
 
-class _Tally:
-    """How often each group meets each key (sentence or word), and how many are repeats."""
+class _RepeatCounter:
+    """Counts how often each group sees each key, a sentence or a word.
 
-    def __init__(self, keys: Sequence[frozenset[Hashable]], allocated: IntArray) -> None:
+    Parameters
+    ----------
+    keys
+        Keys of each trial.
+    groups : (n,) array
+        Group of each trial.
+    """
+
+    def __init__(self, keys: Sequence[frozenset[Hashable]], groups: IntArray) -> None:
         self.keys = keys
         self.counts: defaultdict[int, Counter[Hashable]] = defaultdict(Counter)
-        for trial, group in enumerate(allocated.tolist()):
+        for trial, group in enumerate(groups.tolist()):
             self.counts[group].update(keys[trial])
 
     @property
-    def repeats(self) -> int:
-        """Number of meetings beyond the first, over groups and keys."""
-        return sum(c - 1 for count in self.counts.values() for c in count.values() if c > 1)
+    def n_repeats(self) -> int:
+        """Number of presentations beyond the first, over all groups and keys."""
+        return sum(n - 1 for counts in self.counts.values() for n in counts.values() if n > 1)
 
-    def repeated(self, trial: int, group: int) -> bool:
-        """Return whether `group` meets a key of `trial`, one of its trials, more than once."""
-        count = self.counts[group]
-        return any(count[key] > 1 for key in self.keys[trial])
+    def has_repeat(self, trial: int, group: int) -> bool:
+        """Return whether `group` sees a key of `trial`, one of its trials, more than once."""
+        counts = self.counts[group]
+        return any(counts[key] > 1 for key in self.keys[trial])
 
-    def change(self, trial: int, other: int, group_one: int, group_two: int) -> int:
-        """Return by how much repeats grow when trials `trial` and `other` change groups."""
-        first, second = self.counts[group_one], self.counts[group_two]
-        growth = 0
+    def exchange_effect(self, trial: int, other: int, group: int, other_group: int) -> int:
+        """Return the change in the number of repeats if two trials exchange their groups."""
+        counts, other_counts = self.counts[group], self.counts[other_group]
+        effect = 0
         for key in self.keys[trial] - self.keys[other]:
-            growth += (second[key] >= 1) - (first[key] >= 2)
+            effect += (other_counts[key] >= 1) - (counts[key] >= 2)
         for key in self.keys[other] - self.keys[trial]:
-            growth += (first[key] >= 1) - (second[key] >= 2)
-        return growth
+            effect += (counts[key] >= 1) - (other_counts[key] >= 2)
+        return effect
 
-    def exchange(self, one: int, two: int, group_one: int, group_two: int) -> None:
-        """Carry the exchange out."""
-        for group, gone, come in ((group_one, one, two), (group_two, two, one)):
-            self.counts[group].subtract(self.keys[gone])
-            self.counts[group].update(self.keys[come])
+    def exchange(self, trial: int, other: int, group: int, other_group: int) -> None:
+        """Exchange the groups of two trials."""
+        self.counts[group].subtract(self.keys[trial])
+        self.counts[group].update(self.keys[other])
+        self.counts[other_group].subtract(self.keys[other])
+        self.counts[other_group].update(self.keys[trial])
 
 
 def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> IntArray:
-    """Allocate the trials to groups 0..G-1 so that no group meets a sentence twice.
+    """Allocate trials to groups so that no group sees a sentence twice.
 
     Parameters
     ----------
     trials
-        The trials.
-    start
-        An allocation that shares every cell equally, shape (n,), with few repeats.
+        Trials and their cells.
+    start : (n,) array
+        Initial group of each trial; each cell is shared equally.
     rng
-        For the choice among equal exchanges.
+        Random number generator for the choice between equivalent exchanges.
 
     Returns
     -------
-    array
-        The group of each trial, shape (n,).
+    (n,) array
+        Group of each trial, from 0.
 
     Raises
     ------
     InfeasibleError
-        If there is no such allocation, or none was found in a minute; it names a sentence.
+        If there is no such allocation, or none is found within a minute.
     """
-    _refuse_crowds(trials)
-    allocated = start.copy()
-    tally = _Tally([frozenset(members) for members in trials.members], allocated)
-    cells = trials.cell_members()
-    for _ in range(200 + 20 * tally.repeats):
-        if not tally.repeats:
-            return allocated
-        clashing = [t for t, g in enumerate(allocated.tolist()) if tally.repeated(t, g)]
+    _check_sentence_counts(trials)
+    groups = start.copy()
+    counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
+    trials_by_cell = trials.trials_by_cell()
+    for _ in range(200 + 20 * counter.n_repeats):
+        if not counter.n_repeats:
+            return groups
+        clashing = [t for t, group in enumerate(groups.tolist()) if counter.has_repeat(t, group)]
         trial = int(rng.choice(clashing))
-        cell = cells[trials.cells[trial]]
-        others = [int(t) for t in cell if allocated[t] != allocated[trial]]
+        group = int(groups[trial])
+        others = [int(t) for t in trials_by_cell[trials.cells[trial]] if groups[t] != group]
         if not others:
             continue
-        group = int(allocated[trial])
-        growth = np.array([tally.change(trial, t, group, int(allocated[t])) for t in others])
-        # Exchanges that change nothing are taken too: they lead out of dead ends.
-        other = others[int(rng.choice(np.flatnonzero(growth == growth.min())))]
-        if growth.min() <= 0 or rng.random() < 0.05:
-            to = int(allocated[other])
-            tally.exchange(trial, other, group, to)
-            allocated[trial], allocated[other] = to, group
-    return allocated if not tally.repeats else _allocate_exactly(trials)
+        effects = np.array(
+            [counter.exchange_effect(trial, t, group, int(groups[t])) for t in others]
+        )
+        # Exchanges without effect, and a few that add repeats, help to leave local optima.
+        other = others[int(rng.choice(np.flatnonzero(effects == effects.min())))]
+        if effects.min() <= 0 or rng.random() < 0.05:
+            other_group = int(groups[other])
+            counter.exchange(trial, other, group, other_group)
+            groups[trial], groups[other] = other_group, group
+    return groups if not counter.n_repeats else _allocate_exactly(trials)
 
 
 def separate_words(
     trials: TrialCells,
-    allocated: IntArray,
+    groups: IntArray,
     words: Sequence[frozenset[Hashable]],
     rng: np.random.Generator,
-    proposals: int = 100_000,
+    n_proposals: int = 100_000,
 ) -> tuple[IntArray, int, int]:
-    """Exchange trials within cells so that groups meet fewer words repeatedly.
+    """Exchange trials within cells so that groups see fewer words repeatedly.
 
     Parameters
     ----------
-    trials, allocated
-        An allocation without a repeated sentence, which it remains.
+    trials
+        Trials and their cells.
+    groups : (n,) array
+        Allocation without a repeated sentence. The result has none either.
     words
-        For each trial the words whose repeats count.
+        Words of each trial whose repeats are counted.
     rng
-        For the proposals.
-    proposals
-        Number of exchanges tried.
+        Random number generator for the proposals.
+    n_proposals
+        Number of proposed exchanges.
 
     Returns
     -------
-    array, int, int
-        The new allocation, and the number of repeated words before and after.
+    groups : (n,) array
+        New allocation.
+    n_before, n_after : int
+        Number of repeated words before and after.
     """
-    allocated = allocated.copy()
-    sentences = _Tally([frozenset(members) for members in trials.members], allocated)
-    tally = _Tally(words, allocated)
-    before = after = tally.repeats
-    cells = trials.cell_members()
-    for trial in rng.integers(len(allocated), size=proposals).tolist():
-        group = int(allocated[trial])
-        if not tally.repeated(trial, group):
+    groups = groups.copy()
+    sentence_counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
+    word_counter = _RepeatCounter(words, groups)
+    n_before = n_after = word_counter.n_repeats
+    trials_by_cell = trials.trials_by_cell()
+    for trial in rng.integers(len(groups), size=n_proposals).tolist():
+        group = int(groups[trial])
+        if not word_counter.has_repeat(trial, group):
             continue
-        other = int(rng.choice(cells[trials.cells[trial]]))
-        to = int(allocated[other])
-        if to == group:
+        other = int(rng.choice(trials_by_cell[trials.cells[trial]]))
+        other_group = int(groups[other])
+        if other_group == group:
             continue
-        growth = tally.change(trial, other, group, to)
-        if growth <= 0 and sentences.change(trial, other, group, to) <= 0:
-            tally.exchange(trial, other, group, to)
-            sentences.exchange(trial, other, group, to)
-            allocated[trial], allocated[other] = to, group
-            after += growth
-    return allocated, before, after
+        exchange = (trial, other, group, other_group)
+        effect = word_counter.exchange_effect(*exchange)
+        if effect <= 0 and sentence_counter.exchange_effect(*exchange) <= 0:
+            word_counter.exchange(*exchange)
+            sentence_counter.exchange(*exchange)
+            groups[trial], groups[other] = other_group, group
+            n_after += effect
+    return groups, n_before, n_after
 
 
-def _refuse_crowds(trials: TrialCells) -> None:
-    """Refuse what cannot be allocated for a reason that is plain to see."""
-    count: Counter[str] = Counter()
+def _check_sentence_counts(trials: TrialCells) -> None:
+    """Raise an error if a sentence occurs in too many trials for an allocation to exist."""
+    counts: Counter[str] = Counter()
     for members in trials.members:
         if len(set(members)) < len(members):
             raise InfeasibleError(
                 f"a trial would show the sentence {members[0]!r} against itself; leave it out"
             )
-        count.update(members)
-    if not count:
-        return
-    sentence, most = count.most_common(1)[0]
-    if most > trials.groups:
+        counts.update(members)
+    sentence, n = counts.most_common(1)[0] if counts else ("", 0)
+    if n > trials.n_groups:
         raise InfeasibleError(
-            f"the sentence {sentence!r} is in {most} trials, nobody may see it twice, and the "
-            f"number of groups is {trials.groups}; use more groups, or leave out some of the "
+            f"the sentence {sentence!r} is in {n} trials, nobody may see it twice, and the "
+            f"number of groups is {trials.n_groups}; use more groups, or leave out some of the "
             "pairs or triplets that have it"
         )
-    # Three comparisons of three sentences need three groups though each sentence is in two only.
-    if trials.groups < 3:
-        partners: defaultdict[str, set[str]] = defaultdict(set)
-        for first, second in trials.members:
-            partners[first].add(second)
-            partners[second].add(first)
-        for first, second in trials.members:
-            third = sorted(partners[first] & partners[second])
-            if third:
-                raise InfeasibleError(
-                    f"the sentences {first!r}, {second!r} and {third[0]!r} are compared in three "
-                    f"trials, nobody may see one twice, and the number of groups is "
-                    f"{trials.groups}; use at least 3 groups or fewer conditions"
-                )
+    if trials.n_groups >= 3:
+        return
+    # Three comparisons of three sentences need three groups, though each sentence is in two only.
+    partners: defaultdict[str, set[str]] = defaultdict(set)
+    for first, second in trials.members:
+        partners[first].add(second)
+        partners[second].add(first)
+    for first, second in trials.members:
+        common = sorted(partners[first] & partners[second])
+        if common:
+            raise InfeasibleError(
+                f"the sentences {first!r}, {second!r} and {common[0]!r} are compared in three "
+                f"trials, nobody may see one twice, and the number of groups is "
+                f"{trials.n_groups}; use at least 3 groups or fewer conditions"
+            )
 
 
 def _allocate_exactly(trials: TrialCells) -> IntArray:
-    """Allocate by integer programming, or prove that it cannot be done."""
-    import pulp
+    """Allocate trials by an integer programme.
 
-    n, groups = len(trials.cells), range(trials.groups)
-    of_sentence: defaultdict[str, list[int]] = defaultdict(list)
+    With x_tg = 1 if trial t is in group g, and e_sg the excess of sentence s in group g:
+
+        minimise    sum_sg e_sg
+        subject to  sum_g x_tg = 1                                for every trial t,
+                    sum_{t of cell c} x_tg = n_trials(c) / G      for every cell c and group g,
+                    sum_{t shows s} x_tg - e_sg <= 1              for every sentence s and group g,
+                    x_tg in {0, 1}, e_sg >= 0.
+    """
+    n_trials, n_groups = len(trials.cells), trials.n_groups
+    trials_by_sentence: defaultdict[str, list[int]] = defaultdict(list)
     for trial, members in enumerate(trials.members):
         for sentence in members:
-            of_sentence[sentence].append(trial)
-    shared = {s: shown for s, shown in of_sentence.items() if len(shown) > 1}
-    count = range(len(shared))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PuLP announces here what its next major will drop
-        x = [[pulp.LpVariable(f"x{t}_{g}", cat="Binary") for g in groups] for t in range(n)]
-        extra = [[pulp.LpVariable(f"e{s}_{g}", lowBound=0) for g in groups] for s in count]
-        problem = pulp.LpProblem("allocation", pulp.LpMinimize)
-        problem += pulp.lpSum(e for row in extra for e in row)
-        for row in x:
-            problem += pulp.lpSum(row) == 1
-        for cell in trials.cell_members():
-            for g in groups:
-                problem += pulp.lpSum(x[t][g] for t in cell) == len(cell) // trials.groups
-        for shown, row in zip(shared.values(), extra, strict=True):
-            for g in groups:
-                problem += pulp.lpSum(x[t][g] for t in shown) - row[g] <= 1
-        with waiting("laying out trials", _EXACT_SECONDS):
-            problem.solve(pulp.HiGHS(msg=False, timeLimit=_EXACT_SECONDS, threads=1))
-    proven = problem.sol_status == pulp.LpSolutionOptimal
-    least = round(pulp.value(problem.objective) or 0.0)
-    values = [[v.varValue or 0.0 for v in row] for row in x]
-    allocated: IntArray = np.argmax(np.array(values), axis=1).astype(np.int64)
-    repeats = _Tally([frozenset(members) for members in trials.members], allocated).repeats
-    shares = (
-        np.bincount(allocated[cell], minlength=trials.groups) for cell in trials.cell_members()
+            trials_by_sentence[sentence].append(trial)
+    shared = {s: shown for s, shown in trials_by_sentence.items() if len(shown) > 1}
+    shown_trials = np.concatenate([np.empty(0, dtype=np.int64), *shared.values()]).astype(np.int64)
+    sentence_codes = np.repeat(np.arange(len(shared)), [len(shown) for shown in shared.values()])
+
+    n_x, n_e = n_trials * n_groups, len(shared) * n_groups
+    cell_sizes = np.bincount(trials.cells)
+    one_group = kron(eye_array(n_trials), np.ones((1, n_groups)))
+    is_in_cell = csr_array((np.ones(n_trials), (trials.cells, np.arange(n_trials))))
+    shows = csr_array(
+        (np.ones(len(shown_trials)), (sentence_codes, shown_trials)), (len(shared), n_trials)
     )
-    if repeats == 0 and all(np.ptp(share) == 0 for share in shares):
-        return allocated
-    if proven:
-        twice = next(s for s, shown in shared.items() if len({*allocated[shown]}) < len(shown))
-        raise InfeasibleError(
-            f"no allocation to {trials.groups} groups shows every participant each sentence once: "
-            f"at least {least} would be seen twice, for example {twice!r}; use more groups or "
-            "replace the sentence"
+    per_group = eye_array(n_groups)
+    rows = block_array(
+        [
+            [one_group, None],
+            [kron(is_in_cell, per_group), None],
+            [kron(shows, per_group), -eye_array(n_e)],
+        ],
+        format="csr",
+    )
+    totals = np.hstack([np.ones(n_trials), np.repeat(cell_sizes // n_groups, n_groups)])
+    with waiting("laying out trials", _TIME_LIMIT):
+        solution = minimise(
+            np.repeat([0.0, 1.0], [n_x, n_e]),
+            csr_array(rows),
+            np.hstack([totals, np.full(n_e, -np.inf)]),
+            np.hstack([totals, np.ones(n_e)]),
+            integer=np.repeat([True, False], [n_x, n_e]),
+            highest=np.repeat([1.0, np.inf], [n_x, n_e]),
+            time_limit=_TIME_LIMIT,
         )
+    if solution.x is None or (solution.status != "optimal" and solution.x[n_x:].sum() > 0.5):
+        raise InfeasibleError(
+            f"no allocation to {n_groups} groups that shows every participant each sentence once "
+            f"was found in {_TIME_LIMIT:g} s; use more groups or fewer shared sentences"
+        )
+    groups: IntArray = solution.x[:n_x].reshape(n_trials, n_groups).argmax(axis=1)
+    n_repeats = round(solution.x[n_x:].sum())
+    if not n_repeats:
+        return groups
+    repeated = next(s for s, shown in shared.items() if len({*groups[shown]}) < len(shown))
     raise InfeasibleError(
-        f"no allocation to {trials.groups} groups that shows every participant each sentence once "
-        f"was found in {_EXACT_SECONDS:g} s; use more groups or fewer shared sentences"
+        f"no allocation to {n_groups} groups shows every participant each sentence once: at least "
+        f"{n_repeats} would be seen twice, for example {repeated!r}; use more groups or replace "
+        "the sentence"
     )

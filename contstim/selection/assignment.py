@@ -1,9 +1,8 @@
-"""Exact selection of sentences for the roles of model pairs: an assignment problem, with proof.
+"""Selection of sentences for the roles of pairs of models: an assignment problem, solved exactly.
 
-A *role* is an ordered pair of models, one that rejects and one that accepts, with a number of
-sentences. A sentence may be assigned to a role if the accepting model ranks it high enough, at the
-cost of its rank under the rejecting model. Every condition concerns one sentence, so the choice
-of sentences is a transportation problem; which two make a pair is settled afterwards.
+A *role* is an ordered pair of models, one that rejects and one that accepts, and a number of
+sentences. Each sentence may take a role if the accepting model ranks it high enough; its cost is
+its rank under the rejecting model.
 """
 
 from __future__ import annotations
@@ -13,30 +12,31 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy  # which loads `optimize` at its first use
+import scipy  # loads `scipy.optimize` on first use
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
 
-#: What a sentence can be in a pair; model 1 accepts sentence 1, model 2 sentence 2.
+#: Roles of the two sentences of a pair: model 1 accepts sentence 1, model 2 accepts sentence 2.
 ROLES = ("sentence_1", "sentence_2")
 
 
 @dataclass(frozen=True)
 class Role:
-    """One role in the pairs of two models, for sentences that one rejects and the other accepts.
+    """Role of a sentence in the pairs of two models: rejected by one, accepted by the other.
 
     Attributes
     ----------
     model_1, model_2
-        The models of the pairs.
+        Names of the two models.
     role
-        One of `ROLES`.
+        ``sentence_1`` or ``sentence_2``.
     reject, accept
-        Columns of the two models in the table of ranks.
-    count
-        How many sentences are wanted.
+        Columns of the rejecting and of the accepting model in the table of ranks.
+    n_sentences
+        Number of sentences to select for this role.
     """
 
     model_1: str
@@ -44,7 +44,7 @@ class Role:
     role: str
     reject: int
     accept: int
-    count: int
+    n_sentences: int
 
     def __str__(self) -> str:
         accept, reject = self.model_1, self.model_2
@@ -58,17 +58,23 @@ class Role:
 
 @dataclass(frozen=True, eq=False)
 class AssignmentProblem:
-    """Which sentence may be assigned to which role, and at what cost.
+    """Assignment of S sentences to A roles.
+
+    With x[a, s] = 1 if sentence s takes role a:
+
+        minimise    sum_{a, s} cost[s, reject(a)] x[a, s]
+        subject to  sum_s x[a, s] = n_sentences(a)   for every role a,
+                    sum_a x[a, s] <= 1               for every sentence s,
+                    x[a, s] in {0, 1}, and 0 unless accept(a) accepts s and reject(a) may reject s.
 
     Attributes
     ----------
-    reject_costs
-        What it costs that a model rejects a sentence, whole numbers, shape (S, M); sentences in
-        canonical order.
-    accepted
-        Whether a model ranks a sentence high enough to accept it, shape (S, M).
-    rejected
-        Whether a model ranks a sentence low enough to reject it, shape (S, M).
+    reject_costs : (S, M) array of int
+        Cost of the rejection of each sentence by each model.
+    accepted : (S, M) array of bool
+        Whether each model ranks each sentence high enough to accept it.
+    rejected : (S, M) array of bool
+        Whether each model ranks each sentence low enough to reject it.
     roles
         The A roles.
     """
@@ -79,135 +85,139 @@ class AssignmentProblem:
     roles: tuple[Role, ...]
 
     @property
-    def total(self) -> int:
-        """Number of sentences wanted, N."""
-        return sum(role.count for role in self.roles)
+    def n_sentences(self) -> int:
+        """Total number of sentences to select."""
+        return sum(role.n_sentences for role in self.roles)
 
     @cached_property
-    def _orders(self) -> dict[int, IntArray]:
+    def _cost_orders(self) -> dict[int, IntArray]:
+        """Sentences by increasing cost, for each rejecting model."""
         columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
-    def allowed(self, role: Role, rows: IntArray | slice = slice(None)) -> BoolArray:
-        """Return which of the sentences `rows`, by default all, may be assigned to `role`."""
+    def is_allowed(self, role: Role, rows: IntArray | slice = slice(None)) -> BoolArray:
+        """Return a mask of the sentences among `rows` (default: all) that may take `role`."""
         return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
-    def least_costly(self, role: Role, count: int) -> IntArray:
-        """Return the `count` allowed sentences of `role` that cost least, or all there are."""
-        order = self._orders[role.reject]
-        length = 4 * count
+    def cheapest(self, role: Role, n: int) -> IntArray:
+        """Return the `n` allowed sentences of lowest cost for `role`, or all if there are fewer."""
+        order = self._cost_orders[role.reject]
+        length = 4 * n
         while True:
-            head = order[:length]
-            fit = self.allowed(role, head)
-            if length >= len(order) or fit.sum() >= count:
-                return np.asarray(head[fit][:count])
+            candidates = order[:length]
+            allowed = candidates[self.is_allowed(role, candidates)]
+            if length >= len(order) or len(allowed) >= n:
+                return np.asarray(allowed[:n])
             length *= 4
 
-    def in_order(self, chosen: Sequence[IntArray]) -> list[IntArray]:
-        """Return each role's rows, that of least cost first; canonical rows settle equal ranks."""
-        pairs = zip(self.roles, chosen, strict=True)
+    def sort_by_cost(self, chosen: Sequence[IntArray]) -> list[IntArray]:
+        """Sort the chosen rows of each role by cost, equal costs by row."""
         return [
-            rows[np.lexsort((rows, self.reject_costs[rows, role.reject]))] for role, rows in pairs
+            rows[np.lexsort((rows, self.reject_costs[rows, role.reject]))]
+            for role, rows in zip(self.roles, chosen, strict=True)
         ]
 
-    def cost(self, chosen: Sequence[IntArray]) -> float:
-        """Return the sum of the costs of each role's rows."""
+    def total_cost(self, chosen: Sequence[IntArray]) -> float:
+        """Return the objective of a selection, given as the chosen rows of each role."""
         pairs = zip(self.roles, chosen, strict=True)
         return float(sum(self.reject_costs[rows, role.reject].sum() for role, rows in pairs))
 
-    def costs(self, rows: IntArray) -> FloatArray:
-        """Return the costs of the sentences `rows`, shape (A, len(rows)); inf where forbidden."""
-        table = np.empty((len(self.roles), len(rows)))
+    def cost_matrix(self, rows: IntArray) -> FloatArray:
+        """Return the costs of the sentences `rows`, shape (A, n_rows); inf where not allowed."""
+        costs = np.empty((len(self.roles), len(rows)))
         for a, role in enumerate(self.roles):
-            costs = self.reject_costs[rows, role.reject]
-            table[a] = np.where(self.allowed(role, rows), costs, np.inf)
-        return table
+            role_costs = self.reject_costs[rows, role.reject]
+            costs[a] = np.where(self.is_allowed(role, rows), role_costs, np.inf)
+        return costs
 
 
 def assign(problem: AssignmentProblem) -> list[IntArray]:
-    """Choose the sentences of every role at the least total cost, each sentence at most once.
+    """Solve an assignment problem exactly.
+
+    Only the K cheapest sentences of each role are candidates. The result is optimal among all
+    sentences if each role has an unassigned candidate or no sentence besides its candidates: an
+    unassigned sentence has the dual price 0, so no role's price exceeds the cost of a sentence
+    outside its candidates, and the same prices are feasible in the dual of the full problem.
+    Otherwise K is doubled. When K reaches the total number of sentences to select, the condition is
+    always satisfied.
+
+    Parameters
+    ----------
+    problem
+        The problem to solve.
 
     Returns
     -------
     list of arrays
-        For each role the rows of its sentences, that of least cost first.
+        Rows of the chosen sentences of each role, by increasing cost.
 
     Raises
     ------
     InfeasibleError
-        Naming the roles that cannot be filled together, and how many sentences they share.
-
-    Notes
-    -----
-    Only the K sentences of each role that cost least are candidates. That this loses nothing is
-    proved in two ways.
-
-    *While solving.* A candidate that is not assigned has price 0 in the dual of the candidates'
-    problem. If every role either has such a candidate in its own list, or a list that holds all
-    its allowed sentences, then no role's price exceeds the cost of a sentence outside its list,
-    hence the same prices (0 for the others) are feasible in the dual of the full problem, and
-    the solution is optimal there too. Otherwise K is doubled.
-
-    *In advance.* With K = N, the number of sentences wanted, the condition always holds: at most
-    N - 1 others are assigned, or the list is complete. So the doubling ends, and a problem without
-    a solution on N candidates a role has none at all.
+        If some roles have too few sentences; the message names them and both numbers.
     """
     for role in problem.roles:
-        possible = int(problem.allowed(role).sum())
-        if possible < role.count:
+        n_available = int(problem.is_allowed(role).sum())
+        if n_available < role.n_sentences:
             raise InfeasibleError(
-                f"{role}: {role.count} wanted, {possible} possible; "
-                "ask for fewer pairs, lower the threshold or add sentences"
+                f"{role}: {role.n_sentences} sentences needed, {n_available} available; "
+                "reduce per_pair (--per-pair) or add sentences"
             )
-    count = min(problem.total, max(16, 2 * max(role.count for role in problem.roles)))
+    n_candidates = min(
+        problem.n_sentences, max(16, 2 * max(role.n_sentences for role in problem.roles))
+    )
+    places = np.repeat(np.arange(len(problem.roles)), [r.n_sentences for r in problem.roles])
     while True:
-        lists = [problem.least_costly(role, count) for role in problem.roles]
-        rows = np.unique(np.concatenate(lists))
-        chosen = _solve(problem, rows)
-        if chosen is not None:
-            taken = np.concatenate(chosen)
-            if all(len(listed) < count or not np.isin(listed, taken).all() for listed in lists):
-                return chosen
-        if count >= problem.total:
-            if chosen is not None:
-                return chosen
-            raise InfeasibleError(_shortage(problem, rows))
-        count = min(problem.total, 2 * count)
+        candidates = [problem.cheapest(role, n_candidates) for role in problem.roles]
+        rows = np.unique(np.concatenate(candidates))
+        costs = problem.cost_matrix(rows)[places]
+        try:
+            _, columns = scipy.optimize.linear_sum_assignment(costs)
+            is_complete = len(columns) == len(places)
+        except ValueError:  # raised by SciPy if no complete assignment exists
+            is_complete = False
+        if is_complete:
+            chosen = [rows[columns[places == a]] for a in range(len(problem.roles))]
+            assigned = rows[columns]
+            is_optimal = n_candidates >= problem.n_sentences or all(
+                len(listed) < n_candidates or not np.isin(listed, assigned).all()
+                for listed in candidates
+            )
+            if is_optimal:
+                return problem.sort_by_cost(chosen)
+        elif n_candidates >= problem.n_sentences:
+            raise InfeasibleError(_describe_shortage(problem, np.isfinite(costs), places))
+        n_candidates = min(problem.n_sentences, 2 * n_candidates)
 
 
-def _solve(problem: AssignmentProblem, rows: IntArray) -> list[IntArray] | None:
-    place_role = np.repeat(np.arange(len(problem.roles)), [s.count for s in problem.roles])
-    if len(rows) < len(place_role):
-        return None
-    costs = problem.costs(rows)
-    try:
-        _, columns = scipy.optimize.linear_sum_assignment(costs[place_role])
-    except ValueError:  # SciPy's way to say that no complete assignment exists
-        return None
-    chosen = [rows[columns[place_role == a]] for a in range(len(problem.roles))]
-    return problem.in_order(chosen)
+def _describe_shortage(problem: AssignmentProblem, allowed: BoolArray, places: IntArray) -> str:
+    """Name a set of roles with fewer allowed sentences than places (Hall's condition).
 
+    Parameters
+    ----------
+    problem
+        The problem without a solution.
+    allowed : (n_places, n_rows) array of bool
+        Whether each candidate sentence may take each place.
+    places : (n_places,) array
+        Role of each place.
+    """
+    match = maximum_bipartite_matching(csr_array(allowed), perm_type="column")
+    role_by_row = np.full(allowed.shape[1], -1)
+    role_by_row[match[match >= 0]] = places[match >= 0]
 
-def _shortage(problem: AssignmentProblem, rows: IntArray) -> str:
-    """Find roles that have fewer sentences among them than places (Hall's condition)."""
-    allowed = np.isfinite(problem.costs(rows))
-    place_role = np.repeat(np.arange(len(problem.roles)), [s.count for s in problem.roles])
-    from scipy.sparse.csgraph import maximum_bipartite_matching  # few need it, and it loads much
-
-    match = maximum_bipartite_matching(csr_array(allowed[place_role]), perm_type="column")
-    role_of = np.full(len(rows), -1)
-    role_of[match[match >= 0]] = place_role[match >= 0]
-    short = {int(place_role[np.flatnonzero(match < 0)[0]])}
+    # Alternating paths from an unmatched place: every reachable sentence is taken by a short role.
+    short = {int(places[match < 0][0])}
     while True:
-        reach = allowed[sorted(short)].any(axis=0)
-        grown = short | {int(a) for a in role_of[reach] if a >= 0}
-        if grown == short:
+        is_reachable = allowed[np.isin(places, sorted(short))].any(axis=0)
+        extended = short | {int(a) for a in role_by_row[is_reachable] if a >= 0}
+        if extended == short:
             break
-        short = grown
-    places = sum(problem.roles[a].count for a in short)
+        short = extended
+    n_needed = sum(problem.roles[a].n_sentences for a in short)
     names = [str(problem.roles[a]) for a in sorted(short)]
-    shown = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
+    listed = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
     return (
-        f"{places} different sentences wanted, {int(reach.sum())} possible, for {shown}; "
-        "ask for fewer pairs, lower the threshold or add sentences"
+        f"{n_needed} different sentences needed, {int(is_reachable.sum())} available, for "
+        f"{listed}; reduce per_pair (--per-pair) or add sentences"
     )

@@ -1,10 +1,10 @@
-"""Selection under constraints: an integer programme over few columns, bounded over all of them.
+"""Assignment of sentences to roles under constraints, by column generation.
 
-The columns are (role, sentence) choices, millions of them where there are many sentences. Those of
-the linear relaxation are generated: the dual prices of the columns present tell which of all the
-others could still improve it. When none can, its optimum bounds every selection, and a choice whose
-reduced cost exceeds the distance between that bound and a known selection is in no better one. The
-remaining columns go to HiGHS, through PuLP.
+Each variable, or *column*, is a choice of a sentence for a role. There may be millions of columns,
+so the linear relaxation is solved over few of them, and columns with a negative reduced cost are
+added until there are none. The optimum of the relaxation is then a lower bound on the cost of every
+selection. A column with a reduced cost above the gap between this bound and a known selection is
+part of no better selection; the other columns form an integer programme for HiGHS.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # which loads `optimize` at its first use
+import scipy  # loads `scipy.optimize` on first use
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from contstim.arrays import FloatArray, IntArray
@@ -22,41 +22,55 @@ from contstim.selection.assignment import AssignmentProblem
 from contstim.selection.constraints import ConstraintRows
 from contstim.selection.highs import minimise
 
-#: More choices than this are not handed to a solver.
+#: Maximum number of columns of an integer programme.
 MAX_COLUMNS = 400_000
 
 _TOLERANCE = 1e-7
+_MAX_NEW_COLUMNS = 200  # per role and iteration
 
 
 def assign_with_constraints(
     problem: AssignmentProblem, constraints: ConstraintRows, time_limit: float | None
 ) -> tuple[list[IntArray], float, bool]:
-    """Choose sentences at the least cost under `constraints`, through PuLP.
+    """Solve an assignment problem with additional linear constraints.
+
+    With x[a, s] = 1 if sentence s takes role a, the objective and constraints are those of
+    `AssignmentProblem` and, for each row k of `constraints`,
+    lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
+
+    Parameters
+    ----------
+    problem
+        Assignment problem without the constraints.
+    constraints
+        Rows of the constraints.
+    time_limit
+        Time limit of each integer programme in seconds; None for none.
 
     Returns
     -------
-    list of array
-        For each role the rows of its sentences, that of least cost first.
-    float
-        Lower bound on the cost of every selection, from the linear relaxation over all choices.
-    bool
-        Whether the solver proved the optimum over all choices that can matter.
+    chosen : list of arrays
+        Rows of the chosen sentences of each role, by increasing cost.
+    bound : float
+        Lower bound on the cost of every selection, from the linear relaxation.
+    is_proven : bool
+        Whether the selection is proven optimal.
 
     Raises
     ------
     InfeasibleError
-        Naming the constraints or roles that cannot be met.
+        If the constraints cannot be satisfied; the message names them.
     """
     relaxation = _Relaxation(problem, constraints)
-    columns, _, _ = relaxation.generate(relaxation.first(), feasibility=True)
+    columns, _, _ = relaxation.generate(relaxation.initial_columns(), feasibility=True)
     _, dual, _ = relaxation.generate(columns, feasibility=False)
     bound = relaxation.bound(dual)
-    # Costs are whole numbers, so the bound may be rounded up, but for rounding errors.
+    # Costs are integers, so the bound can be rounded up, except for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
-    distance = relaxation.first_distance(dual)
+    max_reduced_cost = relaxation.initial_threshold(dual)
     best: list[IntArray] | None = None
     while True:
-        columns, everything = relaxation.within(dual, distance)
+        columns, has_all = relaxation.columns_below(dual, max_reduced_cost)
         if len(columns.role) > MAX_COLUMNS:
             if best is None:
                 raise InfeasibleError(
@@ -64,225 +78,281 @@ def assign_with_constraints(
                     "loosen a constraint or filter the sentences"
                 )
             return best, bound, False
-        chosen, state = relaxation.integer(columns, time_limit)
+        chosen, status = relaxation.solve_integer(columns, time_limit)
         if chosen is None:
-            if everything and state == "infeasible":
+            if has_all and status == "infeasible":
                 raise InfeasibleError(
                     "every constraint can be met in fractions of sentences, but not in whole ones: "
-                    f"{some(constraints.names)}; loosen one"
+                    f"{list_names(constraints.names)}; loosen one"
                 )
-            if everything:
+            if has_all:
                 raise InfeasibleError(
                     f"HiGHS found no selection within the time limit of {time_limit:g} s; "
                     "raise time_limit or loosen a constraint"
                 )
-            distance *= 8
+            max_reduced_cost *= 8
             continue
-        if best is None or problem.cost(chosen) < problem.cost(best):
+        if best is None or problem.total_cost(chosen) < problem.total_cost(best):
             best = chosen
-        excess = problem.cost(best) - bound
-        proven = state == "optimal"
-        if not proven or everything or excess <= max(0.0, distance):
-            return best, bound, proven or excess <= 0
-        distance = excess
+        gap = problem.total_cost(best) - bound
+        is_optimal = status == "optimal"
+        if not is_optimal or has_all or gap <= max(0.0, max_reduced_cost):
+            return best, bound, is_optimal or gap <= 0
+        max_reduced_cost = gap
 
 
-def feasible_choices(problem: AssignmentProblem, constraints: ConstraintRows) -> list[IntArray]:
-    """Return for each role the rows of a selection, in fractions, that keeps the constraints.
+def find_fractional_assignment(
+    problem: AssignmentProblem, constraints: ConstraintRows
+) -> list[IntArray]:
+    """Find sentences of a fractional solution that satisfies the constraints, of any cost.
+
+    Parameters
+    ----------
+    problem, constraints
+        As in `assign_with_constraints`.
+
+    Returns
+    -------
+    list of arrays
+        Rows with a positive weight, for each role.
 
     Raises
     ------
     InfeasibleError
-        Naming the constraints that cannot be met, and by how much.
+        If there is none; the message names the constraints and their shortfall.
     """
     relaxation = _Relaxation(problem, constraints)
-    columns, _, share = relaxation.generate(relaxation.first(), feasibility=True)
-    used = share > _TOLERANCE
-    return [columns.row[used & (columns.role == a)] for a in range(len(problem.roles))]
+    columns, _, x = relaxation.generate(relaxation.initial_columns(), feasibility=True)
+    is_used = x > _TOLERANCE
+    return [columns.row[is_used & (columns.role == a)] for a in range(len(problem.roles))]
 
 
-def some(names: Sequence[str]) -> str:
-    """Return the first three names, and how many there are besides."""
-    shown = "; ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+def list_names(names: Sequence[str]) -> str:
+    """Join the first three names and the number of the others, for messages."""
+    listed = "; ".join(names[:3])
+    return listed if len(names) <= 3 else f"{listed} and {len(names) - 3} more"
 
 
 class _Columns(NamedTuple):
-    """Choices: `role` and `row` of each, shape (n,) both."""
+    """Role and sentence row of each column, shape (n,) both."""
 
     role: IntArray
     row: IntArray
 
 
-class _Dual(NamedTuple):
-    """Dual prices of roles (A,), sentences (S,) and the sides of constraints (B,)."""
+class _DualPrices(NamedTuple):
+    """Dual prices of roles (A,), sentences (S,) and inequality constraints (B,)."""
 
     roles: FloatArray
     sentences: FloatArray
-    sides: FloatArray
+    inequalities: FloatArray
 
 
 class _Relaxation:
-    """The linear relaxation over all choices, and what its prices say of them.
+    """Linear relaxation of an assignment problem with constraints.
 
-    A constraint has one or two sides: B of them in all, each of which is at most its limit.
+    Over columns j, each a role a and a sentence s, with x_j >= 0:
+
+        minimise    sum_j cost_j x_j
+        subject to  sum_{j of role a} x_j = n_sentences(a)    (price u_a),
+                    sum_{j of sentence s} x_j <= 1            (price v_s <= 0),
+                    sum_j sign_b w_bj x_j <= limit_b          (price y_b <= 0),
+
+    where each constraint row contributes one inequality b per finite bound. The reduced cost of
+    column j is cost_j - u_a - v_s - sum_b sign_b y_b w_bj.
     """
 
     def __init__(self, problem: AssignmentProblem, constraints: ConstraintRows) -> None:
         self.problem, self.constraints = problem, constraints
-        self.wanted = np.array([role.count for role in problem.roles], dtype=np.float64)
-        up, low = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
-        self.sides = np.hstack([np.flatnonzero(up), np.flatnonzero(low)])  # of which constraint
-        self.signs = np.repeat([1.0, -1.0], [up.sum(), low.sum()])
-        self.limits = np.hstack([constraints.upper[up], -constraints.lower[low]])
+        self.n_sentences = np.array([r.n_sentences for r in problem.roles], dtype=np.float64)
+        has_upper, has_lower = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
+        # Constraint row, sign and limit of each inequality.
+        self.rows = np.hstack([np.flatnonzero(has_upper), np.flatnonzero(has_lower)])
+        self.signs = np.repeat([1.0, -1.0], [has_upper.sum(), has_lower.sum()])
+        self.limits = np.hstack([constraints.upper[has_upper], -constraints.lower[has_lower]])
+        # Largest absolute weight of each constraint row.
         self.scale = np.ones(len(constraints.names))
         for weights in constraints.weights:
             self.scale = np.maximum(self.scale, abs(weights).max(axis=0).toarray().ravel())
 
-    def first(self) -> _Columns:
-        """Return the choices that each role begins with."""
+    def initial_columns(self) -> _Columns:
+        """Return the cheapest columns of each role."""
         roles = self.problem.roles
-        lists = [self.problem.least_costly(role, max(16, 3 * role.count)) for role in roles]
-        return _Columns(np.repeat(np.arange(len(lists)), [len(x) for x in lists]), np.hstack(lists))
+        rows = [self.problem.cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
+        return _Columns(np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.hstack(rows))
 
-    def first_distance(self, dual: _Dual) -> float:
-        """Return a reduced cost that leaves tens of choices a sentence wanted: mostly ample."""
-        every = np.hstack([costs for _, costs in self._reduced(dual, feasibility=False)])
-        count = min(20 * self.problem.total, len(every)) - 1
-        return max(1.0, float(np.partition(every, count)[count]))
+    def initial_threshold(self, dual: _DualPrices) -> float:
+        """Return a reduced cost below which there are about 20 columns per sentence to select."""
+        reduced = np.hstack([costs for _, costs in self._reduced_costs(dual, feasibility=False)])
+        n = min(20 * self.problem.n_sentences, len(reduced)) - 1
+        return max(1.0, float(np.partition(reduced, n)[n]))
 
     def generate(
         self, columns: _Columns, *, feasibility: bool
-    ) -> tuple[_Columns, _Dual, FloatArray]:
-        """Solve the linear relaxation over all choices, adding those that improve it.
+    ) -> tuple[_Columns, _DualPrices, FloatArray]:
+        """Solve the relaxation over all columns by adding columns of negative reduced cost.
 
-        Returns the choices that it needed, the prices, and how much of each is chosen.
+        Parameters
+        ----------
+        columns
+            Initial columns.
+        feasibility
+            Whether to minimise the total shortfall of roles and constraints, in place of the cost.
 
-        With `feasibility` the shortfall of roles and constraints is minimised, and an
-        :class:`~contstim.errors.InfeasibleError` raised where it cannot be 0.
+        Returns
+        -------
+        columns
+            Columns of the final relaxation.
+        dual
+            Dual prices.
+        x : (n,) array
+            Solution.
+
+        Raises
+        ------
+        InfeasibleError
+            If the minimum shortfall is positive.
         """
         n_rows = len(self.problem.reject_costs)
         while True:
-            shortfall, dual, share = self._relax(columns, feasibility=feasibility)
+            shortfalls, dual, x = self._solve_restricted(columns, feasibility=feasibility)
             roles, rows = [columns.role], [columns.row]
-            for a, (allowed, reduced) in enumerate(self._reduced(dual, feasibility)):
-                better = np.flatnonzero(reduced < -_TOLERANCE)
-                most = better[np.argsort(reduced[better], kind="stable")[:200]]
-                roles.append(np.full(len(most), a))
-                rows.append(allowed[most])
-            key = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
-            if len(key) == len(columns.role):
+            for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility)):
+                negative = np.flatnonzero(reduced < -_TOLERANCE)
+                lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_COLUMNS]]
+                roles.append(np.full(len(lowest), a))
+                rows.append(allowed[lowest])
+            keys = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
+            if len(keys) == len(columns.role):
                 break
-            columns = _Columns(key // n_rows, key % n_rows)
-        if shortfall:
+            columns = _Columns(keys // n_rows, keys % n_rows)
+        if shortfalls:
             raise InfeasibleError(
-                f"the constraints cannot be met together: what falls short is {some(shortfall)}; "
-                "loosen a constraint or add sentences"
+                "the constraints cannot be met together: what falls short is "
+                f"{list_names(shortfalls)}; loosen a constraint or add sentences"
             )
-        return columns, dual, share
+        return columns, dual, x
 
-    def _relax(
+    def _solve_restricted(
         self, columns: _Columns, *, feasibility: bool
-    ) -> tuple[list[str], _Dual, FloatArray]:
-        """Solve the relaxation over `columns`; return what falls short, the prices and shares."""
-        places, uses, rows = self._incidence(columns)
-        n_roles, n_sides = len(self.wanted), len(self.sides)
-        scale = self.scale[self.sides]
-        sided = diags_array(self.signs / scale) @ self._weights(columns)[self.sides]
-        below, equal, costs = vstack([uses, sided], format="csr"), places, self._costs(columns)
+    ) -> tuple[list[str], _DualPrices, FloatArray]:
+        """Solve the relaxation over `columns`; return shortfalls, dual prices and solution."""
+        by_role, by_sentence, rows = self._incidence(columns)
+        n_roles, n_inequalities = len(self.n_sentences), len(self.rows)
+        scale = self.scale[self.rows]
+        scaled = diags_array(self.signs / scale) @ self._weights(columns)[self.rows]
+        inequalities, equalities = vstack([by_sentence, scaled], format="csr"), by_role
+        costs = self._costs(columns)
         if feasibility:
-            # Missing sentences cost more, so that constraints are named where either could be.
-            elastic = vstack([csr_array((len(rows), n_sides)), -eye_array(n_sides)], format="csr")
-            below = hstack([below, csr_array((below.shape[0], n_roles)), elastic], format="csr")
-            equal = hstack(
-                [places, eye_array(n_roles), csr_array((n_roles, n_sides))], format="csr"
+            # Elastic variables: missing sentences per role, and excess per inequality. A missing
+            # sentence costs more, so that a constraint is reported where either could be.
+            excess = vstack(
+                [csr_array((len(rows), n_inequalities)), -eye_array(n_inequalities)], format="csr"
             )
-            costs = np.repeat([0.0, 10.0, 1.0], [len(costs), n_roles, n_sides])
+            no_roles = csr_array((inequalities.shape[0], n_roles))
+            inequalities = hstack([inequalities, no_roles, excess], format="csr")
+            equalities = hstack(
+                [by_role, eye_array(n_roles), csr_array((n_roles, n_inequalities))], format="csr"
+            )
+            costs = np.repeat([0.0, 10.0, 1.0], [len(costs), n_roles, n_inequalities])
         limits = np.hstack([np.ones(len(rows)), self.limits / scale])
-        solve: Any = scipy.optimize.linprog  # its type stubs know nothing of sparse matrices
-        answer = solve(costs, below, limits, equal, self.wanted, method="highs")
-        if answer.status != 0:
-            raise InfeasibleError(f"the linear relaxation was not solved: {answer.message}")
-        prices = answer.ineqlin.marginals
-        sentences = np.zeros(len(self.problem.reject_costs))
-        sentences[rows] = prices[: len(rows)]
-        dual = _Dual(answer.eqlin.marginals, sentences, prices[len(rows) :] / scale)
-        missing = answer.x[len(columns.role) :]
-        if feasibility:
-            missing = missing * np.hstack(
-                [np.ones(n_roles), scale / self.constraints.units[self.sides]]
-            )
-        names = [*map(str, self.problem.roles), *(self.constraints.names[i] for i in self.sides)]
-        shortfall = [
-            f"{name}, by {by:.3g}" for name, by in zip(names, missing, strict=False) if by > 1e-6
-        ]
-        return shortfall, dual, answer.x[: len(columns.role)]
+        solve: Any = scipy.optimize.linprog  # its type stubs lack sparse matrices
+        result = solve(costs, inequalities, limits, equalities, self.n_sentences, method="highs")
+        if result.status != 0:
+            raise InfeasibleError(f"the linear relaxation was not solved: {result.message}")
 
-    def _reduced(self, dual: _Dual, feasibility: bool) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield for each role its allowed rows and their reduced costs."""
-        net = np.bincount(self.sides, self.signs * dual.sides, len(self.scale))
+        prices = result.ineqlin.marginals
+        sentence_prices = np.zeros(len(self.problem.reject_costs))
+        sentence_prices[rows] = prices[: len(rows)]
+        dual = _DualPrices(result.eqlin.marginals, sentence_prices, prices[len(rows) :] / scale)
+        n_columns = len(columns.role)
+        shortfalls = []
+        if feasibility:
+            units = np.hstack([np.ones(n_roles), scale / self.constraints.units[self.rows]])
+            missing = result.x[n_columns:] * units
+            names = [
+                *map(str, self.problem.roles),
+                *(self.constraints.names[row] for row in self.rows),
+            ]
+            for name, amount in zip(names, missing, strict=True):
+                if amount > 1e-6:
+                    shortfalls.append(f"{name}, by {amount:.3g}")
+        return shortfalls, dual, result.x[:n_columns]
+
+    def _reduced_costs(
+        self, dual: _DualPrices, feasibility: bool
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Yield the allowed rows of each role and their reduced costs."""
+        row_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
         for a, role in enumerate(self.problem.roles):
-            allowed = np.flatnonzero(self.problem.allowed(role))
-            weighted = self.constraints.weights[a][allowed] @ net
+            allowed = np.flatnonzero(self.problem.is_allowed(role))
+            weighted = self.constraints.weights[a][allowed] @ row_prices
             reduced = -dual.roles[a] - dual.sentences[allowed] - weighted
             if not feasibility:
                 reduced += self.problem.reject_costs[allowed, role.reject]
             yield allowed, reduced
 
-    def bound(self, dual: _Dual) -> float:
-        """Return the Lagrangian bound over all choices, for any dual prices of the right sign."""
-        bound = dual.roles @ self.wanted + dual.sentences.sum() + dual.sides @ self.limits
-        for _, reduced in self._reduced(dual, feasibility=False):
+    def bound(self, dual: _DualPrices) -> float:
+        """Compute the Lagrangian bound, valid for any dual prices of the right sign.
+
+        The bound is sum_a n_sentences(a) u_a + sum_s v_s + sum_b limit_b y_b + sum_j min(r_j, 0),
+        with r_j the reduced cost of column j.
+        """
+        bound = dual.roles @ self.n_sentences + dual.sentences.sum()
+        bound += dual.inequalities @ self.limits
+        for _, reduced in self._reduced_costs(dual, feasibility=False):
             bound += np.minimum(reduced, 0.0).sum()
         return float(bound)
 
-    def within(self, dual: _Dual, distance: float) -> tuple[_Columns, bool]:
-        """Return the choices of reduced cost up to `distance`, and whether those are all."""
-        roles, rows, everything = [], [], True
-        for a, (allowed, reduced) in enumerate(self._reduced(dual, feasibility=False)):
-            of_role = allowed[reduced <= distance + _TOLERANCE * max(1.0, distance)]
-            everything = everything and len(of_role) == len(allowed)
-            roles.append(np.full(len(of_role), a))
-            rows.append(of_role)
-        return _Columns(np.hstack(roles), np.hstack(rows)), everything
+    def columns_below(self, dual: _DualPrices, max_reduced_cost: float) -> tuple[_Columns, bool]:
+        """Return the columns up to a reduced cost, and whether they are all columns."""
+        threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
+        roles, rows, has_all = [], [], True
+        for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
+            role_rows = allowed[reduced <= threshold]
+            has_all = has_all and len(role_rows) == len(allowed)
+            roles.append(np.full(len(role_rows), a))
+            rows.append(role_rows)
+        return _Columns(np.hstack(roles), np.hstack(rows)), has_all
 
-    def integer(
+    def solve_integer(
         self, columns: _Columns, time_limit: float | None
     ) -> tuple[list[IntArray] | None, str]:
-        """Choose whole sentences among `columns`; return them by role, and the solver's status."""
-        places, uses, _ = self._incidence(columns)
-        shared = uses[np.diff(uses.indptr) > 1]
-        matrix = csr_array(vstack([places, shared, self._weights(columns)], format="csr"))
-        free, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
-        lower = np.hstack([self.wanted, free, self.constraints.lower])
-        upper = np.hstack([self.wanted, once, self.constraints.upper])
-        answer = minimise(self._costs(columns), matrix, lower, upper, time_limit=time_limit)
-        if answer.x is None:
-            return None, answer.status
-        used = answer.x > 0.5
-        roles = range(len(self.wanted))
-        chosen = [columns.row[used & (columns.role == a)] for a in roles]
-        return self.problem.in_order(chosen), answer.status
+        """Solve the integer programme over `columns`; return rows by role, and the status."""
+        by_role, by_sentence, _ = self._incidence(columns)
+        shared = by_sentence[np.diff(by_sentence.indptr) > 1]
+        matrix = csr_array(vstack([by_role, shared, self._weights(columns)], format="csr"))
+        unbounded, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
+        lower = np.hstack([self.n_sentences, unbounded, self.constraints.lower])
+        upper = np.hstack([self.n_sentences, once, self.constraints.upper])
+        solution = minimise(self._costs(columns), matrix, lower, upper, time_limit=time_limit)
+        if solution.x is None:
+            return None, solution.status
+        is_used = solution.x > 0.5
+        roles = range(len(self.n_sentences))
+        chosen = [columns.row[is_used & (columns.role == a)] for a in roles]
+        return self.problem.sort_by_cost(chosen), solution.status
 
     def _costs(self, columns: _Columns) -> FloatArray:
+        """Return the cost of each column."""
         reject = np.array([role.reject for role in self.problem.roles])
         costs = self.problem.reject_costs[columns.row, reject[columns.role]]
         return np.asarray(costs, dtype=np.float64)
 
     def _incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
-        """Return roles by choices, sentences by choices, and which sentences those are."""
+        """Return incidence matrices of roles and sentences by columns, and the sentences' rows."""
         n = len(columns.role)
-        ones, where = np.ones(n), np.arange(n)
-        places = csr_array((ones, (columns.role, where)), shape=(len(self.wanted), n))
-        rows, compact = np.unique(columns.row, return_inverse=True)
-        return places, csr_array((ones, (compact, where)), shape=(len(rows), n)), rows
+        ones, indices = np.ones(n), np.arange(n)
+        by_role = csr_array((ones, (columns.role, indices)), shape=(len(self.n_sentences), n))
+        rows, codes = np.unique(columns.row, return_inverse=True)
+        return by_role, csr_array((ones, (codes, indices)), shape=(len(rows), n)), rows
 
     def _weights(self, columns: _Columns) -> csr_array:
-        """Return the weights of the choices, shape (number of constraints, n)."""
-        of_roles = [np.flatnonzero(columns.role == a) for a in range(len(self.wanted))]
+        """Return the constraint weights of the columns, shape (K, n)."""
+        indices = [np.flatnonzero(columns.role == a) for a in range(len(self.n_sentences))]
         blocks = [
-            weights[columns.row[of_role]]
-            for weights, of_role in zip(self.constraints.weights, of_roles, strict=True)
+            weights[columns.row[role_indices]]
+            for weights, role_indices in zip(self.constraints.weights, indices, strict=True)
         ]
-        order = np.argsort(np.hstack(of_roles), kind="stable")
+        order = np.argsort(np.hstack(indices), kind="stable")
         return csr_array(csr_array(vstack(blocks, format="csr"))[order].T)

@@ -1,8 +1,8 @@
-"""Constraints written as text, ``balance:words:0.5``."""
+"""Constraints written as text, such as ``balance:words:0.5``, on the command line and in plans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -13,14 +13,22 @@ from contstim.text.features import sentence_features
 from contstim.text.language import Language
 from contstim.text.languages import detect_language
 
+# Features that are computed from the sentences.
+_COMPUTED = ("words", "characters", "zipf")
+
 
 def check_constraints(texts: Iterable[str]) -> None:
-    """Refuse a text that is no constraint; see `parse_constraints`.
+    """Check the form of constraints before any table is read.
+
+    Parameters
+    ----------
+    texts
+        Constraints as text.
 
     Raises
     ------
     InputError
-        Naming the text and what it should be.
+        If a text is not a constraint; the message shows the expected form.
     """
     for text in texts:
         _parse(text)
@@ -33,29 +41,33 @@ def parse_constraints(
     tokens: pd.DataFrame | None = None,
     language: Language | None = None,
 ) -> list[SelectionConstraint]:
-    """Make constraints from text, such as ``balance:words:0.5`` or ``at-most:source:2``.
+    """Create constraints from text, such as ``balance:words:0.5`` or ``at-most:source:2``.
 
     Parameters
     ----------
     texts
-        ``KIND:COLUMN:VALUE...``; values that may be left out can be empty.
+        Constraints of the form ``KIND:COLUMN:VALUE...``; optional values may be empty.
     labels
         Labels of the S sentences.
-    features
-        A row per sentence, by label (as text, each once): the columns that texts may name.
-        ``sentence`` (the label), ``words``, ``characters`` and ``zipf`` are worked out where they
-        are not among them, see :func:`~contstim.text.features.sentence_features`; ``tokens`` as
-        well, where they are given.
-    tokens
-        The number of tokens of each sentence under each model, by label, of which ``tokens`` is
-        made: the same for two sentences that every model cuts into as many.
+    features : DataFrame, optional
+        Features of the sentences, one row per label (as text). The columns ``sentence`` (the
+        label), ``words``, ``characters`` and ``zipf`` are computed unless they are given, see
+        :func:`~contstim.text.features.sentence_features`.
+    tokens : DataFrame, optional
+        Number of tokens of each sentence under each model, by label. The column ``tokens`` is
+        computed from it: sentences have equal values if they have equal numbers under all models.
     language
-        What cuts the sentences into ``words``; by default that which they seem to be of.
+        Language whose rules split sentences into words; by default inferred from the sentences.
+
+    Returns
+    -------
+    list
+        One constraint per text.
 
     Raises
     ------
     InputError
-        Naming the text and its fault.
+        If a text is not a constraint or names an unknown column.
     """
     parsed = [(text, *_parse(text)) for text in texts]
     table = pd.DataFrame(index=labels)
@@ -63,37 +75,37 @@ def parse_constraints(
         table = features.reindex([str(label) for label in labels]).set_index(labels)
     if "sentence" not in table:
         table = table.assign(sentence=[str(label) for label in labels])
-    computed = ("words", "characters", "zipf")
-    if any(column in computed and column not in table for _, _, column, _ in parsed):
-        shown = [str(label) for label in labels]
-        code = (language or detect_language(shown)).code
-        computable = sentence_features(shown, code).set_index(labels)
-        table = computable.drop(columns=computable.columns.intersection(table.columns)).join(table)
+    if any(column in _COMPUTED and column not in table for _, _, column, _ in parsed):
+        sentences = [str(label) for label in labels]
+        code = (language or detect_language(sentences)).code
+        computed = sentence_features(sentences, code).set_index(labels)
+        table = computed.drop(columns=computed.columns.intersection(table.columns)).join(table)
     if tokens is not None and "tokens" not in table:
         counts = tokens.reindex(labels).dropna().astype("int64").astype("str")
         table = table.assign(tokens=counts.agg("/".join, axis=1))
-    made = []
+    constraints = []
     for text, kind, column, values in parsed:
         if column not in table:
-            hint = near_matches(column, [*computed, *table.columns])
+            hint = near_matches(column, [*_COMPUTED, *table.columns])
             raise InputError(f"constraint {text!r} names no column of the features; {hint}")
-        made.append(kind(table[column], name=text, **values))
-    return made
+        constraints.append(kind(table[column], name=text, **values))
+    return constraints
 
 
-def _parse(text: str) -> tuple[Callable[..., SelectionConstraint], str, dict[str, Any]]:
-    """Return the class of a constraint, the column that it names and its values."""
-    kind, _, rest = text.partition(":")
-    made = CONSTRAINTS[kind]
-    column, *given = rest.split(":")
-    values = {}
-    complete = column and len(given) <= len(made.options) and any(given or [not made.options])
+def _parse(text: str) -> tuple[Any, str, dict[str, Any]]:
+    """Return the class of a constraint, the name of its column, and its values by field."""
+    kind, _, arguments = text.partition(":")
+    constraint = CONSTRAINTS[kind]
+    column, *values = arguments.split(":")
+    has_values = any(values) or not constraint.options
+    is_complete = bool(column) and len(values) <= len(constraint.options) and has_values
+    parsed = {}
     try:
-        for (name, read), value in zip(made.options.items(), given, strict=False):
+        for (name, parse), value in zip(constraint.options.items(), values, strict=False):
             if value:
-                values[name] = read(value)
+                parsed[name] = parse(value)
     except ValueError:
-        complete = False
-    if not complete:
-        raise InputError(f"constraint {text!r} is not of the form {made.usage()}")
-    return made, column, values
+        is_complete = False
+    if not is_complete:
+        raise InputError(f"constraint {text!r} is not of the form {constraint.format_usage()}")
+    return constraint, column, parsed

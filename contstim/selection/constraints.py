@@ -1,8 +1,6 @@
-"""Constraints that tie the sentences of a selection together: they need integer programming.
+"""Linear constraints on the sentences of a selection, solved by integer programming.
 
-A constraint is a class that adds its own rows to the integer programme. One that can be said in
-text (on the command line, in a study plan) states its kind and the values that follow the column:
-``balance:words:0.5``.
+Each constraint is a class that adds its own rows to the integer programme.
 """
 
 from __future__ import annotations
@@ -24,32 +22,40 @@ from contstim.selection.assignment import ROLES, Role
 from contstim.text.language import split_word
 from contstim.text.languages import ENGLISH, language_from_script
 
-#: What follows the column in text: the field's name, and what reads it.
+# Values of a constraint written as text: name of the field, and function that parses it.
 _Options = dict[str, Callable[[str], Any]]
 
-#: Constraints that can be said in text, by kind.
+#: Constraints that can be written as text, by kind.
 CONSTRAINTS = Registry["type[SelectionConstraint]"](
     "constraint", "contstim.selection_constraints", {}
 )
 
 
 class ConstraintRows:
-    """Rows of the programme over (role, sentence) choices: lower <= sum of weights <= upper.
+    """Constraint rows of an integer programme whose variables are (role, sentence) pairs.
 
-    Attributes
+    With x[a, s] = 1 if sentence s takes role a, row k is
+    lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
+
+    Parameters
     ----------
     roles
         The A roles.
     labels
         Labels of the S candidate sentences.
-    uses
-        How often each may be selected.
+    constraints
+        Constraints that add their rows.
+    uses : int, default 1
+        Maximum number of times that a sentence may be selected.
+
+    Attributes
+    ----------
     names
-        A name for each row, for messages.
-    lower, upper
-        Bounds, shape (number of rows,).
-    units
-        By what messages divide a shortfall, shape (number of rows,).
+        Description of each of the K rows, for messages.
+    lower, upper : (K,) array
+        Bounds of the rows.
+    units : (K,) array
+        Divisors that convert the shortfall of a row to the unit of its feature, for messages.
     """
 
     def __init__(
@@ -63,11 +69,22 @@ class ConstraintRows:
         self.labels = labels
         self.uses = uses
         self.names: list[str] = []
-        self._weights = [[csr_array((len(labels), 0))] for _ in roles]
         self.lower: FloatArray = np.empty(0)
-        self.upper = self.units = self.lower
+        self.upper: FloatArray = np.empty(0)
+        self.units: FloatArray = np.empty(0)
+        self._blocks = [[csr_array((len(labels), 0))] for _ in roles]
         for constraint in constraints:
             constraint.add_rows(self)
+
+    @property
+    def model_pairs(self) -> list[tuple[str, str]]:
+        """Distinct pairs of models of the roles, in order."""
+        return list(dict.fromkeys((role.model_1, role.model_2) for role in self.roles))
+
+    @cached_property
+    def weights(self) -> list[csr_array]:
+        """Weights of each role, sparse, shape (S, K)."""
+        return [csr_array(hstack(blocks, format="csr")) for blocks in self._blocks]
 
     def add(
         self,
@@ -77,61 +94,85 @@ class ConstraintRows:
         names: Sequence[str],
         unit: float = 1.0,
     ) -> None:
-        """Add rows, one a name.
+        """Add one row per name, all with the same bounds.
 
         Parameters
         ----------
         weights
-            For each role the weights of the sentences, shape (S, len(names)); None: all 0.
+            For each role the weights of the sentences, shape (S, n_names); None for zeros.
         lower, upper
-            The bounds.
+            Bounds of the weighted sums.
         names
-            What each row asks, for messages.
+            Description of each row, for messages.
         unit
-            By what a sum is divided where messages say by how much it falls short.
+            Divisor of a shortfall in messages.
         """
-        empty = csr_array((len(self.labels), len(names)))
-        for block, columns in zip(self._weights, weights, strict=True):
-            block.append(empty if columns is None else columns)
-        n, self.names = len(names), [*self.names, *names]
-        self.lower, self.upper, self.units = (
-            np.append(known, np.full(n, value))
-            for known, value in ((self.lower, lower), (self.upper, upper), (self.units, unit))
-        )
+        n = len(names)
+        zeros = csr_array((len(self.labels), n))
+        for blocks, role_weights in zip(self._blocks, weights, strict=True):
+            blocks.append(zeros if role_weights is None else role_weights)
+        self.names = [*self.names, *names]
+        self.lower = np.append(self.lower, np.full(n, lower))
+        self.upper = np.append(self.upper, np.full(n, upper))
+        self.units = np.append(self.units, np.full(n, unit))
 
     def add_limits(
         self, sentences: IntArray, groups: IntArray, limit: int, names: Sequence[str], what: str
     ) -> None:
-        """Let at most `limit` sentences of each group be selected, each as often as it is.
+        """Limit the number of selected sentences of each group.
+
+        Groups that cannot exceed the limit get no row.
 
         Parameters
         ----------
-        sentences, groups
-            Which sentence belongs to which group, in several perhaps; shape (memberships,).
+        sentences, groups : (n_memberships,) array
+            Row of a sentence and number of a group that contains it.
         limit
-            How many of each group.
+            Maximum number of selected sentences per group.
         names
-            Of the groups' limits.
+            Description of the limit of each group, for messages.
         what
-            The constraint, for the error.
+            Name of the constraint, for the error message.
         """
         if limit < 0:
             raise InputError(f"{what}: the limit is {limit}, below 0")
-        members = (np.ones(len(groups)), (sentences, groups))
-        matrix = csr_array(members, shape=(len(self.labels), len(names)))
-        most = self.uses * np.bincount(groups, minlength=len(names))
-        binding = np.flatnonzero(most > limit)
-        columns = csr_array(matrix[:, binding])
-        binding_names = [names[k] for k in binding.tolist()]
-        self.add([columns for _ in self.roles], -np.inf, float(limit), binding_names)
+        entries = (np.ones(len(groups)), (sentences, groups))
+        matrix = csr_array(entries, shape=(len(self.labels), len(names)))
+        max_selected = self.uses * np.bincount(groups, minlength=len(names))
+        binding = np.flatnonzero(max_selected > limit)
+        weights = csr_array(matrix[:, binding])
+        self.add(
+            [weights for _ in self.roles],
+            -np.inf,
+            float(limit),
+            [names[k] for k in binding.tolist()],
+        )
 
-    @cached_property
-    def weights(self) -> list[csr_array]:
-        """For each role the weights, shape (S, number of rows)."""
-        return [csr_array(hstack(block, format="csr")) for block in self._weights]
+    def contrast(self, model_pair: tuple[str, str], values: csr_array) -> list[csr_array | None]:
+        """Return weights ``values`` for sentences 1 of a pair of models, ``-values`` for 2."""
+        weights: list[csr_array | None] = []
+        for role in self.roles:
+            if (role.model_1, role.model_2) != model_pair:
+                weights.append(None)
+            else:
+                weights.append(values if role.role == ROLES[0] else -values)
+        return weights
 
     def column(self, values: pd.Series, name: str) -> csr_array:
-        """Return a number for each sentence, shape (S, 1), refusing values that are not finite."""
+        """Return a numeric feature of the candidate sentences as a sparse (S, 1) array.
+
+        Parameters
+        ----------
+        values
+            Feature by label.
+        name
+            Name of the constraint, for the error message.
+
+        Raises
+        ------
+        InputError
+            If a sentence has no finite value.
+        """
         if not (values.empty or pd.api.types.is_numeric_dtype(values)):
             raise InputError(f"{name}: {values.iloc[0]!r} is not a number; use a numeric column")
         numbers = values.reindex(self.labels).to_numpy(dtype=np.float64, na_value=np.nan)
@@ -145,25 +186,25 @@ class ConstraintRows:
 
 
 class SelectionConstraint(ABC):
-    """What a selection must keep.
+    """Base class of constraints on a selection.
 
-    A subclass that sets `kind` can be said in text, ``KIND:COLUMN:VALUE...``: a dataclass whose
-    first field is the column, by label, and which has a field for each name in `options`.
+    A subclass that sets `kind` can be written as text, ``KIND:COLUMN:VALUE...``. It must be a
+    dataclass with the feature, by label, as its first field and a field for each key of `options`.
 
     Examples
     --------
-    >>> Balance.usage()
+    >>> Balance.format_usage()
     'balance:COLUMN:TOLERANCE'
     """
 
-    #: How it is called in text.
+    #: Name of the constraint in text.
     kind: ClassVar[str] = ""
 
-    #: The values that follow the column in text: name of the field, and what reads it.
+    #: Values that follow the column in text: name of the field, and function that parses it.
     options: ClassVar[_Options] = {}
 
-    #: Whether it compares the two sentences of a pair. In a selection for a set it then holds
-    #: between what a model prefers and what it does not, for every model.
+    #: Whether it compares the two sentences of a pair. In a selection for a set of models, it then
+    #: applies, for each model, to preferred and to dispreferred sentences.
     compares_sides: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -173,24 +214,29 @@ class SelectionConstraint(ABC):
 
     @property
     def matched_feature(self) -> pd.Series | None:
-        """By label, what the two sentences of each pair must have in common; None if nothing."""
+        """Feature, by label, in which the two sentences of each pair must agree; None if none."""
         return None
 
     @abstractmethod
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add the rows of this constraint.
 
+        Parameters
+        ----------
+        rows
+            Rows of the integer programme.
+
         Raises
         ------
         InputError
-            If a candidate sentence has no finite feature or weight, or a bound makes no sense.
+            If a candidate sentence has no valid value or a bound is invalid.
         UnknownNameError
-            If a pair or role is not among those of `rows`.
+            If a role is unknown.
         """
 
     @classmethod
-    def usage(cls) -> str:
-        """Return how it is said in text."""
+    def format_usage(cls) -> str:
+        """Return the form of the constraint as text, e.g. ``balance:COLUMN:TOLERANCE``."""
         return ":".join([cls.kind, "COLUMN", *(name.upper() for name in cls.options)])
 
 
@@ -199,16 +245,19 @@ CONSTRAINTS.form = SelectionConstraint
 
 @dataclass(frozen=True, eq=False)
 class Balance(SelectionConstraint):
-    """The two sentences of a model pair's pairs have nearly the same mean of a feature.
+    """Constraint on the difference in mean of a feature between sentences 1 and sentences 2.
+
+    For each pair of models with n sentence pairs and feature f:
+    | sum_{s in sentences 1} f(s) - sum_{s in sentences 2} f(s) | <= n tolerance.
 
     Attributes
     ----------
     feature
-        A number for each sentence, by label.
+        Numeric feature by label.
     tolerance
-        In every model pair, mean over sentence_1 and mean over sentence_2 differ by at most this.
+        Maximum difference between the two means.
     name
-        For messages.
+        Name in messages.
 
     Examples
     --------
@@ -230,33 +279,32 @@ class Balance(SelectionConstraint):
     name: str = "balance"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add a row for each model pair."""
+        """Add one row for each pair of models."""
         if not self.tolerance >= 0:
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
         values = rows.column(self.feature, self.name)
-        pairs = {(role.model_1, role.model_2): role.count for role in rows.roles}
-        for (model_1, model_2), count in pairs.items():
-            weights = [
-                (values if role.role == ROLES[0] else -values)
-                if (role.model_1, role.model_2) == (model_1, model_2)
-                else None
-                for role in rows.roles
-            ]
-            limit = self.tolerance * count
-            name = f"{self.name}: means within {self.tolerance:g} for {model_1} and {model_2}"
-            rows.add(weights, -limit, limit, [name], unit=float(count))
+        n_sentences = {(role.model_1, role.model_2): role.n_sentences for role in rows.roles}
+        for model_pair, n in n_sentences.items():
+            limit = self.tolerance * n
+            models = " and ".join(model_pair)
+            name = f"{self.name}: means within {self.tolerance:g} for {models}"
+            weights = rows.contrast(model_pair, values)
+            rows.add(weights, -limit, limit, [name], unit=float(n))
 
 
 @dataclass(frozen=True, eq=False)
 class Equal(SelectionConstraint):
-    """The two sentences of each pair have the same value of a feature.
+    """Constraint that the two sentences of each pair have the same value of a feature.
+
+    For each pair of models and each value v, the number of sentences 1 with f(s) = v equals the
+    number of sentences 2 with f(s) = v. Sentences are then paired by value.
 
     Attributes
     ----------
     feature
-        A value for each sentence, by label: its number of tokens, its topic ...
+        Feature by label, e.g. number of tokens or topic.
     name
-        For messages.
+        Name in messages.
 
     Examples
     --------
@@ -281,76 +329,80 @@ class Equal(SelectionConstraint):
         return self.feature
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add a row for each model pair and value."""
+        """Add one row for each pair of models and each value."""
         codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
         if (codes < 0).any():
             label = rows.labels[np.flatnonzero(codes < 0)[0]]
             raise InputError(
                 f"{self.name}: sentence {label!r} has no value; give one or leave the sentence out"
             )
-        shape = len(rows.labels), len(values)
-        is_of = csr_array((np.ones(len(codes)), (np.arange(len(codes)), codes)), shape=shape)
-        for model_1, model_2 in dict.fromkeys((r.model_1, r.model_2) for r in rows.roles):
-            weights = [
-                (is_of if role.role == ROLES[0] else -is_of)
-                if (role.model_1, role.model_2) == (model_1, model_2)
-                else None
-                for role in rows.roles
-            ]
-            names = [f"{self.name}: as many of {v!r} for {model_1} and {model_2}" for v in values]
-            rows.add(weights, 0.0, 0.0, names)
+        entries = (np.ones(len(codes)), (np.arange(len(codes)), codes))
+        has_value = csr_array(entries, shape=(len(codes), len(values)))
+        for model_pair in rows.model_pairs:
+            models = " and ".join(model_pair)
+            names = [f"{self.name}: as many of {value!r} for {models}" for value in values]
+            rows.add(rows.contrast(model_pair, has_value), 0.0, 0.0, names)
 
 
 def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
-    """Return constraints; where several tie sentences, with one more that all are kept at once.
+    """Add the joint constraint on all matched features, if there are several.
 
-    As many of each value of either feature on both sides are not yet as many of both values.
-    """
-    ties = [
-        constraint.matched_feature
-        for constraint in constraints
-        if constraint.matched_feature is not None
-    ]
-    if len(ties) < 2:
-        return list(constraints)
-    columns = [tie.reindex(ties[0].index) for tie in ties]
-    together = pd.Series(list(zip(*columns, strict=True)), index=ties[0].index)
-    return [*constraints, Equal(together, "equal together")]
-
-
-def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
-    """Return a number for each sentence, shape (S,): those of one number may be a pair.
+    Equal counts of each value of two features do not imply equal counts of their combinations.
 
     Parameters
     ----------
     constraints
-        As `merge_equal` returns them.
-    labels
-        The sentences' labels.
+        Constraints of a selection.
+
+    Returns
+    -------
+    list
+        The constraints and, if two or more match features, an `Equal` of the combined features.
     """
-    ties = [
-        constraint.matched_feature
-        for constraint in constraints
-        if constraint.matched_feature is not None
-    ]
-    if not ties:
+    features = [c.matched_feature for c in constraints if c.matched_feature is not None]
+    if len(features) < 2:
+        return list(constraints)
+    columns = [feature.reindex(features[0].index) for feature in features]
+    combined = pd.Series(list(zip(*columns, strict=True)), index=features[0].index)
+    return [*constraints, Equal(combined, "equal together")]
+
+
+def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
+    """Return codes of sentences such that only sentences with the same code may form a pair.
+
+    Parameters
+    ----------
+    constraints
+        Result of `merge_equal`.
+    labels
+        Labels of S sentences.
+
+    Returns
+    -------
+    (S,) array
+        Codes; all zero if no feature is matched.
+    """
+    features = [c.matched_feature for c in constraints if c.matched_feature is not None]
+    if not features:
         return np.zeros(len(labels), dtype=np.int64)
-    numbers = pd.Series(pd.factorize(ties[-1])[0], index=ties[-1].index)
-    return numbers.reindex(labels, fill_value=-1).to_numpy(dtype=np.int64)
+    codes = pd.Series(pd.factorize(features[-1])[0], index=features[-1].index)
+    return codes.reindex(labels, fill_value=-1).to_numpy(dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class AtMost(SelectionConstraint):
-    """At most `limit` sentences of each group are selected, over all model pairs.
+    """Limit on the number of selected sentences of each group, over all pairs of models.
+
+    For each group g: the number of selected sentences s with group(s) = g is at most `limit`.
 
     Attributes
     ----------
     groups
-        The group of each sentence, by label (its source, its topic ...); missing: no group.
+        Group by label, e.g. source or topic; a sentence with a missing value is in no group.
     limit
-        How many of a group may be selected.
+        Maximum number of selected sentences per group.
     name
-        For messages.
+        Name in messages.
 
     Examples
     --------
@@ -370,27 +422,30 @@ class AtMost(SelectionConstraint):
     name: str = "groups"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add a row for each group that can come more often than the limit."""
+        """Add one row for each group with more sentences than the limit."""
         codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
-        members = np.flatnonzero(codes >= 0)  # others are in no group
+        sentences = np.flatnonzero(codes >= 0)
         names = [f"{self.name}: at most {self.limit} of group {group!r}" for group in groups]
-        rows.add_limits(members, codes[members], self.limit, names, self.name)
+        rows.add_limits(sentences, codes[sentences], self.limit, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
 class Recurring(SelectionConstraint):
-    """No word is in more than `limit` of the selected sentences.
+    """Limit on the number of selected sentences that contain the same word.
+
+    For each word w that is not repeatable: the number of selected sentences with w is at most
+    `limit`. Case and punctuation are ignored.
 
     Attributes
     ----------
     texts
-        The text of each sentence, by label, whose words count; case and punctuation do not.
+        Text of each sentence by label.
     limit
-        In how many sentences a word may be.
+        Maximum number of selected sentences per word.
     repeatable
-        Words that may be in any number.
+        Words without a limit; by default English determiners and prepositions.
     name
-        For messages.
+        Name in messages.
 
     Examples
     --------
@@ -411,39 +466,42 @@ class Recurring(SelectionConstraint):
     name: str = "recurring"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add a row for each word that can come more often than the limit."""
-        free = {word.lower() for word in self.repeatable}
-        members: list[int] = []
-        cores: list[str] = []
+        """Add one row for each word in more sentences than the limit."""
+        repeatable = {word.lower() for word in self.repeatable}
+        sentences: list[int] = []
+        words: list[str] = []
         for sentence, text in enumerate(self.texts.reindex(rows.labels)):
             if not isinstance(text, str):
                 label = rows.labels[sentence]
                 raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
-            words_of_text = language_from_script(text).split(text)
-            cores_of_text = sorted({split_word(word)[1].lower() for word in words_of_text} - free)
-            members += [sentence] * len(cores_of_text)
-            cores += cores_of_text
-        codes, words = pd.factorize(np.array(cores, dtype=object))
-        names = [f"{self.name}: {word!r} in at most {self.limit} sentences" for word in words]
-        rows.add_limits(np.array(members, dtype=np.int64), codes, self.limit, names, self.name)
+            tokens = language_from_script(text).split(text)
+            distinct = sorted({split_word(token)[1].lower() for token in tokens} - repeatable)
+            sentences += [sentence] * len(distinct)
+            words += distinct
+        codes, vocabulary = pd.factorize(np.array(words, dtype=object))
+        names = [f"{self.name}: {word!r} in at most {self.limit} sentences" for word in vocabulary]
+        rows.add_limits(np.array(sentences, dtype=np.int64), codes, self.limit, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
 class Linear(SelectionConstraint):
-    """The sum of a weight over the selected sentences lies between two bounds.
+    """Bounds on the sum of a feature over the selected sentences.
+
+    The constraint is lower <= sum_s weights(s) <= upper, over the selected sentences of `pair` and
+    `role`.
 
     Attributes
     ----------
     weights
-        A number for each sentence, by label.
+        Numeric feature by label.
     lower, upper
-        The bounds, in the weights' unit.
+        Bounds of the sum, in the unit of the feature.
     pair
-        The model pair whose sentences count; None: all pairs.
+        Pair of models to which the sum is restricted; None for all.
     role
-        ``sentence_1`` or ``sentence_2``: which of them count; None: both.
+        ``sentence_1`` or ``sentence_2``, to which the sum is restricted; None for both.
     name
-        For messages.
+        Name in messages.
 
     Examples
     --------
@@ -469,20 +527,22 @@ class Linear(SelectionConstraint):
         """Add one row."""
         if self.role not in (None, *ROLES):
             raise UnknownNameError.among("role", str(self.role), ROLES)
-        pairs = {frozenset((role.model_1, role.model_2)) for role in rows.roles}
-        if self.pair is not None and frozenset(self.pair) not in pairs:
+        known_pairs = {frozenset(model_pair) for model_pair in rows.model_pairs}
+        if self.pair is not None and frozenset(self.pair) not in known_pairs:
             model_1, model_2 = self.pair
             raise InputError(f"{self.name}: no pairs of {model_1} and {model_2} are selected")
         if not self.lower <= self.upper:
             raise InputError(f"{self.name}: lower {self.lower:g} is not below upper {self.upper:g}")
+
         values = rows.column(self.weights, self.name)
-        weights = [values if self._counts(role) else None for role in rows.roles]
+        weights: list[csr_array | None] = []
+        for role in rows.roles:
+            model_pair = (role.model_1, role.model_2)
+            if self.pair in (None, model_pair):
+                is_included = self.role in (None, role.role)
+            else:
+                # In a pair of models named in the opposite order, the roles are exchanged.
+                is_included = self.pair == model_pair[::-1] and self.role != role.role
+            weights.append(values if is_included else None)
         name = f"{self.name}: sum of weights between {self.lower:g} and {self.upper:g}"
         rows.add(weights, self.lower, self.upper, [name])
-
-    def _counts(self, role: Role) -> bool:
-        if self.pair is None or self.pair == (role.model_1, role.model_2):
-            return self.role in (None, role.role)
-        # A pair named the other way round has the roles the other way round.
-        turned = self.pair == (role.model_2, role.model_1)
-        return turned and (self.role is None or self.role != role.role)

@@ -1,4 +1,4 @@
-"""Integer programmes through PuLP and the solver HiGHS."""
+"""Linear and mixed-integer programmes, solved by HiGHS through PuLP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Solution(NamedTuple):
     Attributes
     ----------
     x
-        Variables, shape (n,), or None if no solution was found.
+        Values of the n variables, or None if no solution was found.
     status
         ``optimal``, ``feasible`` (stopped by the time limit), ``infeasible`` or ``unknown``.
     bound
@@ -45,61 +45,67 @@ def minimise(
     time_limit: float | None = None,
     relative_gap: float = 0.0,
 ) -> Solution:
-    """Minimise ``costs @ x`` subject to ``lower <= rows @ x <= upper``.
+    """Solve a linear programme, some or all variables of which may be integers.
+
+    The programme is: minimise ``costs @ x`` subject to ``lower <= rows @ x <= upper`` and
+    ``lowest <= x <= highest``.
 
     Parameters
     ----------
-    costs
-        Shape (n,).
-    rows
-        Sparse, shape (number of constraints, n).
-    lower, upper
-        Bounds of the constraints, shape (number of constraints,).
-    integer
-        Whether each variable must be a whole number.
-    lowest, highest
-        Bounds of the variables.
+    costs : (n,) array
+        Coefficients of the objective.
+    rows : sparse (n_constraints, n) array
+        Coefficients of the constraints.
+    lower, upper : (n_constraints,) array
+        Bounds of the constraints; may be infinite.
+    integer : (n,) array or bool, default True
+        Whether each variable must be an integer.
+    lowest, highest : (n,) array or float, default 0 and 1
+        Bounds of the variables; `highest` may be infinite.
     time_limit
-        Seconds, or None.
-    relative_gap
-        Stop at a solution within this fraction of the bound.
+        Time limit in seconds; by default none.
+    relative_gap : float, default 0
+        Relative distance to the bound at which the solver may stop.
 
     Returns
     -------
     Solution
-        Integer variables are rounded, and the solution is checked against every constraint.
+        The solution with integer variables rounded. A solution that violates a constraint after
+        rounding has the status ``unknown``.
     """
-    import pulp
+    import pulp  # takes a second to load
 
     n = len(costs)
-    whole, low, high = (np.broadcast_to(own, n) for own in (integer, lowest, highest))
+    is_integer = np.broadcast_to(integer, n)
+    lowest, highest = np.broadcast_to(lowest, n), np.broadcast_to(highest, n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations announced for PuLP 4
         variables = [
             pulp.LpVariable(
                 f"x{i}",
-                low[i],
-                None if math.isinf(high[i]) else high[i],
-                "Integer" if whole[i] else "Continuous",
+                lowest[i],
+                None if math.isinf(highest[i]) else highest[i],
+                "Integer" if is_integer[i] else "Continuous",
             )
             for i in range(n)
         ]
         problem = pulp.LpProblem("selection", pulp.LpMinimize)
         problem += pulp.LpAffineExpression(list(zip(variables, costs.tolist(), strict=True)))
-        for r, (least, most) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
-            row = slice(rows.indptr[r], rows.indptr[r + 1])
-            in_row = [variables[i] for i in rows.indices[row].tolist()]
-            total = pulp.LpAffineExpression(list(zip(in_row, rows.data[row].tolist(), strict=True)))
-            if least == most:
-                problem += total == least
+        for row, (minimum, maximum) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
+            entries = slice(rows.indptr[row], rows.indptr[row + 1])
+            row_variables = [variables[i] for i in rows.indices[entries].tolist()]
+            coefficients = rows.data[entries].tolist()
+            total = pulp.LpAffineExpression(list(zip(row_variables, coefficients, strict=True)))
+            if minimum == maximum:
+                problem += total == minimum
                 continue
-            if math.isfinite(least):
-                problem += total >= least
-            if math.isfinite(most):
-                problem += total <= most
+            if math.isfinite(minimum):
+                problem += total >= minimum
+            if math.isfinite(maximum):
+                problem += total <= maximum
         problem.solve(pulp.HiGHS(msg=False, timeLimit=time_limit, gapRel=relative_gap, threads=1))
         information = problem.solverModel.getInfo()
-        is_mixed = bool(whole.any())
+        is_mixed = bool(is_integer.any())
         bound = information.mip_dual_bound if is_mixed else information.objective_function_value
         status = {
             pulp.LpSolutionOptimal: "optimal",
@@ -108,10 +114,11 @@ def minimise(
         }.get(problem.sol_status, "unknown")
     if status in ("infeasible", "unknown"):
         return Solution(None, status, bound)
+
     values = np.array([variable.varValue or 0.0 for variable in variables])
-    values[whole] = np.round(values[whole])
-    sums, sizes = rows @ values, abs(rows) @ np.abs(values)
-    slack = 1e-6 * np.maximum(1.0, sizes)
-    if not ((sums >= lower - slack) & (sums <= upper + slack)).all():
+    values[is_integer] = np.round(values[is_integer])
+    sums = rows @ values
+    tolerance = 1e-6 * np.maximum(1.0, abs(rows) @ np.abs(values))
+    if ((sums < lower - tolerance) | (sums > upper + tolerance)).any():
         return Solution(None, "unknown", bound)
     return Solution(values, status, bound)

@@ -1,6 +1,6 @@
-"""Tables that selections start from: how they are read, and sentences' ranks in them.
+"""Score tables, features and triplets: reading, and ranks of sentences under each model.
 
-Ranks are fractional: on these, models of different calibration compare.
+Fractional ranks make models with different calibration comparable.
 """
 
 from __future__ import annotations
@@ -18,30 +18,34 @@ from contstim.models.score_table import ScoreTable, canonical_scores
 from contstim.tables import MISSING, TRIPLETS, read_table
 from contstim.text_files import print_once
 
-_LONG = ("sentence", "model", "log_prob")
+_LONG_COLUMNS = ("sentence", "model", "log_prob")
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
-    r"""Read log-probabilities, shape (S, M): a row per sentence, a column per model.
+    r"""Read a table of scores as log-probabilities in nats, higher is better.
 
-    Scores are in nats, and of two sentences the one that a model prefers has the higher score:
-    units are converted, and scores are negated, by the columns ``unit`` and ``better`` of the
-    table. Sentences are normalised.
+    Units are converted and scores negated according to the columns ``unit`` and ``better``, if the
+    table has them. Sentences are normalised.
 
     Parameters
     ----------
     path
-        A CSV file (``-``: standard input) or Parquet file, either wide (first column the
-        sentence, one column per model) or long (columns ``sentence``, ``model``, ``log_prob``); or
-        an ``.npz`` of one array per model, with an optional array ``sentence``, failing which
+        CSV file (``-`` for standard input) or Parquet file, either wide (first column the sentence,
+        one column per model) or long (columns ``sentence``, ``model``, ``log_prob``); or an
+        ``.npz`` file with one array per model and, optionally, an array ``sentence``. Without it,
         sentences are numbered from 0.
+
+    Returns
+    -------
+    (S, M) DataFrame
+        Log-probabilities in nats, one row per sentence, one column per model.
 
     Raises
     ------
     InputError
-        Naming file and fault.
+        If the file cannot be read or is not a table of scores.
     MissingExtraError
-        If the file is Parquet and pyarrow is not installed.
+        If the file is a Parquet file and pyarrow is not installed.
 
     Examples
     --------
@@ -59,52 +63,78 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 
 def read_score_table(path: str | Path) -> ScoreTable:
-    """Read scores with the units and specs of the models. Raises as `read_scores`."""
+    """Read a table of scores with the units and specs of its models, as `read_scores` does."""
     if str(path).endswith(".npz"):
         return ScoreTable.of(_read_npz(Path(path)))
     table = read_table(path)
-    if not set(_LONG) <= set(table.columns):
+    if not set(_LONG_COLUMNS) <= set(table.columns):
         table = table.rename(columns={table.columns[0]: "sentence"})
     return canonical_scores(table, str(path))
 
 
 def read_token_counts(path: str | Path) -> pd.DataFrame | None:
-    """Read the numbers of tokens from a table that `contstim score` wrote, shape (S, M).
+    """Read the numbers of tokens from a table written by `contstim score`.
 
-    None where the table does not say them. Raises as `read_scores`.
+    Parameters
+    ----------
+    path
+        As in `read_scores`.
+
+    Returns
+    -------
+    (S, M) DataFrame or None
+        Numbers of tokens, NaN where unknown; None if the table has no column ``n_tokens``.
     """
     if str(path).endswith(".npz"):
         return None
     table = read_table(path)
-    if not {*_LONG, "n_tokens"} <= set(table.columns):
+    if not {*_LONG_COLUMNS, "n_tokens"} <= set(table.columns):
         return None
     counts = table[["sentence", "model"]].assign(log_prob=table["n_tokens"])
     return canonical_scores(counts, str(path)).log_probs.replace(0.0, np.nan)
 
 
 def read_features(path: str | Path) -> pd.DataFrame:
-    """Read a table of features: a row per sentence, which the first column holds as text.
-
-    Raises
-    ------
-    InputError
-        Naming file and fault.
-    """
-    return _by_sentence(read_table(path), path)
-
-
-def read_triplets(path: str | Path) -> pd.DataFrame:
-    """Read a table of triplets, with the columns of :data:`contstim.tables.TRIPLETS` and others.
+    """Read a table of features of sentences.
 
     Parameters
     ----------
     path
-        A CSV file (``-``: standard input) or Parquet file.
+        CSV or Parquet file whose first column is the sentence.
+
+    Returns
+    -------
+    DataFrame
+        Features, one row per sentence.
 
     Raises
     ------
     InputError
-        Naming file and fault.
+        If the file cannot be read or has a sentence twice.
+    """
+    table = read_table(path)
+    sentences = pd.Index(table.iloc[:, 0], name="sentence")
+    _require_unique(sentences, path)
+    return table.iloc[:, 1:].set_axis(sentences)
+
+
+def read_triplets(path: str | Path) -> pd.DataFrame:
+    """Read a table of triplets with the columns of :data:`contstim.tables.TRIPLETS` and others.
+
+    Parameters
+    ----------
+    path
+        CSV file (``-`` for standard input) or Parquet file.
+
+    Returns
+    -------
+    DataFrame
+        One row per triplet.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, lacks a column, or a log-probability is not a number.
 
     Examples
     --------
@@ -114,16 +144,12 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     (35, 12)
     """
     table = read_table(path, TRIPLETS)
-    _refuse_text(table[[*TRIPLETS[5:]]], path)
+    _require_numbers(table[[*TRIPLETS[5:]]], path)
     return table
 
 
-def _by_sentence(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
-    _refuse_repeats(pd.Index(table.iloc[:, 0]), path)
-    return table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))
-
-
 def _read_npz(path: Path) -> pd.DataFrame:
+    """Read log-probabilities from an ``.npz`` file with one array per model."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -132,100 +158,125 @@ def _read_npz(path: Path) -> pd.DataFrame:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     labels = arrays.pop("sentence", None)
-    lengths = {name: array.shape for name, array in arrays.items()}
-    shapes = set(lengths.values()) | (set() if labels is None else {labels.shape})
-    if len(arrays) < 2 or len(shapes) != 1 or len(next(iter(shapes))) != 1:
-        shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
+    shapes = {array.shape for array in arrays.values()}
+    if labels is not None:
+        shapes.add(labels.shape)
+    if len(arrays) < 2 or len(shapes) != 1 or len(shapes.pop()) != 1:
+        contents = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
         raise InputError(
-            f"{path} must hold one array of equal length for each of two or more models, it holds "
-            f"{shown or 'none'}"
+            f"{path} must contain one array of equal length for each of two or more models, it "
+            f"contains {contents}"
         )
     scores = pd.DataFrame(arrays)
-    _refuse_text(scores, path)
+    _require_numbers(scores, path)
     if labels is not None:
         scores.index = pd.Index(labels.tolist())
-        _refuse_repeats(scores.index, path)
+        _require_unique(scores.index, path)
     return scores.astype(np.float64).rename_axis(index="sentence")
 
 
-def _refuse_text(table: pd.DataFrame, path: str | Path) -> None:
+def _require_numbers(table: pd.DataFrame, path: str | Path) -> None:
+    """Raise an error if a column has a value that is not a number."""
     for name, column in table.items():
         if not pd.api.types.is_numeric_dtype(column):
             numbers = pd.to_numeric(column, errors="coerce")
-            bad = column[numbers.isna() & ~column.isin(MISSING)]
-            value = bad.iloc[0] if len(bad) else column.iloc[0]
-            raise InputError(f"column {name!r} of {path} holds {value!r}, not a number")
+            invalid = column[numbers.isna() & ~column.isin(MISSING)]
+            value = invalid.iloc[0] if len(invalid) else column.iloc[0]
+            raise InputError(f"column {name!r} of {path} contains {value!r}, not a number")
 
 
-def _refuse_repeats(labels: pd.Index, path: str | Path) -> None:
-    if not labels.is_unique:
-        raise InputError(f"{path} has the sentence {labels[labels.duplicated()][0]!r} twice")
+def _require_unique(sentences: pd.Index, path: str | Path) -> None:
+    """Raise an error if a sentence occurs twice."""
+    if not sentences.is_unique:
+        raise InputError(f"{path} has the sentence {sentences[sentences.duplicated()][0]!r} twice")
 
 
 @dataclass(frozen=True, eq=False)
 class RankedScores:
-    """Sentences ranked under every model, in an order that is a function of their scores alone.
+    """Ranks of sentences under each model, in an order that depends on the ranks alone.
 
     Attributes
     ----------
     labels
-        Index labels of the R ranked sentences.
+        Labels of the R ranked sentences.
     models
-        The M model names, sorted.
-    doubled
-        Twice the average-tie rank, shape (R, M): whole numbers, so that sums of ranks compare
-        exactly. The least probable sentence has rank 1, the most probable R.
-    finite
-        Whether the sentence has a finite score under every model, shape (R,).
+        Sorted names of the M models.
+    doubled : (R, M) array of int
+        Twice the average rank, from the least probable sentence (rank 1) to the most probable (rank
+        R). Sums of integers compare exactly.
+    is_finite : (R,) array of bool
+        Whether a sentence has finite scores under all models.
     excluded
-        For each reason the number of sentences that cannot be selected.
+        Number of sentences that cannot be selected, by reason.
     """
 
     labels: pd.Index
     models: tuple[str, ...]
     doubled: IntArray
-    finite: BoolArray
+    is_finite: BoolArray
     excluded: dict[str, int]
 
     @property
     def fractions(self) -> FloatArray:
-        """Fractional ranks rank / R in (0, 1], shape (R, M)."""
+        """Fractional ranks, rank / R in (0, 1], shape (R, M)."""
         return self.doubled / (2.0 * len(self.labels))
 
-    def apart(self, pairs: IntArray) -> FloatArray:
-        """Return how far two sentences' fractional ranks are apart, shape (pairs, M)."""
-        one, two = pairs.T
-        # Whole numbers are subtracted, so that what is 0.1 apart is not more than 0.1.
-        apart = np.abs(self.doubled[one] - self.doubled[two])
-        return np.asarray(apart / (2.0 * len(self.labels)))
+    def rank_differences(self, pairs: IntArray) -> FloatArray:
+        """Compute the absolute difference of fractional ranks under each model.
 
-    def signs(self, pairs: IntArray, margin: float = 0.0) -> IntArray:
-        """Return which sentence each model ranks higher, 0 within the margin; shape (pairs, M)."""
-        one, two = pairs.T
-        return np.where(
-            self.apart(pairs) > margin, np.sign(self.doubled[one] - self.doubled[two]), 0
-        )
+        Parameters
+        ----------
+        pairs : (P, 2) array
+            Rows of the two sentences of each pair.
+
+        Returns
+        -------
+        (P, M) array
+            Differences, exact multiples of 1 / (2 R).
+        """
+        first, second = pairs.T
+        differences = np.abs(self.doubled[first] - self.doubled[second])
+        return np.asarray(differences / (2.0 * len(self.labels)))
+
+    def preferences(self, pairs: IntArray, margin: float = 0.0) -> IntArray:
+        """Return 1 if a model ranks sentence 1 of a pair higher, -1 if sentence 2, else 0.
+
+        Parameters
+        ----------
+        pairs : (P, 2) array
+            Rows of the two sentences of each pair.
+        margin
+            Largest difference of fractional ranks that is no preference.
+
+        Returns
+        -------
+        (P, M) array
+            Preferences.
+        """
+        first, second = pairs.T
+        is_clear = self.rank_differences(pairs) > margin
+        return np.where(is_clear, np.sign(self.doubled[first] - self.doubled[second]), 0)
 
 
 def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
-    """Rank the sentences under each model: 1 / R for the least probable, 1 for the most.
+    """Rank the sentences under each model, from 1 / R (least probable) to 1 (most probable).
 
     Parameters
     ----------
-    log_probs
-        Log-probabilities, shape (S, M): a row per sentence, a column per model.
+    log_probs : (S, M) DataFrame
+        Log-probabilities in nats, one row per sentence, one column per model.
 
     Returns
     -------
-    pandas.DataFrame
-        Average-tie ranks divided by R, the number of sentences that have a score under every
-        model; NaN for the others. A score of minus infinity is a score: it ranks lowest.
+    (S, M) DataFrame
+        Average ranks divided by R, the number of sentences with a score under every model; NaN for
+        the other sentences. A score of minus infinity ranks lowest.
 
     Notes
     -----
-    Source: Golan et al. (2023), Supplementary Section 6.2. The ranks are taken over all
-    sentences, before any filter. All models are ranked over the same sentences, so that their
-    ranks compare; the published scores had none missing.
+    Source: Golan et al. (2023), supplementary section 6.2. All sentences are ranked before any
+    filter. The published scores had no missing values; here, a sentence without a score under one
+    model is ranked under none, so that ranks are comparable.
 
     Examples
     --------
@@ -235,86 +286,102 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
     One.  1.0  0.5
     Two.  0.5  1.0
     """
-    values = _scores(log_probs)
-    scored = ~(np.isnan(values) | np.isposinf(values)).any(axis=1)
+    values = _check_scores(log_probs)
+    is_scored = ~(np.isnan(values) | np.isposinf(values)).any(axis=1)
     ranks = np.full(values.shape, np.nan)
-    if scored.any():
-        ranks[scored] = pd.DataFrame(values[scored]).rank() / scored.sum()
+    if is_scored.any():
+        ranks[is_scored] = pd.DataFrame(values[is_scored]).rank() / is_scored.sum()
     return pd.DataFrame(ranks, index=log_probs.index, columns=log_probs.columns)
 
 
 def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
-    """Rank the sentences and put them in canonical order.
+    """Rank the sentences under each model and sort them canonically.
 
-    Sentences are sorted by their ranks, models by name; those with equal ranks under every model,
-    which are interchangeable, by their labels.
-    So nothing that is computed from it depends on the order of rows or columns.
+    Models are sorted by name and sentences by their ranks, so the result does not depend on the
+    order of rows or columns. Sentences with equal ranks under all models are interchangeable; they
+    are sorted by label.
+
+    Parameters
+    ----------
+    log_probs : (S, M) DataFrame
+        Log-probabilities in nats, one row per sentence, one column per model.
+
+    Returns
+    -------
+    RankedScores
+        Ranks of the sentences that have a score under every model.
     """
-    values = _scores(log_probs)
-    names = sorted(str(name) for name in log_probs.columns)
-    by_name = np.argsort(np.array([str(name) for name in log_probs.columns], dtype=object))
-    values = values[:, by_name]
-    missing: BoolArray = np.asarray((np.isnan(values) | np.isposinf(values)).any(axis=1))
-    values = values[~missing]
-    labels = log_probs.index[~missing]
-    infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
+    values = _check_scores(log_probs)
+    names = [str(name) for name in log_probs.columns]
+    values = values[:, np.argsort(np.array(names, dtype=object))]
+    is_missing: BoolArray = np.asarray((np.isnan(values) | np.isposinf(values)).any(axis=1))
+    values, labels = values[~is_missing], log_probs.index[~is_missing]
+    is_infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
     doubled = (2 * pd.DataFrame(values).rank()).to_numpy(np.int64)
-    names_of_labels = np.array([f"{type(label).__name__} {label}" for label in labels])
-    order = np.lexsort((names_of_labels, *doubled.T[::-1]))
-    excluded = {"missing score": int(missing.sum()), "infinite score": int(infinite.sum())}
-    return RankedScores(labels[order], tuple(names), doubled[order], ~infinite[order], excluded)
+    label_keys = np.array([f"{type(label).__name__} {label}" for label in labels])
+    order = np.lexsort((label_keys, *doubled.T[::-1]))
+    excluded = {"missing score": int(is_missing.sum()), "infinite score": int(is_infinite.sum())}
+    return RankedScores(
+        labels[order], tuple(sorted(names)), doubled[order], ~is_infinite[order], excluded
+    )
 
 
 def eligible_rows(
     ranked: RankedScores, eligible: pd.Series | None
 ) -> tuple[IntArray, dict[str, int]]:
-    """Return the rows that may be selected, and how many may not, by the first reason met.
+    """Return the rows of sentences that may be selected.
 
     Parameters
     ----------
     ranked
         The ranked sentences.
-    eligible
-        True for each sentence that may be selected, by label; None: all.
+    eligible : Series of bool, optional
+        Whether each sentence may be selected, by label; by default all.
+
+    Returns
+    -------
+    rows : array
+        Rows of `ranked`.
+    excluded : dict
+        Number of other sentences, by the first reason that applies.
 
     Raises
     ------
     InputError
-        If `eligible` has no or two values for a sentence.
+        If `eligible` has no value, or two, for a sentence.
     """
     excluded = dict(ranked.excluded)
-    keep = ranked.finite.copy()
-    if eligible is not None:
-        if not eligible.index.is_unique:
-            raise InputError("eligible names a sentence twice; give one value for each label")
-        answer = eligible.reindex(ranked.labels)
-        if answer.isna().any():
-            label = ranked.labels[int(np.flatnonzero(answer.isna())[0])]
-            raise InputError(f"eligible says nothing of sentence {label!r}; give True or False")
-        allowed = answer.to_numpy(dtype=bool)
-        excluded["not eligible"] = int((keep & ~allowed).sum())
-        keep &= allowed
-    return np.flatnonzero(keep), excluded
+    if eligible is None:
+        return np.flatnonzero(ranked.is_finite), excluded
+    if not eligible.index.is_unique:
+        raise InputError("eligible names a sentence twice; give one value for each label")
+    values = eligible.reindex(ranked.labels)
+    if values.isna().any():
+        label = ranked.labels[int(np.flatnonzero(values.isna())[0])]
+        raise InputError(f"eligible has no value for sentence {label!r}; give True or False")
+    is_eligible = values.to_numpy(dtype=bool)
+    excluded["not eligible"] = int((ranked.is_finite & ~is_eligible).sum())
+    return np.flatnonzero(ranked.is_finite & is_eligible), excluded
 
 
-def _scores(log_probs: pd.DataFrame) -> FloatArray:
-    """Return the scores as floats, refusing tables that are not one."""
+def _check_scores(log_probs: pd.DataFrame) -> FloatArray:
+    """Return the scores as an (S, M) array after checking labels, names and types."""
     if not isinstance(log_probs, pd.DataFrame):
         raise InputError(
             f"log_probs must be a DataFrame of sentences by models, got {type(log_probs).__name__}"
         )
     if log_probs.shape[1] < 2:
-        named = ", ".join(map(repr, log_probs.columns)) or "none"
+        names = ", ".join(map(repr, log_probs.columns)) or "none"
         raise InputError(
-            f"there are scores of {log_probs.shape[1]} model ({named}), and a pair needs two; add "
+            f"there are scores of {log_probs.shape[1]} model ({names}), and a pair needs two; add "
             "a column for each further model"
         )
-    names = pd.Index([str(name) for name in log_probs.columns])
-    for what, index in (("model", names), ("sentence", log_probs.index)):
+    models = pd.Index([str(name) for name in log_probs.columns])
+    for what, index in (("model", models), ("sentence", log_probs.index)):
         if not index.is_unique:
-            twice = index[index.duplicated()][0]
-            raise InputError(f"{what} {twice!r} comes twice in log_probs; keep one of them")
-    for name, dtype in zip(names, log_probs.dtypes, strict=True):
+            duplicate = index[index.duplicated()][0]
+            raise InputError(f"{what} {duplicate!r} occurs twice in log_probs; remove one of them")
+    for name, dtype in zip(models, log_probs.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
-            raise InputError(f"column {name!r} of log_probs holds {dtype}, not numbers")
+            raise InputError(f"column {name!r} of log_probs contains {dtype}, not numbers")
     return log_probs.to_numpy(dtype=np.float64, na_value=np.nan)

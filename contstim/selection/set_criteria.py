@@ -1,4 +1,4 @@
-"""Criteria of a selection for a set of models, with upper bounds on them."""
+"""Criteria of a selection of sentence pairs for a set of models, with upper bounds."""
 
 from __future__ import annotations
 
@@ -18,30 +18,39 @@ from contstim.response_model import (
 )
 from contstim.selection.scores import RankedScores
 
-# Steps in which the bound on expected log Bayes factors is lowered.
-_BOUND_STEPS = 80
+# Steps of mirror descent that lower the bound on expected log Bayes factors.
+_N_BOUND_STEPS = 80
 
 
 class SetCriterion(ABC):
-    """What a pair of sentences adds for every two models, of which a selection has the sum.
+    """Base class of criteria: what each sentence pair contributes for each pair of models.
+
+    A selection maximises the smallest sum of contributions over all pairs of models. Pairs of
+    models are in the order of ``numpy.triu_indices(M, 1)``.
+
+    Parameters
+    ----------
+    log_probs : (S, M) DataFrame
+        Log-probabilities in nats.
+    ranked
+        Ranks of R sentences under M models.
+    rows
+        Rows of the sentences over which log-probabilities are standardised.
+    rank_margin : float, default 0
+        Difference of fractional ranks that a preference must exceed.
+    response_model : ResponseModel, optional
+        How participants answer; by default `ResponseModel()`.
 
     Attributes
     ----------
     is_count
-        Whether it adds 1 or 0: sums are numbers of pairs.
+        Whether contributions are 0 or 1, so that sums are numbers of pairs.
     uses_rank_margin, uses_response_model
-        Whether it knows a margin, and how participants answer if a model is right.
+        Whether the criterion depends on `rank_margin` and on `response_model`.
     column
-        Of the selection's table, what a pair adds on average over model pairs; None: none.
-    ranked
-        Ranks, shape (R, M).
-    scaled
-        Log-probabilities in standard deviations over the sentences `rows`, shape (R, M), for a
-        criterion that uses a response model.
-    rank_margin
-        Of rank differences, for separations.
-    response_model
-        How participants answer.
+        Output column for the mean contribution over pairs of models; None for no column.
+    scaled : (R, M) array
+        Log-probabilities in standard deviations; empty unless `uses_response_model`.
     """
 
     is_count: ClassVar[bool] = False
@@ -57,112 +66,141 @@ class SetCriterion(ABC):
         rank_margin: float = 0.0,
         response_model: ResponseModel | None = None,
     ) -> None:
-        self.ranked, self.rank_margin, self.response_model = (
-            ranked,
-            rank_margin,
-            response_model or ResponseModel(),
-        )
+        self.ranked = ranked
+        self.rank_margin = rank_margin
+        self.response_model = response_model or ResponseModel()
         self.scaled: FloatArray = np.empty((0, 0))
         if self.uses_response_model:
             named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
             values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
             self.scaled = values / log_prob_scale(values[rows], ranked.models)
 
+    @property
+    def n_model_pairs(self) -> int:
+        """Number of pairs of models, M (M - 1) / 2."""
+        return len(self.ranked.models) * (len(self.ranked.models) - 1) // 2
+
+    @property
+    def max_separations(self) -> int:
+        """Maximum number of pairs of models that one sentence pair separates."""
+        n_models = len(self.ranked.models)
+        return (n_models // 2) * (n_models - n_models // 2)
+
     def separated(self, pairs: IntArray) -> BoolArray:
-        """Return which two models each pair of rows separates, shape (pairs, model pairs)."""
-        signs = self.ranked.signs(pairs, self.rank_margin)
+        """Return whether two models order the sentences of a pair oppositely.
+
+        Parameters
+        ----------
+        pairs : (P, 2) array
+            Rows of the two sentences of each pair.
+
+        Returns
+        -------
+        (P, n_model_pairs) array of bool
+            Whether each sentence pair separates each pair of models.
+        """
+        preferences = self.ranked.preferences(pairs, self.rank_margin)
         i, j = np.triu_indices(len(self.ranked.models), 1)
-        return np.asarray(signs[:, i] * signs[:, j] < 0)
+        return np.asarray(preferences[:, i] * preferences[:, j] < 0)
 
     @abstractmethod
     def contributions(self, pairs: IntArray) -> FloatArray:
-        """Return what each pair of rows adds for every two models, shape (pairs, model pairs).
+        """Return the contribution of each sentence pair for each pair of models.
 
-        Model pairs are in the order of ``numpy.triu_indices(M, 1)``.
+        Parameters
+        ----------
+        pairs : (P, 2) array
+            Rows of the two sentences of each pair.
+
+        Returns
+        -------
+        (P, n_model_pairs) array
+            Contributions.
         """
 
     @abstractmethod
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
+        """Return an upper bound on the smallest sum of contributions over all pairs of models.
 
-        The least is at most every weighted mean over model pairs.
+        Any weighted mean of the sums over pairs of models is an upper bound on the smallest.
+
+        Parameters
+        ----------
+        rows
+            Rows of the candidate sentences.
+        n
+            Number of sentence pairs to select.
+        uses
+            Maximum number of selected pairs that contain the same sentence.
         """
-
-    @property
-    def even_splits(self) -> int:
-        """How many of the model pairs a sentence pair separates that splits the models evenly."""
-        m = len(self.ranked.models)
-        return (m // 2) * (m - m // 2)
 
 
 class Separation(SetCriterion):
-    """How many sentence pairs separate two models."""
+    """Number of sentence pairs that separate two models, i.e. that they order oppositely."""
 
     is_count = True
     uses_rank_margin = True
 
     def contributions(self, pairs: IntArray) -> FloatArray:
-        """Return 1 for two models that a pair separates."""
+        """Return 1 for pairs of models that a sentence pair separates, else 0."""
         return self.separated(pairs).astype(np.float64)
 
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return the mean where every pair splits the models evenly; see `select_set`."""
-        m = len(self.ranked.models)
-        return float(n * self.even_splits // (m * (m - 1) // 2))
+        """Return the mean over pairs of models if each sentence pair splits the models evenly."""
+        return float(n * self.max_separations // self.n_model_pairs)
 
 
 class LogBayesFactor(SetCriterion):
-    """The expected log Bayes factor of one answer between two models."""
+    """Expected log Bayes factor of one answer per sentence pair, for each pair of models."""
 
     uses_response_model = True
     column = "log_bayes_factor"
 
     def contributions(self, pairs: IntArray) -> FloatArray:
-        """Return the expected log Bayes factors, nats."""
-        one, two = pairs.T
-        return log_bayes_factors(
-            self.response_model.probabilities(self.scaled[two] - self.scaled[one])
-        )
+        """Return expected log Bayes factors in nats."""
+        first, second = pairs.T
+        scaled_differences = self.scaled[second] - self.scaled[first]
+        return log_bayes_factors(self.response_model.probabilities(scaled_differences))
 
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
+        """Return the smaller of two upper bounds, on sentence pairs and on sentences.
 
-        With equal weights no pair of sentences has more value than one on which the models split
-        evenly and are as sure as they can be. With q = p - 1/2 and l = logit p, the sum over model
-        pairs depends on one model's q as ((M - 1) q l - P l - L q) / 2, where P and L are the sums
-        of q and l over the others. Its second derivative is at least
-        (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, as |P| <= (M - 1) a with a < 1/2 the largest |q|:
-        convex, so the maximum has every q at an end.
+        **Sentence pairs.** With equal weights, no sentence pair contributes more than one that
+        splits the models evenly with the most extreme probabilities. With q = p - 1/2 and
+        l = logit p, the sum over pairs of models is, as a function of one model's q,
+        ((M - 1) q l - P l - L q) / 2 plus a constant, where P and L are the sums of q and l over
+        the other models. Its second derivative is at least
+        (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, since |P| <= (M - 1) a with a < 1/2 the largest
+        |q|. The sum is convex in each q, so each q is extreme at the maximum.
 
-        A second bound looks at the sentences. With z a sentence's standardised log-probabilities,
-        models i and j get at most k(|z_i - z_j|) of either sentence together, k of
-        `sentence_evidence_bounds`; the mean of z_i - z_j is taken off, as it is in both sentences.
-        Summed with weights over model pairs and then over n pairs of different sentences, that is
-        at most the sum over the 2 n sentences of most. Mirror descent moves the weights to where
-        the bound is low; it holds at every step. It is not reached where the sentences of most are
-        not opposite to each other.
+        **Sentences.** With z the standardised log-probabilities of a sentence, the contribution of
+        a pair for models i and j is at most the sum over its two sentences of k(|z_i - z_j - m|),
+        where k is `sentence_evidence_bounds` and m the mean of z_i - z_j. With weights over pairs
+        of models, the weighted sum over n pairs is therefore at most the sum over the 2 n / uses
+        sentences with the largest weighted bounds, times `uses`. Mirror descent over the weights
+        lowers this bound, which is valid at every step.
         """
-        m = len(self.ranked.models)
-        count = m * (m - 1) // 2
-        most = self.response_model.probabilities(
-            np.array([-self.response_model.max_preference, self.response_model.max_preference])
-        )
-        bound = n * self.even_splits / count * float(log_bayes_factors(most)[0])
-        sentences = -(-2 * n // uses)
-        values = np.empty((len(rows), count), dtype=np.float32)
-        for pair, (i, j) in enumerate(combinations(range(m), 2)):
-            apart = self.scaled[rows, i] - self.scaled[rows, j]
-            values[:, pair] = sentence_evidence_bounds(
-                self.response_model, np.abs(apart - apart.mean())
-            )
-        weights = np.full(count, 1 / count)
-        lowest = np.inf
-        for step in range(_BOUND_STEPS):
+        n_models, n_model_pairs = len(self.ranked.models), self.n_model_pairs
+        max_preference = self.response_model.max_preference
+        extremes = self.response_model.probabilities(np.array([-max_preference, max_preference]))
+        max_factor = float(log_bayes_factors(extremes)[0])
+        pair_bound = n * self.max_separations / n_model_pairs * max_factor
+
+        n_sentences = -(-2 * n // uses)
+        values = np.empty((len(rows), n_model_pairs), dtype=np.float32)
+        for k, (i, j) in enumerate(combinations(range(n_models), 2)):
+            differences = self.scaled[rows, i] - self.scaled[rows, j]
+            centred = np.abs(differences - differences.mean())
+            values[:, k] = sentence_evidence_bounds(self.response_model, centred)
+        weights = np.full(n_model_pairs, 1 / n_model_pairs)
+        sentence_bound = np.inf
+        for step in range(_N_BOUND_STEPS):
             sums = values @ weights.astype(np.float32)
-            top = np.argpartition(-sums, min(sentences, len(sums)) - 1)[:sentences]
-            each = values[top].sum(axis=0, dtype=np.float64)
-            # What single precision rounds off is far below one in a million.
-            lowest = min(lowest, float(each @ weights) * (1 + 1e-6))
-            weights = weights * np.exp(-2 / np.sqrt(step + 1) * each / max(each.max(), 1e-300))
+            top = np.argpartition(-sums, min(n_sentences, len(sums)) - 1)[:n_sentences]
+            gradient = values[top].sum(axis=0, dtype=np.float64)
+            # The factor covers rounding errors in single precision.
+            sentence_bound = min(sentence_bound, float(gradient @ weights) * (1 + 1e-6))
+            step_size = 2 / np.sqrt(step + 1)
+            weights = weights * np.exp(-step_size * gradient / max(gradient.max(), 1e-300))
             weights /= weights.sum()
-        return min(bound, uses * lowest)
+        return min(pair_bound, uses * sentence_bound)

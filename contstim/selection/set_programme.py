@@ -1,73 +1,88 @@
-"""What pairs of sentences tell of every two models, and which of them are chosen."""
+"""Integer programme that selects sentence pairs for a set of models, and a greedy alternative."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy  # which loads `optimize` at its first use
+import scipy  # loads `scipy.optimize` on first use
 from scipy.sparse import csr_array, diags_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
-from contstim.selection.column_generation import feasible_choices, some
+from contstim.selection.column_generation import find_fractional_assignment, list_names
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint, pairing_codes
 from contstim.selection.highs import SOLVER, Solution, minimise
 from contstim.selection.scores import RankedScores
 from contstim.selection.set_criteria import SetCriterion
 
-#: What is said where there is nothing to choose from.
+#: Messages for a selection without candidates.
 NO_PAIR = "no pair of sentences can be selected; give more sentences"
-NO_PAIR_TIED = (
+NO_EQUAL_PAIR = (
     "no two sentences have the same value of what is to be equal; loosen the constraint or give "
     "more sentences"
 )
 
+#: Solver names of selections that HiGHS did not make.
+GREEDY = "one pair at a time"
+ROUNDED = "the linear relaxation rounded"
 
-# Exchanges of a chosen pair for another in a row that bring nothing, after which no more are tried.
-_EXCHANGES = 1000
+# Number of successive exchanges without improvement after which the greedy search stops.
+_MAX_IDLE_EXCHANGES = 1000
 
-# With more candidates, those that the linear relaxation chooses for log Bayes factors are kept.
-_DIVE_ABOVE = 1500
+# Number of candidates above which pairs that are selected in the relaxation are fixed.
+_FIX_ABOVE = 1500
+
+# Number of random pairings of the sentences of a fractional solution.
+_N_PAIRINGS = 20
 
 
 class SetProgramme:
-    """Which `n` of K candidate pairs are chosen.
+    """Selection of n of K candidate pairs that maximises the smallest sum over pairs of models.
+
+    With x_k = 1 if candidate k is selected, and contribution c_kq of candidate k for pair of models
+    q:
+
+        maximise    t
+        subject to  sum_k c_kq x_k >= t             for every pair of models q,
+                    sum_k x_k = n,
+                    sum_{k contains s} x_k <= uses  for every sentence s,
+                    the rows of the constraints,    x_k in {0, 1}.
 
     Parameters
     ----------
-    measure
-        What pairs add.
-    pairs
-        Candidates in any order, repeated or not: rows of their two sentences. Those that have not
-        in common what they must are left out.
+    criterion
+        Criterion that defines the contributions.
+    pairs : (n_pairs, 2) array
+        Rows of the two sentences of each candidate, in any order, with duplicates. Pairs whose
+        sentences differ in a feature that must be equal are dropped.
     constraints
-        As in `select_set`, but `merge_equal`.
-    n, uses
-        As in `select_set`.
+        Constraints, merged by `merge_equal`.
+    n
+        Number of pairs to select.
+    uses
+        Maximum number of selected pairs that contain the same sentence.
 
     Attributes
     ----------
-    pairs
-        Rows of the two sentences, shape (K, 2); sentence 1 is what the first model prefers.
-    contributions
-        What each adds to the sums of every two models, shape (K, number of model pairs).
-    least
-        The smallest rank difference of each, shape (K,).
+    pairs : (K, 2) array
+        Rows of the two sentences of each candidate; the first model that has a preference prefers
+        sentence 1.
+    contributions : (K, n_model_pairs) array
+        Contributions of the candidates.
+    smallest_differences : (K,) array
+        Smallest difference of fractional ranks over the models.
     rows, lower, upper
-        What the choice must keep: the number of pairs, the uses of sentences, the constraints.
+        Rows and bounds of the number of pairs, the uses of sentences and the constraints.
     names, units
-        Of the constraints, the last rows.
-    is_count
-        Whether sums are numbers of separations.
+        Descriptions and units of the constraints, which are the last rows.
     """
 
     def __init__(
         self,
-        measure: SetCriterion,
+        criterion: SetCriterion,
         pairs: IntArray,
         constraints: Sequence[SelectionConstraint],
         n: int,
@@ -75,232 +90,281 @@ class SetProgramme:
     ) -> None:
         if not len(pairs):
             raise InfeasibleError(NO_PAIR)
-        ties = pairing_codes(constraints, measure.ranked.labels)[pairs]
-        pairs = pairs[ties[:, 0] == ties[:, 1]]
+        ranked = criterion.ranked
+        codes = pairing_codes(constraints, ranked.labels)[pairs]
+        pairs = pairs[codes[:, 0] == codes[:, 1]]
         if not len(pairs):
-            raise InfeasibleError(NO_PAIR_TIED)
-        self.n, self.uses, self.is_count = n, uses, measure.is_count
-        pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-        signs = measure.ranked.signs(pairs)
-        first = np.take_along_axis(signs, (signs != 0).argmax(axis=1)[:, None], axis=1)
-        self.pairs = np.where(first < 0, pairs[:, ::-1], pairs)
-        signs = np.where(first < 0, -signs, signs)
-        self.contributions = measure.contributions(self.pairs)
-        self.least = measure.ranked.apart(self.pairs).min(axis=1)
-        used, place = np.unique(self.pairs.ravel(), return_inverse=True)
-        place, count = place.reshape(self.pairs.shape), len(self.pairs)
-        incidence = csr_array((np.ones(2 * count), (place.ravel(), np.arange(2 * count) // 2)))
-        incidence = incidence[np.diff(incidence.indptr) > uses]
-        matrix, limits = _pair_limits(constraints, measure.ranked, used, place, signs, n, uses)
-        every = vstack([csr_array(np.ones((1, count))), incidence, matrix], format="csr")
-        self.rows = csr_array(every)
-        never, often = (np.full(incidence.shape[0], most) for most in (-np.inf, uses))
-        self.lower = np.hstack([n, never, *(own.lower for own in limits)])
-        self.upper = np.hstack([n, often, *(own.upper for own in limits)])
-        self.names = [name for own in limits for name in own.names]
-        self.units = np.hstack([own.units for own in limits])
+            raise InfeasibleError(NO_EQUAL_PAIR)
+        self.n, self.uses, self.is_count = n, uses, criterion.is_count
 
-    def least_sum(self, chosen: IntArray) -> float:
-        """Return the sum over some candidates for the two models for which it is least."""
+        # Sort out duplicates, and swap sentences that the first model does not prefer.
+        pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+        preferences = ranked.preferences(pairs)
+        first_model = (preferences != 0).argmax(axis=1)
+        is_swapped = np.take_along_axis(preferences, first_model[:, None], axis=1) < 0
+        self.pairs = np.where(is_swapped, pairs[:, ::-1], pairs)
+        preferences = np.where(is_swapped, -preferences, preferences)
+        self.contributions = criterion.contributions(self.pairs)
+        self.smallest_differences = ranked.rank_differences(self.pairs).min(axis=1)
+
+        used, codes = np.unique(self.pairs.ravel(), return_inverse=True)
+        n_candidates = len(self.pairs)
+        columns = np.arange(2 * n_candidates) // 2
+        incidence = csr_array((np.ones(2 * n_candidates), (codes.ravel(), columns)))
+        incidence = incidence[np.diff(incidence.indptr) > uses]
+        weights, constraint_rows = _pair_constraints(
+            constraints, ranked, used, codes.reshape(self.pairs.shape), preferences, n, uses
+        )
+        ones = csr_array(np.ones((1, n_candidates)))
+        self.rows = csr_array(vstack([ones, incidence, weights], format="csr"))
+        n_sentences = incidence.shape[0]
+        self.lower = np.hstack(
+            [n, np.full(n_sentences, -np.inf), *(rows.lower for rows in constraint_rows)]
+        )
+        self.upper = np.hstack(
+            [n, np.full(n_sentences, uses), *(rows.upper for rows in constraint_rows)]
+        )
+        self.names = [name for rows in constraint_rows for name in rows.names]
+        self.units = np.hstack([rows.units for rows in constraint_rows])
+
+    def objective(self, chosen: IntArray) -> float:
+        """Return the smallest sum of contributions of the chosen candidates."""
         return float(self.contributions[chosen].sum(axis=0).min())
 
-    def _sums(self) -> tuple[csr_array, csr_array]:
-        """Return rows of the model pairs' sums less t, and of what must be kept."""
-        models = self.contributions.shape[1]
-        sums = hstack([csr_array(self.contributions.T), csr_array(-np.ones((models, 1)))])
-        kept = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")
-        return sums, kept
-
-    def _solve(
-        self,
-        bound: float,
-        fixed: BoolArray | None = None,
-        *,
-        relaxed: bool = False,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """Maximise the least sum t over x, one variable a pair, with the pairs `fixed` chosen.
-
-        Of equal numbers of separations the larger mean of `least` is preferred: its weight of a
-        half cannot outweigh one separation.
-        """
-        count, models = self.contributions.shape
-        tie = -0.5 / self.n * self.least if self.is_count else np.zeros(count)
-        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.is_count else 1e-3
-        lowest = np.zeros(count + 1)
-        if fixed is not None:
-            lowest[:count] = fixed
-        return minimise(
-            np.append(tie, -1.0),
-            csr_array(vstack(self._sums(), format="csr")),
-            np.hstack([np.zeros(models), self.lower]),
-            np.hstack([np.full(models, np.inf), self.upper]),
-            integer=np.append(np.full(count, not relaxed), not relaxed and self.is_count),
-            lowest=lowest,
-            highest=np.append(np.ones(count), np.ceil(bound)),
-            time_limit=time_limit,
-            relative_gap=gap,
-        )
-
     def dual_prices(self) -> FloatArray:
-        """Return the model pairs' weights at which the linear relaxation is least."""
-        count, models = self.contributions.shape
-        up, low = np.isfinite(self.upper), np.isfinite(self.lower)
-        sums, to_keep = self._sums()
-        below = vstack([-sums, to_keep[up], -to_keep[low]], format="csr")
-        limits = np.hstack([np.zeros(models), self.upper[up], -self.lower[low]])
-        ends = [(0, 1)] * count + [(0, None)]
-        solve: Any = scipy.optimize.linprog  # its type stubs know nothing of sparse matrices
-        answer = solve(np.append(np.zeros(count), -1.0), below, limits, bounds=ends, method="highs")
-        if answer.status != 0:  # the candidates keep no constraint: any dual_prices will do
-            return np.full(models, 1 / models)
-        dual_prices = np.maximum(-answer.ineqlin.marginals[:models], 0.0)
-        return np.asarray(dual_prices / dual_prices.sum())
+        """Return the dual prices of the pairs of models in the linear relaxation, scaled to sum 1.
+
+        Pairs of models with a high price limit the objective. If the relaxation is infeasible, all
+        prices are equal.
+        """
+        n_candidates, n_model_pairs = self.contributions.shape
+        sums, rows = self._model_rows()
+        has_upper, has_lower = np.isfinite(self.upper), np.isfinite(self.lower)
+        inequalities = vstack([-sums, rows[has_upper], -rows[has_lower]], format="csr")
+        limits = np.hstack([np.zeros(n_model_pairs), self.upper[has_upper], -self.lower[has_lower]])
+        bounds = [(0, 1)] * n_candidates + [(0, None)]
+        costs = np.append(np.zeros(n_candidates), -1.0)
+        solve: Any = scipy.optimize.linprog  # its type stubs lack sparse matrices
+        result = solve(costs, inequalities, limits, bounds=bounds, method="highs")
+        if result.status != 0:
+            return np.full(n_model_pairs, 1 / n_model_pairs)
+        prices = np.maximum(-result.ineqlin.marginals[:n_model_pairs], 0.0)
+        return np.asarray(prices / prices.sum())
 
     def greedy_set(self, bound: float) -> IntArray | None:
-        """Choose pairs one by one, then exchange them, so that no two models fall behind.
+        """Select pairs one by one with multiplicative weights, then exchange them.
 
-        Each model pair has the weight exp(-its sum), as in the method of multiplicative weights
-        (Arora, Hazan & Kale 2012, doi 10.4086/toc.2012.v008a006), and the pair of sentences of
-        most weight comes next; of equals, that of the largest smallest rank difference. Then one
-        chosen pair after another, at random, is exchanged for that of most weight, until the bound
-        is reached or exchanges bring nothing.
+        Each pair of models has the weight exp(-sum of its contributions), as in the method of
+        multiplicative weights (Arora, Hazan & Kale 2012, doi 10.4086/toc.2012.v008a006):
+
+        1. Add the candidate with the largest weighted contribution until there are n.
+        2. Replace a random selected candidate by the best one, until the bound is reached or 1,000
+           replacements in a row bring no improvement.
+
+        Ties are broken in favour of the largest smallest rank difference. Constraints are ignored.
+
+        Parameters
+        ----------
+        bound
+            Upper bound on the objective.
 
         Returns
         -------
-        array or None
-            Candidates in order; None if they run out of sentences. Constraints are not looked at.
+        (n,) array or None
+            Sorted candidates; None if too few sentences are left.
         """
-        order = np.argsort(-self.least, kind="stable")
+        order = np.argsort(-self.smallest_differences, kind="stable")
         contributions, (first, second) = self.contributions[order], self.pairs[order].T
         rng = np.random.default_rng(0)
-        used = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
+        n_uses = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
         sums = np.zeros(contributions.shape[1])
         chosen: list[int] = []
 
-        def weight(own: FloatArray) -> FloatArray:
-            return np.asarray(np.exp(own.min() - own))
-
-        def best() -> int | None:
-            values = np.where((used[first] < self.uses) & (used[second] < self.uses), 1.0, -np.inf)
+        def add_best() -> bool:
+            is_free = (n_uses[first] < self.uses) & (n_uses[second] < self.uses)
+            values = np.where(is_free, 1.0, -np.inf)
             values[chosen] = -np.inf
-            values += contributions @ weight(sums)
-            place = int(values.argmax())
-            return place if values[place] > -np.inf else None
+            values += contributions @ np.exp(sums.min() - sums)
+            best = int(values.argmax())
+            if np.isneginf(values[best]):
+                return False
+            n_uses[[first[best], second[best]]] += 1
+            sums[:] += contributions[best]
+            chosen.append(best)
+            return True
 
-        def add(place: int, count: int) -> None:
-            used[[first[place], second[place]]] += count
-            sums[:] += count * contributions[place]
+        while len(chosen) < self.n:
+            if not add_best():
+                return None
 
-        for _ in range(min(self.n, len(contributions))):
-            place = best()
-            if place is None:
-                break
-            add(place, 1)
-            chosen.append(place)
-        if len(chosen) < self.n:
-            return None
-        best_choice, best_least, idle = list(chosen), sums.min(), 0
-        while best_least < bound and idle < _EXCHANGES:
-            place = chosen.pop(int(rng.integers(self.n)))
-            add(place, -1)
-            again = best()
-            assert again is not None, "the pair that was put back can be chosen"
-            add(again, 1)
-            chosen.append(again)
-            idle += 1
-            if sums.min() > best_least:
-                best_choice, best_least, idle = list(chosen), sums.min(), 0
-        return np.sort(order[best_choice])
+        best_chosen, best_objective, n_idle = list(chosen), sums.min(), 0
+        while best_objective < bound and n_idle < _MAX_IDLE_EXCHANGES:
+            removed = chosen.pop(int(rng.integers(self.n)))
+            n_uses[[first[removed], second[removed]]] -= 1
+            sums[:] -= contributions[removed]
+            add_best()
+            n_idle += 1
+            if sums.min() > best_objective:
+                best_chosen, best_objective, n_idle = list(chosen), sums.min(), 0
+        return np.sort(order[best_chosen])
 
-    def choose(self, bound: float, time_limit: float) -> tuple[IntArray, float, str]:
-        """Choose pairs; return them, a bound on the least sum of any choice, and what chose.
+    def solve(self, bound: float, time_limit: float) -> tuple[IntArray, float, str]:
+        """Solve the integer programme.
 
-        Where HiGHS has no time to end, what it holds by then may be far from the best, so that the
-        linear relaxation rounded and, without constraints, pairs chosen one at a time
-        (`greedy_set`) are looked at as well.
+        If the time limit is reached, the best of three selections is returned: the solver's, the
+        rounded linear relaxation, and, without constraints, `greedy_set`.
+
+        Parameters
+        ----------
+        bound
+            Known upper bound on the objective.
+        time_limit
+            Time limit in seconds.
+
+        Returns
+        -------
+        chosen : (n,) array
+            Sorted candidates.
+        bound : float
+            Proven upper bound on the objective over these candidates.
+        solver : str
+            Method that found the selection.
 
         Raises
         ------
         InfeasibleError
-            Naming what cannot be kept and by how much, or if nothing is found in time.
+            If the constraints cannot be satisfied, naming them, or nothing is found in time.
         """
-        relaxed = None if self.is_count else self._solve(bound, relaxed=True)
-        proofs = [relaxed]
-        answer: Solution | None = None
-        if relaxed is not None and relaxed.x is not None and len(self.pairs) > _DIVE_ABOVE:
-            # Few pairs are fractions in the relaxation; the others stay, so that little is left.
-            answer = self._solve(bound, relaxed.x[:-1] > 1 - 1e-6, time_limit=time_limit)
-        if answer is None or answer.x is None:
-            answer = self._solve(bound, time_limit=time_limit)
-            proofs = [answer]
-        if answer.status == "infeasible":
-            raise InfeasibleError(self._shortfall(time_limit))
-        candidates = [(SOLVER, answer.x)]
-        if answer.status != "optimal":  # out of time
-            relaxed = self._solve(bound, relaxed=True) if relaxed is None else relaxed
-            proofs = [*proofs, relaxed]
-            candidates.append(("the linear relaxation rounded", relaxed.x))
-        ways = [(self._rounded(x[:-1]), how) for how, x in candidates if x is not None]
-        if answer.status != "optimal" and not self.names:
-            greedy_set = self.greedy_set(bound)
-            ways += [] if greedy_set is None else [(greedy_set, "one pair at a time")]
-        keeping = [way for way in ways if self._keeps(way[0])]
-        if not keeping:
+        # Sums of real numbers: solve the relaxation first, and fix the candidates it selects.
+        relaxed = None if self.is_count else self._minimise(bound, is_relaxed=True)
+        solution = None
+        if relaxed is not None and relaxed.x is not None and len(self.pairs) > _FIX_ABOVE:
+            solution = self._minimise(bound, relaxed.x[:-1] > 1 - 1e-6, time_limit=time_limit)
+        if solution is not None and solution.x is not None:
+            proofs = [relaxed]
+        else:
+            solution = self._minimise(bound, time_limit=time_limit)
+            proofs = [solution]
+        if solution.status == "infeasible":
+            raise InfeasibleError(self._describe_shortfall(time_limit))
+
+        solutions = [(SOLVER, solution.x)]
+        if solution.status != "optimal":
+            relaxed = self._minimise(bound, is_relaxed=True) if relaxed is None else relaxed
+            proofs.append(relaxed)
+            solutions.append((ROUNDED, relaxed.x))
+        selections = [(self._round(x[:-1]), solver) for solver, x in solutions if x is not None]
+        if solution.status != "optimal" and not self.names:
+            greedy = self.greedy_set(bound)
+            if greedy is not None:
+                selections.append((greedy, GREEDY))
+
+        best: tuple[IntArray, str] | None = None
+        best_value = (-np.inf, -np.inf)
+        for chosen, solver in selections:
+            sums = self.rows[:, chosen].sum(axis=1)
+            tolerance = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
+            if ((sums < self.lower - tolerance) | (sums > self.upper + tolerance)).any():
+                continue
+            value = (self.objective(chosen), float(self.smallest_differences[chosen].sum()))
+            if best is None or value > best_value:
+                best, best_value = (chosen, solver), value
+        if best is None:
             raise InfeasibleError(
                 f"no {self.n} pairs were found in {time_limit:g} s; allow more time, loosen a "
                 "constraint or ask for fewer pairs"
             )
-        chosen, how = max(
-            keeping, key=lambda way: (self.least_sum(way[0]), self.least[way[0]].sum())
+        proven = 1e-6 - max(proof.bound for proof in proofs if proof is not None)
+        return best[0], float(np.floor(proven)) if self.is_count else proven, best[1]
+
+    def _model_rows(self) -> tuple[csr_array, csr_array]:
+        """Return the rows of the pairs of models, sums minus t, and the other rows without t."""
+        n_model_pairs = self.contributions.shape[1]
+        minus_t = csr_array(-np.ones((n_model_pairs, 1)))
+        sums = hstack([csr_array(self.contributions.T), minus_t])
+        rows = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")
+        return sums, rows
+
+    def _minimise(
+        self,
+        bound: float,
+        is_fixed: BoolArray | None = None,
+        *,
+        is_relaxed: bool = False,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """Solve the programme with some candidates fixed at 1; the last variable is t.
+
+        Among equal numbers of separations, the larger mean of `smallest_differences` is preferred:
+        its weight of one half cannot outweigh a separation.
+        """
+        n_candidates, n_model_pairs = self.contributions.shape
+        costs, relative_gap = np.zeros(n_candidates), 1e-3
+        if self.is_count:
+            costs = -0.5 / self.n * self.smallest_differences
+            relative_gap = max(1e-3, 0.1 / max(1.0, bound))
+        lowest = np.zeros(n_candidates + 1)
+        if is_fixed is not None:
+            lowest[:n_candidates] = is_fixed
+        is_integer = np.append(
+            np.full(n_candidates, not is_relaxed), not is_relaxed and self.is_count
         )
-        proven = 1e-6 - max(own.bound for own in proofs if own is not None)
-        return chosen, float(np.floor(proven)) if self.is_count else proven, how
+        return minimise(
+            np.append(costs, -1.0),
+            csr_array(vstack(self._model_rows(), format="csr")),
+            np.hstack([np.zeros(n_model_pairs), self.lower]),
+            np.hstack([np.full(n_model_pairs, np.inf), self.upper]),
+            integer=is_integer,
+            lowest=lowest,
+            highest=np.append(np.ones(n_candidates), np.ceil(bound)),
+            time_limit=time_limit,
+            relative_gap=relative_gap,
+        )
 
-    def _keeps(self, chosen: IntArray) -> bool:
-        """Return whether candidates are as many as wanted and keep what must be kept."""
-        sums = self.rows[:, chosen].sum(axis=1)
-        slack = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
-        return bool(((sums >= self.lower - slack) & (sums <= self.upper + slack)).all())
-
-    def _rounded(self, x: FloatArray) -> IntArray:
-        """Return up to `n` pairs of largest `x`, no sentence in too many, in order."""
-        taken = Counter[int]()
+    def _round(self, x: FloatArray) -> IntArray:
+        """Return up to n candidates of largest `x` that respect the uses of sentences, sorted."""
+        n_uses = np.zeros(int(self.pairs.max()) + 1, dtype=np.int64)
         chosen: list[int] = []
-        for place in np.argsort(-x, kind="stable").tolist():
-            both = self.pairs[place].tolist()
-            if len(chosen) < self.n and max(taken[one] for one in both) < self.uses:
-                taken.update(both)
-                chosen.append(place)
+        for k in np.argsort(-x, kind="stable").tolist():
+            sentences = self.pairs[k]
+            if len(chosen) < self.n and n_uses[sentences].max() < self.uses:
+                n_uses[sentences] += 1
+                chosen.append(k)
         return np.sort(np.array(chosen, dtype=np.int64))
 
-    def _shortfall(self, time_limit: float) -> str:
-        """Say what cannot be kept, and by how much, in the least sum of scaled shortfalls."""
-        count, first = len(self.pairs), self.rows.shape[0] - len(self.names)
+    def _describe_shortfall(self, time_limit: float) -> str:
+        """Name the constraints with a shortfall if the sum of scaled shortfalls is minimal."""
+        n_candidates, n_rows = len(self.pairs), self.rows.shape[0]
         scale = np.maximum(1.0, abs(self.rows).max(axis=1).toarray().ravel())
-        soft = np.r_[0, first : self.rows.shape[0]]
-        where = (soft, np.arange(len(soft)))
-        missing = csr_array((np.ones(len(soft)), where), shape=(len(self.lower), len(soft)))
+        # Elastic rows: the number of pairs and the constraints, each with two shortfall variables.
+        elastic = np.r_[0, n_rows - len(self.names) : n_rows]
+        n_elastic = len(elastic)
+        missing = csr_array(
+            (np.ones(n_elastic), (elastic, np.arange(n_elastic))), shape=(n_rows, n_elastic)
+        )
         rows = hstack([diags_array(1 / scale) @ self.rows, missing, -missing], format="csr")
-        answer = minimise(
-            # Missing pairs cost more, so that constraints are named where either could be.
-            np.hstack([np.zeros(count), 10.0, np.ones(2 * len(soft) - 1)]),
+        solution = minimise(
+            # A missing pair costs more, so that a constraint is reported where either could be.
+            np.hstack([np.zeros(n_candidates), 10.0, np.ones(2 * n_elastic - 1)]),
             csr_array(rows),
             self.lower / scale,
             self.upper / scale,
-            integer=np.repeat([True, False], [count, 2 * len(soft)]),
-            highest=np.hstack([np.ones(count), np.full(2 * len(soft), np.inf)]),
+            integer=np.repeat([True, False], [n_candidates, 2 * n_elastic]),
+            highest=np.hstack([np.ones(n_candidates), np.full(2 * n_elastic, np.inf)]),
             time_limit=time_limit,
         )
-        wanted = [f"{self.n} pairs", *self.names]
-        if answer.x is not None:
-            short = answer.x[count:].reshape(2, -1).max(axis=0) * scale[soft]
-            short /= np.hstack([1.0, self.units])
-            named = zip(wanted, short, strict=True)
-            wanted = [f"{name}, by {by:.3g}" for name, by in named if by > 1e-6]
+        names = [f"{self.n} pairs", *self.names]
+        if solution.x is not None:
+            shortfalls = solution.x[n_candidates:].reshape(2, -1).max(axis=0) * scale[elastic]
+            shortfalls /= np.hstack([1.0, self.units])
+            names = [
+                f"{name}, by {amount:.3g}"
+                for name, amount in zip(names, shortfalls, strict=True)
+                if amount > 1e-6
+            ]
         return (
-            f"the {count} candidate pairs cannot meet everything together: what falls short is "
-            f"{some(wanted)}; ask for fewer pairs, loosen a constraint or add sentences"
+            f"the {n_candidates} candidate pairs cannot meet everything together: what falls short "
+            f"is {list_names(names)}; ask for fewer pairs, loosen a constraint or add sentences"
         )
 
 
@@ -312,65 +376,100 @@ def feasible_pairs(
     uses: int,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Return pairs of sentences that keep the constraints in fractions, whatever models prefer.
+    """Pair sentences that satisfy the constraints in a fractional solution, at random.
+
+    Parameters
+    ----------
+    ranked
+        The ranked sentences.
+    rows
+        Rows of sentences that may be paired.
+    constraints
+        Constraints, merged by `merge_equal`.
+    n
+        Number of pairs to select.
+    uses
+        Maximum number of selected pairs that contain the same sentence.
+    rng
+        Random number generator.
+
+    Returns
+    -------
+    (n_pairs, 2) array
+        Rows of the sentences of candidate pairs.
 
     Raises
     ------
     InfeasibleError
-        Naming the constraints that no sentences keep, and by how much.
+        If the constraints cannot be satisfied; the message names them and their shortfall.
     """
     sentences = np.repeat(rows, uses)
-    everywhere = np.ones((len(sentences), 2), dtype=bool)
-    roles = _roles(("sentences 1", "sentences 2"), n)
-    problem = AssignmentProblem(ranked.doubled[sentences][:, :2], everywhere, everywhere, roles)
-    limits = ConstraintRows(roles, ranked.labels[sentences], constraints)
-    first, second = (sentences[own] for own in feasible_choices(problem, limits))
-    ties = pairing_codes(constraints, ranked.labels)
-    shuffled = []
-    for _ in range(20):
-        both = rng.permutation(first), rng.permutation(second)
-        for tie in np.unique(ties[first]):
-            of_both = [side[ties[side] == tie] for side in both]
-            size = min(map(len, of_both))
-            shuffled.append(np.column_stack([own[:size] for own in of_both]))
-    pairs = np.concatenate(shuffled)
+    any_role = np.ones((len(sentences), 2), dtype=bool)
+    roles = _side_roles(("sentences 1", "sentences 2"), n)
+    problem = AssignmentProblem(ranked.doubled[sentences][:, :2], any_role, any_role, roles)
+    constraint_rows = ConstraintRows(roles, ranked.labels[sentences], constraints)
+    first, second = (
+        sentences[role_rows] for role_rows in find_fractional_assignment(problem, constraint_rows)
+    )
+    codes = pairing_codes(constraints, ranked.labels)
+    pairings = []
+    for _ in range(_N_PAIRINGS):
+        shuffled_1, shuffled_2 = rng.permutation(first), rng.permutation(second)
+        for code in np.unique(codes[first]):
+            equal_1 = shuffled_1[codes[shuffled_1] == code]
+            equal_2 = shuffled_2[codes[shuffled_2] == code]
+            size = min(len(equal_1), len(equal_2))
+            pairings.append(np.column_stack([equal_1[:size], equal_2[:size]]))
+    pairs = np.concatenate(pairings)
     return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
 
 
-def _roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
-    one, two = (Role(*sides, role, reject, 1 - reject, n) for reject, role in enumerate(ROLES))
-    return one, two
+def _side_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
+    """Return roles of the two sides of n pairs, named by `sides` in messages."""
+    return Role(*sides, ROLES[0], 0, 1, n), Role(*sides, ROLES[1], 1, 0, n)
 
 
-def _pair_limits(
+def _pair_constraints(
     constraints: Sequence[SelectionConstraint],
     ranked: RankedScores,
     used: IntArray,
-    place: IntArray,
-    signs: IntArray,
+    codes: IntArray,
+    preferences: IntArray,
     n: int,
     uses: int,
 ) -> tuple[csr_array, list[ConstraintRows]]:
-    """Return the weights of pairs in the constraints' rows, and these rows.
+    """Convert rows over sentences to rows over candidate pairs.
 
-    `place` holds for each pair the places of its sentences in `used`, `signs` which of them each
-    model prefers.
+    A constraint that compares sides has rows for each model, in which sentence 1 is the sentence
+    that the model prefers.
+
+    Parameters
+    ----------
+    constraints, ranked, n, uses
+        As in `SetProgramme`.
+    used
+        Rows of the sentences that occur in candidates.
+    codes : (K, 2) array
+        Positions in `used` of the sentences of each candidate.
+    preferences : (K, M) array
+        1 if a model prefers sentence 1 of a candidate, -1 for sentence 2, 0 for none.
     """
     labels = ranked.labels[used]
-    row_1, row_2 = place.T
-    of_all = [constraint for constraint in constraints if not constraint.compares_sides]
-    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels, of_all, uses)
-    between = [constraint for constraint in constraints if constraint.compares_sides]
-    sides = [
-        ConstraintRows(
-            _roles((f"what {name} prefers", "what it does not"), n), labels, between, uses
+    sentence_1, sentence_2 = codes.T
+    plain = [constraint for constraint in constraints if not constraint.compares_sides]
+    rows = ConstraintRows(_side_roles(("sentences 1", "sentences 2"), n), labels, plain, uses)
+    all_rows = [rows]
+    weights = [rows.weights[0][sentence_1] + rows.weights[1][sentence_2]]
+    comparing = [constraint for constraint in constraints if constraint.compares_sides]
+    for model, model_preferences in zip(ranked.models, preferences.T, strict=True):
+        sides = (f"what {model} prefers", "what it does not")
+        rows = ConstraintRows(_side_roles(sides, n), labels, comparing, uses)
+        all_rows.append(rows)
+        first, second = rows.weights
+        prefers_1 = diags_array((model_preferences == 1).astype(np.float64))
+        prefers_2 = diags_array((model_preferences == -1).astype(np.float64))
+        weights.append(
+            prefers_1 @ (first[sentence_1] + second[sentence_2])
+            + prefers_2 @ (first[sentence_2] + second[sentence_1])
         )
-        for name in ranked.models
-    ]
-    matrices = [plain.weights[0][row_1] + plain.weights[1][row_2]]
-    for sign, limits in zip(signs.T, sides, strict=True):
-        first, second = limits.weights
-        prefers_1, prefers_2 = (diags_array((sign == k).astype(np.float64)) for k in (1, -1))
-        as_said, turned = first[row_1] + second[row_2], first[row_2] + second[row_1]
-        matrices.append(prefers_1 @ as_said + prefers_2 @ turned)
-    return csr_array(hstack(matrices, format="csr").T), [plain, *sides]
+    return csr_array(hstack(weights, format="csr").T), all_rows

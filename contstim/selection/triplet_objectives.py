@@ -1,4 +1,4 @@
-"""Objectives of a selection of triplets."""
+"""Objectives of a selection of triplets: one value per triplet, whose total is optimised."""
 
 from __future__ import annotations
 
@@ -12,77 +12,95 @@ import pandas as pd
 from contstim.errors import InputError, require_known
 from contstim.models.registry import score_kind
 from contstim.plugins import Registry
-from contstim.tables import SPEC, require_columns
+from contstim.tables import require_columns
 
-_TEXTS = ("natural", "synthetic_1", "synthetic_2")
-_MOST_STRATA = 10  # unless more are asked for
+#: Columns of a triplets table that selections need; see :data:`contstim.tables.TRIPLETS`.
 LOG_PROB_COLUMNS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
 
-LOG_PROB_COLUMNS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
-
-
-#: How `worst_ranks` settles triplets whose weaker members have equal ranks.
+#: Rules of `worst_ranks` for triplets with equal ranks.
 TIE_RULES = ("average", "row-order")
 
 
 @dataclass(frozen=True)
 class TripletObjective:
-    """What the total over the chosen triplets is made of.
+    """Value of a triplet; a selection maximises or minimises the total.
 
     Attributes
     ----------
     value
-        From the triplets of one model pair to a value for each; with `ties`, also from how ties are
-        settled.
+        Function from the triplets of one pair of models, a DataFrame, to a Series of values. If
+        `takes_ties`, it has a second parameter ``ties``, one of :data:`TIE_RULES`.
     sign
-        1 where the total is made large, -1 where it is made small.
-    adds_nats
-        Whether it adds log-probabilities of two models, which then must be in nats.
-    ties
-        Whether `value` takes a rule of :data:`TIE_RULES`.
+        1 to maximise the total, -1 to minimise it.
+    requires_nats
+        Whether log-probabilities of two models are added, which must then be in nats.
+    takes_ties
+        Whether `value` has the parameter ``ties``.
     """
 
     value: Callable[..., pd.Series]
     sign: float
-    adds_nats: bool = False
-    ties: bool = False
+    requires_nats: bool = False
+    takes_ties: bool = False
 
 
 _Value = TypeVar("_Value", bound=Callable[..., pd.Series])
 
 
 def triplet_objective(
-    name: str, *, larger_is_better: bool, adds_nats: bool = False, ties: bool = False
+    name: str, *, larger_is_better: bool, requires_nats: bool = False, takes_ties: bool = False
 ) -> Callable[[_Value], _Value]:
-    """Add a function to `TRIPLET_OBJECTIVES`, for this process; see `TripletObjective`.
+    """Register a function as an objective in `TRIPLET_OBJECTIVES`, for this process.
+
+    Parameters
+    ----------
+    name
+        Name of the objective.
+    larger_is_better
+        Whether the total is maximised.
+    requires_nats, takes_ties
+        As in `TripletObjective`.
+
+    Returns
+    -------
+    callable
+        Decorator that returns the function unchanged.
 
     Examples
     --------
-    >>> from contstim import datasets
-    >>> @triplet_objective("least-fall", larger_is_better=True)
-    ... def least_fall(triplets):
-    ...     falls = triplets["natural_lp_2"] - triplets["synthetic_1_lp_2"]
-    ...     return np.minimum(falls, triplets["natural_lp_1"] - triplets["synthetic_2_lp_1"])
-    >>> len(select_triplets(datasets.written_triplets(), 5, "least-fall"))
+    >>> from contstim import datasets, select_triplets
+    >>> @triplet_objective("min-drop", larger_is_better=True)
+    ... def min_drop(triplets):
+    ...     drop_2 = triplets["natural_lp_2"] - triplets["synthetic_1_lp_2"]
+    ...     return np.minimum(drop_2, triplets["natural_lp_1"] - triplets["synthetic_2_lp_1"])
+    >>> len(select_triplets(datasets.written_triplets(), 5, "min-drop"))
     10
-    >>> del TRIPLET_OBJECTIVES["least-fall"]  # for this example alone
+    >>> del TRIPLET_OBJECTIVES["min-drop"]  # only for this example
     """
 
     def register(value: _Value) -> _Value:
-        TRIPLET_OBJECTIVES[name] = TripletObjective(
-            value, 1.0 if larger_is_better else -1.0, adds_nats, ties
-        )
+        sign = 1.0 if larger_is_better else -1.0
+        TRIPLET_OBJECTIVES[name] = TripletObjective(value, sign, requires_nats, takes_ties)
         return value
 
     return register
 
 
 def controversiality(triplets: pd.DataFrame) -> pd.Series:
-    """Return the controversiality of each triplet, nats.
+    """Compute the controversiality of each triplet (Golan et al. 2023, Eq. 4).
 
-    It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)], Golan et al. (2023), Eq. 4, where
-    model k gives ``log pk``, n is the natural sentence and sk the synthetic one that model k
-    accepts.
+    It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)], where pk is the probability under
+    model k, n the natural sentence, and sk the synthetic sentence that model k accepts.
+
+    Parameters
+    ----------
+    triplets
+        Table with the columns `LOG_PROB_COLUMNS`.
+
+    Returns
+    -------
+    Series
+        Controversiality in nats.
 
     Examples
     --------
@@ -101,23 +119,25 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
 
 
 def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
-    """Rank the triplets of one model pair by their weaker member, 1 for the best.
+    """Rank the triplets of one pair of models by their weaker synthetic sentence, 1 is best.
 
-    Each synthetic sentence's loss (its log-probability less the natural sentence's, under the
-    model that rejects it) is ranked ascending over the triplets, average ties; w is the larger of a
-    triplet's two ranks; the result is the rank of w.
+    1. The loss of a synthetic sentence is its log-probability minus that of the natural sentence,
+       under the model that rejects it.
+    2. Losses of sentences 1, and of sentences 2, are ranked over the triplets (1 is lowest).
+    3. Triplets are ranked by the larger of their two ranks.
 
     Parameters
     ----------
     triplets
-        The triplets of one model pair.
+        Triplets of one pair of models, with the columns `LOG_PROB_COLUMNS`.
     ties
-        Triplets with equal w get their ``average`` rank, or ranks in ``row-order``.
+        Rule for equal larger ranks: ``average`` rank or ranks in ``row-order``, as in Golan et al.
+        (2023), which depends on the order of rows.
 
-    Notes
-    -----
-    The published selection settles equal w by row order; averaging them, the default, makes the
-    result independent of the order of rows.
+    Returns
+    -------
+    Series
+        Ranks.
 
     Examples
     --------
@@ -139,72 +159,68 @@ TRIPLET_OBJECTIVES = Registry[TripletObjective](
     "objective",
     "contstim.triplet_objectives",
     {
-        "controversiality": TripletObjective(controversiality, 1.0, adds_nats=True),
-        "worst-rank": TripletObjective(worst_ranks, -1.0, ties=True),
+        "controversiality": TripletObjective(controversiality, 1.0, requires_nats=True),
+        "worst-rank": TripletObjective(worst_ranks, -1.0, takes_ties=True),
     },
     TripletObjective,
 )
 
 
 def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -> None:
-    """Refuse an unknown objective, and one that adds up what has no common unit.
+    """Check that an objective is known and valid for the scores of the models.
 
     Parameters
     ----------
     objective
-        One of `TRIPLET_OBJECTIVES`.
+        Name of an objective in `TRIPLET_OBJECTIVES`.
     models
-        Specs of the models, or of each name the spec.
+        Specs of the models, or a mapping from names to specs.
 
     Raises
     ------
     UnknownNameError
         If there is no such objective.
     InputError
-        If it adds two models' falls in nats and a model's scores are no log-probabilities.
+        If the objective requires nats and a model's scores are not in nats.
     """
-    adds_nats = TRIPLET_OBJECTIVES[objective].adds_nats
+    requires_nats = TRIPLET_OBJECTIVES[objective].requires_nats
     specs = models if isinstance(models, Mapping) else {model: model for model in models}
     for model, spec in specs.items():
-        if adds_nats and not score_kind(spec).differs_in_nats:
+        if requires_nats and not score_kind(spec).differs_in_nats:
             raise InputError(
-                f"the objective {objective!r} adds two models' falls in nats, and {model!r} does "
-                "not score in nats; use the objective 'worst-rank'"
+                f"the objective {objective!r} adds decreases in nats under two models, and "
+                f"{model!r} does not score in nats; use the objective 'worst-rank'"
             )
 
 
-def triplet_specs(triplets: pd.DataFrame) -> dict[str, str]:
-    """Return the spec of each model of a table of triplets, by its name.
-
-    They are the columns ``spec_1`` and ``spec_2`` where models have names; else the name is the
-    spec.
-    """
-    specs: dict[str, str] = {}
-    for number in (1, 2):
-        names = triplets[f"model_{number}"].astype(str)
-        stated = triplets.get(f"{SPEC}_{number}", names)
-        stated = stated.where(stated.notna() & (stated != ""), names)
-        specs |= zip(names, stated.astype(str), strict=True)
-    return specs
-
-
 def numeric_log_probs(triplets: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with numbers for log-probabilities, NaN where one is missing.
+    """Convert the log-probabilities of triplets to numbers, NaN where missing.
+
+    Parameters
+    ----------
+    triplets
+        Table with the columns `LOG_PROB_COLUMNS`.
+
+    Returns
+    -------
+    DataFrame
+        The table with these columns as float64.
 
     Raises
     ------
     InputError
-        Naming the first that is something else, and its row.
+        If a column is missing or a value is not a number; the message names its row.
     """
     require_columns(triplets, LOG_PROB_COLUMNS, "the triplets table")
     numbers = {}
     for column in LOG_PROB_COLUMNS:
-        given = triplets[column]
-        numbers[column] = pd.to_numeric(given, errors="coerce").astype(np.float64)
-        odd = np.flatnonzero(numbers[column].isna() & given.notna())
-        if len(odd):
+        values = triplets[column]
+        numbers[column] = pd.to_numeric(values, errors="coerce").astype(np.float64)
+        invalid = np.flatnonzero(numbers[column].isna() & values.notna())
+        if len(invalid):
+            row = invalid[0]
             raise InputError(
-                f"{column} is {given.iloc[odd[0]]!r} in row {odd[0] + 1} of the triplets table; "
+                f"{column} is {values.iloc[row]!r} in row {row + 1} of the triplets table; "
                 "give a number, or leave the row out"
             )
     return triplets.assign(**numbers)

@@ -1,4 +1,4 @@
-"""Choosing among synthesised triplets: the most controversial, spread evenly over strata."""
+"""Selection of triplets: the most controversial, with equally many from each stratum."""
 
 from __future__ import annotations
 
@@ -11,77 +11,38 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import scipy  # which loads `optimize` at its first use
 from pydantic import Field
 from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.progress import waiting
-from contstim.selection.highs import SOLVER, minimise
-from contstim.selection.natural import MAX_PER_PAIR
+from contstim.selection.highs import SOLVER
+from contstim.selection.natural import ASSIGNMENT_SOLVER, MAX_PER_PAIR
+from contstim.selection.strata import StratifiedSelection, resolve_n_strata
 from contstim.selection.triplet_objectives import (
     LOG_PROB_COLUMNS,
     TRIPLET_OBJECTIVES,
     check_objective,
     numeric_log_probs,
-    triplet_specs,
 )
-from contstim.settings import Count, one_of, option, settings
-from contstim.tables import require_columns
+from contstim.settings import Count, one_of, settings
+from contstim.tables import SPEC, require_columns
 from contstim.text.diversity import MIN_WORD_LIMIT, check_word_share, folded_words
 from contstim.text.normalise import normalise_sentence
 
-_TEXTS = ("natural", "synthetic_1", "synthetic_2")
-_MOST_STRATA = 10  # unless more are asked for
-
-
-def resolve_n_strata(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
-    """Return how many strata share so many triplets equally: if None, ten, or the most below.
-
-    Raises
-    ------
-    InputError
-        If the number of triplets, called `name`, is no multiple of the strata asked for.
-    """
-    if not 1 <= per_pair <= MAX_PER_PAIR:
-        raise InputError(f"{name} is {per_pair}; give 1 to {MAX_PER_PAIR}")
-    if strata is None:
-        return next(n for n in range(_MOST_STRATA, 0, -1) if per_pair % n == 0)
-    if strata < 1 or per_pair % strata:
-        raise InputError(
-            f"{name} is {per_pair}, not a multiple of {strata} strata; change one of them, or "
-            "leave strata out and as many are made as share the triplets equally"
-        )
-    return strata
+_SENTENCES = ("natural", "synthetic_1", "synthetic_2")
 
 
 @settings
 class TripletSelection:
-    """What commands and study plans ask of `select_triplets`."""
+    """Options of `select_triplets` that study plans share with it."""
 
-    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = option(10, "", "N")
-    objective: Annotated[str, one_of(TRIPLET_OBJECTIVES)] = option(
-        "controversiality",
-        "what the total is of (default: controversiality, the sum of both falls in nats)",
-    )
-    strata: Count | None = option(
-        None,
-        "ranges of each model's log-probabilities, from each of which equally many triplets are "
-        "chosen (default: ten, or the most below ten that share --per-pair equally)",
-        "N",
-    )
-    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = option(
-        1.0,
-        "in what share of the chosen synthetic sentences of a pair a word may be, at most, unless "
-        "natural sentences have it more often (default: 1, no limit)",
-        "SHARE",
-    )
-    distinct_items: bool = option(
-        False,
-        "choose no two triplets that share a sentence, whatever their models, so that each is an "
-        "item of its own",
-    )
+    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
+    objective: Annotated[str, one_of(TRIPLET_OBJECTIVES)] = "controversiality"
+    strata: Count | None = None
+    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
+    distinct_items: bool = False
 
 
 def select_triplets(
@@ -95,63 +56,60 @@ def select_triplets(
     max_word_share: float = 1.0,
     distinct_items: bool = False,
 ) -> pd.DataFrame:
-    """Select triplets of each model pair, equally many from each stratum of both models.
+    """Select triplets for each pair of models, equally many from each stratum of both models.
+
+    A stratum is a quantile range of a model's log-probabilities of natural sentences. If strata
+    have too few triplets, as many as possible are selected; among these selections, the one with
+    the best total objective is returned (`StratifiedSelection` states the formulas).
 
     Parameters
     ----------
     triplets
-        A table with the columns of :data:`contstim.tables.TRIPLETS` (the log-probabilities of the
-        synthetic sentences under the models that accept them are not needed).
-    per_pair
-        Triplets wanted for each model pair, a multiple of `strata` if these are given.
-    objective
-        ``controversiality`` (the total of Eq. 4, made large), ``worst-rank`` (the total of
-        :func:`worst_ranks`, made small), or another of `TRIPLET_OBJECTIVES`.
-    strata
-        Number of quantile strata of each model's log-probabilities of natural sentences; 10 gives
-        deciles. None: ten, or the most below ten of which `per_pair` is a multiple. A value on the
-        border belongs to the lower stratum.
-    reference
-        Log-probabilities of a corpus, shape (S, M), whose quantiles define the strata; by default
-        those of the pair's own triplets do.
-    ties
+        Table with the columns of :data:`contstim.tables.TRIPLETS`; the log-probabilities of the
+        synthetic sentences under the models that accept them may be missing.
+    per_pair : int, default 10
+        Number of triplets for each pair of models; a multiple of `strata`.
+    objective : str, default "controversiality"
+        Name of an objective in `TRIPLET_OBJECTIVES`: ``controversiality`` (total of Eq. 4,
+        maximised) or ``worst-rank`` (total of :func:`worst_ranks`, minimised).
+    strata : int, optional
+        Number of strata per model; by default the largest divisor of `per_pair` up to ten. A value
+        on the border of two strata belongs to the lower.
+    reference : (S, M) DataFrame, optional
+        Log-probabilities of a corpus in nats, whose quantiles define the strata; by default the
+        natural sentences of the triplets.
+    ties : str, default "average"
         For ``worst-rank``, see :func:`worst_ranks`.
-    max_word_share
-        In what share of a pair's ``2 * per_pair`` synthetic sentences a word may be, at most: in
-        two where that is more, and in as large a share as of the natural sentences of all its
-        triplets. 1: no limit.
-    distinct_items
-        Whether no two of the chosen triplets, of whatever model pairs, may share a sentence, so
-        that each is an item of its own (see :func:`contstim.design.design_trials`).
+    max_word_share : float, default 1
+        Maximum share of the selected synthetic sentences of a pair of models that may contain the
+        same word; 1 for no limit. Two sentences, or the share of the word in the natural
+        sentences, are always allowed.
+    distinct_items : bool, default False
+        Whether no two triplets, of any models, may share a sentence, so that each triplet is an
+        item of its own (see :func:`contstim.design.design_trials`).
 
     Returns
     -------
-    pandas.DataFrame
-        The chosen rows, in their order, all columns kept. In ``.attrs``: ``objective`` (the total
-        over all pairs), ``strata`` (how many), ``bound``, ``gap``, ``solver``, ``status``, and
-        ``pairs``: for each model pair how many triplets were considered, left out and selected, its
-        objective, and its ``unfilled`` strata.
+    DataFrame
+        The selected rows in their order, with all columns. In ``.attrs``: ``objective`` (total over
+        all pairs of models), ``strata`` (number), ``bound``, ``gap``, ``solver``, ``status``, and
+        ``pairs``: for each pair of models the number of triplets considered, excluded and selected,
+        its objective, and its ``unfilled`` strata.
 
     Raises
     ------
     InfeasibleError
-        If a model pair has no usable triplet.
+        If a pair of models has no usable triplet.
     InputError, UnknownNameError
-        If table or arguments cannot be used.
+        If the table or an argument is invalid.
 
     Notes
     -----
-    Source: Golan et al. (2023), Section 4.8. A triplet is an edge between a stratum of model 1 and
-    one of model 2, so the choice is an assignment problem and is solved exactly. Where strata are
-    too thin, as many triplets as possible are selected first, and of those selections the one
-    with the best objective is taken. Triplets with a missing or infinite log-probability are left
-    out. A natural sentence is used once in a model pair, in its best triplet, or with
-    `max_word_share` below 1 in that which leaves the best choice. When the strata are
-    those of the triplets themselves, without ties and with equally many triplets in each, all
-    strata can always be filled (König's theorem). Departure: with `max_word_share` below 1
-    the choice is an integer programme, solved to the optimum as well; so it is with
-    `distinct_items`, where all model pairs are chosen together: as many triplets as possible in
-    all, and of those the best.
+    Source: Golan et al. (2023), section 4.8. The problem is an assignment problem, since each
+    triplet joins a stratum of model 1 and a stratum of model 2. With `max_word_share` or
+    `distinct_items` it is an integer programme, with `distinct_items` over all pairs of models at
+    once. Both are solved exactly. Triplets with a missing or infinite log-probability are excluded.
+    A natural sentence is used once per pair of models.
 
     Examples
     --------
@@ -161,55 +119,75 @@ def select_triplets(
     ('optimal', 12)
     """
     check_word_share(max_word_share)
-    strata = resolve_n_strata(per_pair, strata)
-    first, second = _models_of(triplets, objective)
-    numbered = numeric_log_probs(triplets)
-    limited = distinct_items or max_word_share < 1
-    parts: list[_Part] = []
-    keys = [first.to_numpy(), second.to_numpy()]
-    for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
-        pair, places = (str(key[0]), str(key[1])), np.asarray(rows, dtype=np.int64)
-        usable, best, costs, left_out = _usable(numbered.iloc[places], pair, objective, ties)
-        if not limited:
-            usable, costs, best = usable[best], costs[best], best[best]
-        places = places[usable]
-        scored = numbered.iloc[places]
-        cells = _cells(scored, best, pair, strata, reference)
+    n_strata = resolve_n_strata(per_pair, strata)
+    names_1, names_2 = _check_models(triplets, objective)
+    table = numeric_log_probs(triplets)
+    has_limits = distinct_items or max_word_share < 1
+    parts: list[_PairTriplets] = []
+    keys = [names_1.to_numpy(), names_2.to_numpy()]
+    for (name_1, name_2), positions in pd.Series(range(len(triplets))).groupby(keys, sort=False):
+        models, rows = (str(name_1), str(name_2)), np.asarray(positions, dtype=np.int64)
+        usable, is_best, costs, excluded = _usable_triplets(
+            table.iloc[rows], models, objective, ties
+        )
+        if not has_limits:
+            # Without limits, only the best triplet of each natural sentence can be selected.
+            usable, costs, is_best = usable[is_best], costs[is_best], is_best[is_best]
+        rows = rows[usable]
+        scored = table.iloc[rows]
+
+        strata_by_model = []
+        for column, model in zip(LOG_PROB_COLUMNS[:2], models, strict=True):
+            log_probs = scored[column].to_numpy(dtype=np.float64)
+            corpus = log_probs[is_best]
+            if reference is not None:
+                require_columns(reference, [model], "the reference table")
+                corpus = reference[model].to_numpy(dtype=np.float64)
+                if not np.isfinite(corpus).any():
+                    raise InputError(f"the reference table has no score of model {model!r}")
+            levels = np.linspace(0, 1, n_strata + 1)[1:-1]
+            borders = np.quantile(corpus[np.isfinite(corpus)], levels)
+            strata_by_model.append(np.searchsorted(borders, log_probs, side="left"))
+        selection = StratifiedSelection(
+            costs,
+            np.column_stack(strata_by_model).astype(np.int64),
+            n_strata,
+            per_pair // n_strata,
+        )
         limits = csr_array((0, len(usable))), np.zeros(0)
         if max_word_share < 1:
-            limits = _limits(scored, best, 2 * per_pair, max_word_share)
-        grid = _Grid(costs, cells, strata, per_pair // strata)
-        parts.append(_Part(pair, places, grid, limits, {"considered": len(rows), **left_out}))
+            limits = _limit_words(scored, is_best, 2 * per_pair, max_word_share)
+        counts = {"considered": len(positions), **excluded}
+        parts.append(_PairTriplets(models, rows, selection, limits, counts))
+
     with waiting("choosing triplets"):
         if distinct_items:
-            picks = _apart(parts, triplets)
+            selected = _select_distinct(parts, triplets)
+        elif has_limits:
+            selected = [part.selection.solve_with_limits(*part.limits) for part in parts]
         else:
-            picks = [
-                part.grid.solve_within(*part.limits) if limited else part.grid.solve()
-                for part in parts
-            ]
-    chosen = [part.places[picked] for part, picked in zip(parts, picks, strict=True)]
+            selected = [part.selection.solve() for part in parts]
+    sign = -TRIPLET_OBJECTIVES[objective].sign
     reports: list[dict[str, Any]] = [
         {
-            "model_1": part.pair[0],
-            "model_2": part.pair[1],
+            "model_1": part.models[0],
+            "model_2": part.models[1],
             **part.counts,
-            "selected": len(picked),
-            "objective": float(
-                (-TRIPLET_OBJECTIVES[objective].sign * part.grid.costs[picked]).sum()
-            ),
-            "unfilled": part.grid.unfilled(picked, part.pair),
+            "selected": len(indices),
+            "objective": float((sign * part.selection.costs[indices]).sum()),
+            "unfilled": part.selection.unfilled_strata(indices, part.models),
         }
-        for part, picked in zip(parts, picks, strict=True)
+        for part, indices in zip(parts, selected, strict=True)
     ]
+    chosen = [part.rows[indices] for part, indices in zip(parts, selected, strict=True)]
     result = triplets.iloc[np.sort(np.concatenate(chosen))].copy()
     total = sum(report["objective"] for report in reports)
     result.attrs = {
         "objective": total,
-        "strata": strata,
+        "strata": n_strata,
         "bound": total,
         "gap": 0.0,
-        "solver": SOLVER if limited else "scipy linear_sum_assignment",
+        "solver": SOLVER if has_limits else ASSIGNMENT_SOLVER,
         "status": "optimal",
         "pairs": reports,
     }
@@ -217,52 +195,64 @@ def select_triplets(
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """The triplets of a model pair that can be chosen, T of them.
+class _PairTriplets:
+    """The T usable triplets of a pair of models.
 
-    `places` (T,) are their rows in the table, `limits` what `_limits` returns, `counts` how many
-    there were and why some were left out.
+    Attributes
+    ----------
+    models
+        Names of the two models.
+    rows : (T,) array
+        Rows in the table of triplets.
+    selection
+        Their stratified selection.
+    limits
+        Rows and upper limits of further constraints, see `_limit_words`.
+    counts
+        Number of triplets considered, and excluded by reason.
     """
 
-    pair: tuple[str, str]
-    places: IntArray
-    grid: _Grid
+    models: tuple[str, str]
+    rows: IntArray
+    selection: StratifiedSelection
     limits: tuple[csr_array, FloatArray]
     counts: dict[str, int]
 
 
-def _apart(parts: Sequence[_Part], triplets: pd.DataFrame) -> list[IntArray]:
-    """Return which triplets of each model pair are chosen if no two share a sentence.
+def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> list[IntArray]:
+    """Select triplets of all pairs of models at once such that no two share a sentence.
 
-    All pairs are one grid, in which each has strata of its own.
+    The problems of the pairs are combined into one, in which each pair has its own strata and each
+    sentence may be selected once.
     """
-    strata, each = parts[0].grid.strata, parts[0].grid.each
-    whole = _Grid(
-        np.concatenate([part.grid.costs for part in parts]),
-        np.concatenate([part.grid.cells + k * strata for k, part in enumerate(parts)]),
-        strata * len(parts),
-        each,
+    n_strata = parts[0].selection.n_strata
+    combined = StratifiedSelection(
+        np.concatenate([part.selection.costs for part in parts]),
+        np.concatenate([part.selection.strata + k * n_strata for k, part in enumerate(parts)]),
+        n_strata * len(parts),
+        parts[0].selection.per_stratum,
     )
-    texts = triplets[list(_TEXTS)].iloc[np.concatenate([part.places for part in parts])]
-    plain = texts.astype(str).map(normalise_sentence)
-    codes = pd.factorize(plain.to_numpy().ravel())[0]
-    n = len(texts)
-    uses = csr_array((np.ones(codes.size), (codes, np.repeat(np.arange(n), len(_TEXTS)))))
+    sentences = triplets[list(_SENTENCES)].iloc[np.concatenate([part.rows for part in parts])]
+    normalised = sentences.astype(str).map(normalise_sentence)
+    codes = pd.factorize(normalised.to_numpy().ravel())[0]
+    columns = np.repeat(np.arange(len(sentences)), len(_SENTENCES))
+    uses = csr_array((np.ones(codes.size), (codes, columns)))
     shared = uses[np.bincount(codes) > 1]
-    words: Any = block_diag([part.limits[0] for part in parts], format="csr")
-    limited = csr_array(vstack([words, shared], format="csr"))
+    word_rows: Any = block_diag([part.limits[0] for part in parts], format="csr")
+    rows = csr_array(vstack([word_rows, shared], format="csr"))
     limits = np.concatenate([*(part.limits[1] for part in parts), np.ones(shared.shape[0])])
-    picked = whole.solve_within(limited, limits)
-    ends = np.cumsum([0, *(len(part.places) for part in parts)])
-    return [picked[(picked >= low) & (picked < high)] - low for low, high in pairwise(ends)]
+    selected = combined.solve_with_limits(rows, limits)
+    offsets = np.cumsum([0, *(len(part.rows) for part in parts)])
+    return [
+        selected[(selected >= start) & (selected < end)] - start for start, end in pairwise(offsets)
+    ]
 
 
-def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:
-    """Return the names of the two models of each triplet; refuse a table that cannot be used."""
+def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:
+    """Return the names of models 1 and 2 of each triplet after checking table and objective."""
     check_objective(objective, ())
-    require_columns(
-        triplets, ("model_1", "model_2", *_TEXTS, *LOG_PROB_COLUMNS), "the triplets table"
-    )
+    columns = ("model_1", "model_2", *_SENTENCES, *LOG_PROB_COLUMNS)
+    require_columns(triplets, columns, "the triplets table")
     if triplets.empty:
         raise InfeasibleError("the triplets table has no row; synthesise triplets first")
     names = triplets[["model_1", "model_2"]]
@@ -272,192 +262,114 @@ def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Se
             f"row {unnamed[0] + 1} of the triplets table lacks a model's name; give it, or leave "
             "the row out"
         )
-    first, second = (triplets[name].astype(str) for name in ("model_1", "model_2"))
-    pairs = dict.fromkeys(zip(first, second, strict=True))
+    names = names.astype(str)
+    pairs = dict.fromkeys(zip(names["model_1"], names["model_2"], strict=True))
     for model_1, model_2 in pairs:
         if model_1 == model_2:
             raise InputError(f"model {model_1!r} is paired with itself in the triplets table")
         if (model_2, model_1) in pairs:
             raise InputError(
-                f"the triplets table has {model_1} and {model_2} both ways round; turn one of them"
+                f"the triplets table has {model_1} and {model_2} in both orders; swap models and "
+                "synthetic sentences of one of them"
             )
-    check_objective(objective, triplet_specs(triplets))
-    return first, second
+    # A name is itself a spec, unless the table has a column of specs.
+    specs: dict[str, str] = {}
+    for k in (1, 2):
+        models = names[f"model_{k}"]
+        model_specs = triplets.get(f"{SPEC}_{k}", models)
+        model_specs = model_specs.where(model_specs.notna() & (model_specs != ""), models)
+        specs |= zip(models, model_specs.astype(str), strict=True)
+    check_objective(objective, specs)
+    return names["model_1"], names["model_2"]
 
 
-def _usable(
-    table: pd.DataFrame, pair: tuple[str, str], objective: str, ties: str
+def _usable_triplets(
+    table: pd.DataFrame, models: tuple[str, str], objective: str, ties: str
 ) -> tuple[IntArray, BoolArray, FloatArray, dict[str, int]]:
-    """Return what of a pair's triplets can be chosen, in an order that rows have no part in.
+    """Sort the triplets of a pair of models that have finite log-probabilities.
 
     Returns
     -------
-    array
-        The rows that can be chosen, (T,).
-    array
-        Which of these is the best of its natural sentence, (T,).
-    array
-        Their costs, (T,).
-    dict
-        How many cannot be chosen.
+    usable : (T,) array
+        Positions in `table`, by natural sentence and cost, independent of the order of rows.
+    is_best : (T,) array of bool
+        Whether a triplet is the best of its natural sentence.
+    costs : (T,) array
+        Costs.
+    excluded : dict
+        Number of other triplets, by reason.
     """
-    finite = np.isfinite(table[list(LOG_PROB_COLUMNS)].to_numpy(dtype=np.float64)).all(axis=1)
-    scored, chosen_by = table[finite], TRIPLET_OBJECTIVES[objective]
-    rule = {"ties": ties} if chosen_by.ties else {}
-    costs = -chosen_by.sign * chosen_by.value(scored, **rule).to_numpy(dtype=np.float64)
-    if not len(scored):
+    is_finite = np.isfinite(table[list(LOG_PROB_COLUMNS)].to_numpy(dtype=np.float64)).all(axis=1)
+    if not is_finite.any():
         raise InfeasibleError(
-            f"model pair {pair[0]} and {pair[1]}: none of {len(table)} triplets has finite "
+            f"model pair {models[0]} and {models[1]}: none of {len(table)} triplets has finite "
             "log-probabilities; synthesise some or leave the pair out"
         )
-    keys = pd.DataFrame({name: scored[name].astype(str).to_numpy() for name in _TEXTS})
-    ordered = keys.assign(cost=costs).sort_values(["natural", "cost", *_TEXTS[1:]], kind="stable")
-    order, best = ordered.index.to_numpy(), ~ordered["natural"].duplicated().to_numpy()
-    left_out = {"not finite": int((~finite).sum()), "repeated natural": int((~best).sum())}
-    return np.flatnonzero(finite)[order], best, costs[order], left_out
+    scored, criterion = table[is_finite], TRIPLET_OBJECTIVES[objective]
+    options = {"ties": ties} if criterion.takes_ties else {}
+    costs = -criterion.sign * criterion.value(scored, **options).to_numpy(dtype=np.float64)
+    keys = pd.DataFrame({name: scored[name].astype(str).to_numpy() for name in _SENTENCES})
+    by = ["natural", "cost", *_SENTENCES[1:]]
+    ordered = keys.assign(cost=costs).sort_values(by, kind="stable")
+    order, is_best = ordered.index.to_numpy(), ~ordered["natural"].duplicated().to_numpy()
+    excluded = {"not finite": int((~is_finite).sum()), "repeated natural": int((~is_best).sum())}
+    return np.flatnonzero(is_finite)[order], is_best, costs[order], excluded
 
 
-def _limits(
-    triplets: pd.DataFrame, best: BoolArray, n_sentences: int, share: float
+def _limit_words(
+    triplets: pd.DataFrame, is_best: BoolArray, n_sentences: int, share: float
 ) -> tuple[csr_array, FloatArray]:
-    """Return what is limited, words and natural sentences, (rows, T), and the limits.
+    """Build the limits of words and natural sentences, ``rows @ x <= limits``.
 
-    Of a word it is in how many of a triplet's sentences it is. Words and natural sentences that
-    cannot come too often are left out.
+    With c_wt the number of synthetic sentences of triplet t that contain word w:
+    sum_t c_wt x_t <= limit_w for each word, and sum_{t of natural sentence} x_t <= 1.
 
     Parameters
     ----------
     triplets
-        T triplets, those of a natural sentence together.
-    best
-        Which of them is the best of its natural sentence, (T,).
+        T triplets, sorted by natural sentence.
+    is_best : (T,) array of bool
+        Whether a triplet is the first of its natural sentence.
     n_sentences
-        How many synthetic sentences are wanted.
+        Number of synthetic sentences to select.
     share
-        In what share of them a word may be.
+        Maximum share of them that may contain the same word.
+
+    Returns
+    -------
+    rows : sparse (n_limits, T) array
+        Coefficients; words and sentences that cannot exceed their limits are omitted.
+    limits : (n_limits,) array
+        Upper limits.
     """
-    both = zip(triplets["synthetic_1"], triplets["synthetic_2"], strict=True)
-    counts = [Counter(w for text in texts for w in {*folded_words(str(text))}) for texts in both]
-    natural = triplets["natural"][best]
-    usual = Counter(w for text in natural for w in {*folded_words(str(text))})
-    most = max(MIN_WORD_LIMIT, math.floor(share * n_sentences + 1e-9))
-    total = Counter[str]()
-    for of_triplet in counts:
-        total.update(of_triplet)
-    limits = {
-        word: limit
-        for word, n in sorted(total.items())
-        if n > (limit := max(most, math.floor(n_sentences * usual[word] / len(natural) + 1e-9)))
-    }
-    number = {word: k for k, word in enumerate(limits)}
-    memberships = [
-        (number[w], t, n)
-        for t, of_triplet in enumerate(counts)
-        for w, n in of_triplet.items()
-        if w in number
+    word_counts: list[Counter[str]] = []
+    total: Counter[str] = Counter()
+    for pair in zip(triplets["synthetic_1"], triplets["synthetic_2"], strict=True):
+        counts = Counter(word for text in pair for word in set(folded_words(str(text))))
+        word_counts.append(counts)
+        total.update(counts)
+    natural = triplets["natural"][is_best]
+    natural_counts = Counter(word for text in natural for word in set(folded_words(str(text))))
+    base_limit = max(MIN_WORD_LIMIT, math.floor(share * n_sentences + 1e-9))
+    limits: dict[str, int] = {}
+    for word, n in sorted(total.items()):
+        natural_limit = math.floor(n_sentences * natural_counts[word] / len(natural) + 1e-9)
+        limit = max(base_limit, natural_limit)
+        if n > limit:
+            limits[word] = limit
+
+    index = {word: k for k, word in enumerate(limits)}
+    entries = [
+        (index[word], t, n)
+        for t, counts in enumerate(word_counts)
+        for word, n in counts.items()
+        if word in index
     ]
-    rows, columns, values = np.array(memberships, dtype=np.int64).reshape(-1, 3).T
-    matrix = csr_array((values.astype(np.float64), (rows, columns)), (len(limits), len(triplets)))
-    of = np.cumsum(best) - 1
-    once = csr_array((np.ones(len(of)), (of, np.arange(len(of)))))[np.bincount(of) > 1]
-    upper = np.array([*limits.values(), *[1] * once.shape[0]], dtype=np.float64)
-    return csr_array(vstack([matrix, once], format="csr")), upper
-
-
-def _cells(
-    scored: pd.DataFrame,
-    best: BoolArray,
-    pair: tuple[str, str],
-    strata: int,
-    reference: pd.DataFrame | None,
-) -> IntArray:
-    """Return the strata of the natural sentences under both models, shape (T, 2).
-
-    Without a reference each natural sentence counts once for them, where `best` (T,) is true.
-    """
-    cells = []
-    for column, model in zip(LOG_PROB_COLUMNS[:2], pair, strict=True):
-        values = scored[column].to_numpy(dtype=np.float64)
-        of = values[best]
-        if reference is not None:
-            require_columns(reference, [model], "the reference table")
-            of = reference[model].to_numpy(dtype=np.float64)
-            if not np.isfinite(of).any():
-                raise InputError(f"the reference table has no score of model {model!r}")
-        edges = np.quantile(of[np.isfinite(of)], np.linspace(0, 1, strata + 1)[1:-1])
-        cells.append(np.searchsorted(edges, values, side="left").astype(np.int64))
-    return np.column_stack(cells)
-
-
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """Choose rows of least total cost, at most `each` from each stratum of either model.
-
-    `costs` has shape (T,), `cells` shape (T, 2).
-    """
-
-    costs: FloatArray
-    cells: IntArray
-    strata: int
-    each: int
-
-    def solve(self) -> IntArray:
-        """Return the chosen rows.
-
-        Each row is a node on both sides, so that it is used once: a place of its first stratum
-        takes it on the right only if, on the left, it takes a place of its second. Two empty places
-        may take each other at a cost no saving can outweigh, which makes the number chosen
-        maximal. Of the rows in one cell, only the `each` that cost least can matter.
-        """
-        order = np.lexsort((np.arange(len(self.costs)), self.costs))
-        cell = pd.Series(self.cells[order, 0] * self.strata + self.cells[order, 1])
-        rows = np.sort(order[cell.groupby(cell).cumcount().to_numpy() < self.each])
-        n, places = len(rows), self.strata * self.each
-        place_stratum = np.repeat(np.arange(self.strata), self.each)
-        costs = self.costs[rows]
-        prohibitive = 1.0 + 2.0 * float(np.abs(costs).sum())
-        table = np.full((places + n, places + n), np.inf)
-        table[:places, :places] = prohibitive
-        fits_1 = place_stratum[:, None] == self.cells[rows, 0][None, :]
-        table[:places, places:] = np.where(fits_1, costs[None, :], np.inf)
-        fits_2 = self.cells[rows, 1][:, None] == place_stratum[None, :]
-        table[places:, :places] = np.where(fits_2, 0.0, np.inf)
-        np.fill_diagonal(table[places:, places:], 0.0)
-        _, columns = scipy.optimize.linear_sum_assignment(table)
-        columns_of_places = columns[:places]
-        return np.asarray(rows[np.sort(columns_of_places[columns_of_places >= places] - places)])
-
-    def solve_within(self, limited: csr_array, limits: FloatArray) -> IntArray:
-        """Return the chosen rows where ``limited @ chosen <= limits`` has to hold as well.
-
-        First as many as possible are chosen, then, of that many, those that cost least.
-        """
-        n = len(self.costs)
-        places = np.concatenate([self.cells[:, 0], self.strata + self.cells[:, 1]])
-        of_stratum = csr_array(
-            (np.ones(2 * n), (places, np.tile(np.arange(n), 2))), (2 * self.strata, n)
-        )
-        rows: Any = vstack([of_stratum, limited, csr_array(np.ones((1, n)))], format="csr")
-        upper = np.concatenate([np.full(2 * self.strata, float(self.each)), limits, [np.inf]])
-        chosen = np.zeros(n)
-        for costs in (-np.ones(n), self.costs):
-            lower = np.append(np.zeros(len(upper) - 1), chosen.sum())
-            answer = minimise(costs, rows, lower, upper)
-            if answer.x is None or answer.status != "optimal":
-                raise InfeasibleError(f"HiGHS found no choice of triplets: {answer.status}")
-            chosen = answer.x
-        return np.flatnonzero(chosen)
-
-    def unfilled(self, picked: IntArray, models: tuple[str, str]) -> list[dict[str, object]]:
-        """List the strata with fewer chosen than wanted."""
-        short: list[dict[str, object]] = []
-        for side, model in enumerate(models):
-            inside = self.cells[:, side]
-            selected, available = (
-                np.bincount(own, minlength=self.strata).tolist() for own in (inside[picked], inside)
-            )
-            for stratum, (n, most) in enumerate(zip(selected, available, strict=True)):
-                if n < self.each:
-                    place = {"model": model, "stratum": stratum, "wanted": self.each}
-                    short.append({**place, "selected": n, "available": most})
-        return short
+    rows, columns, values = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+    shape = (len(limits), len(triplets))
+    word_rows = csr_array((values.astype(np.float64), (rows, columns)), shape)
+    sentence = np.cumsum(is_best) - 1
+    sentence_rows = csr_array((np.ones(len(sentence)), (sentence, np.arange(len(sentence)))))
+    sentence_rows = sentence_rows[np.bincount(sentence) > 1]
+    upper = np.array([*limits.values(), *[1] * sentence_rows.shape[0]], dtype=np.float64)
+    return csr_array(vstack([word_rows, sentence_rows], format="csr")), upper

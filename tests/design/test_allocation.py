@@ -24,10 +24,10 @@ def ring(length, groups):
 
 
 def is_valid(trials, allocated):
-    for cell in trials.cell_members():
-        counts = np.bincount(allocated[cell], minlength=trials.groups)
-        assert (counts == len(cell) // trials.groups).all()
-    for group in range(trials.groups):
+    for cell in trials.trials_by_cell():
+        counts = np.bincount(allocated[cell], minlength=trials.n_groups)
+        assert (counts == len(cell) // trials.n_groups).all()
+    for group in range(trials.n_groups):
         shown = [s for t in np.flatnonzero(allocated == group) for s in trials.members[t]]
         assert len(set(shown)) == len(shown)
 
@@ -35,8 +35,8 @@ def is_valid(trials, allocated):
 def start(trials):
     """The worst start: the trials that share sentences all in group 0."""
     allocated = np.empty(len(trials.cells), dtype=np.int64)
-    for cell in trials.cell_members():
-        allocated[cell] = np.arange(len(cell)) % trials.groups
+    for cell in trials.trials_by_cell():
+        allocated[cell] = np.arange(len(cell)) % trials.n_groups
     return allocated
 
 
@@ -49,7 +49,9 @@ def test_exchanges_separate_what_shares_a_sentence(length, groups):
 @pytest.mark.parametrize(("length", "groups"), [(4, 2), (5, 3)])
 def test_the_exact_route_allocates_too(length, groups, monkeypatch):
     trials = ring(length, groups)
-    monkeypatch.setattr(allocation._Tally, "change", lambda *_: 9)  # no exchange seems any good
+    monkeypatch.setattr(
+        allocation._RepeatCounter, "exchange_effect", lambda *_: 9
+    )  # no exchange seems any good
     is_valid(trials, allocate(trials, start(trials), np.random.default_rng(0)))
 
 
@@ -66,7 +68,7 @@ def test_a_ring_of_odd_length_cannot_be_allocated_to_two_groups():
 
 
 def test_without_time_no_proof_is_claimed(monkeypatch):
-    monkeypatch.setattr(allocation, "_EXACT_SECONDS", 1e-9)
+    monkeypatch.setattr(allocation, "_TIME_LIMIT", 1e-9)
     with pytest.raises(InfeasibleError) as caught:
         allocation._allocate_exactly(ring(5, 2))
     assert "no allocation to 2 groups" in str(caught.value)
@@ -93,8 +95,10 @@ def test_growth_of_an_exchange_is_the_difference_of_the_counts(seed):
     rng = np.random.default_rng(seed)
     keys = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
     allocated = np.array([0, 0, 0, 0, 1, 1, 1, 1])
-    tally = allocation._Tally(keys, allocated)
-    before, growth = tally.repeats, tally.change(0, 4, 0, 1)
-    tally.exchange(0, 4, 0, 1)
+    counter = allocation._RepeatCounter(keys, allocated)
+    before, growth = counter.n_repeats, counter.exchange_effect(0, 4, 0, 1)
+    counter.exchange(0, 4, 0, 1)
     allocated[[0, 4]] = allocated[[4, 0]]
-    assert tally.repeats == allocation._Tally(keys, allocated).repeats == before + growth
+    assert (
+        counter.n_repeats == allocation._RepeatCounter(keys, allocated).n_repeats == before + growth
+    )

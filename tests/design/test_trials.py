@@ -298,7 +298,7 @@ def test_pool_sentences_that_the_selection_uses_are_passed_over():
 
 
 def test_triplets_that_share_nothing_are_allocated_without_exchanges(monkeypatch):
-    monkeypatch.setattr(allocation._Tally, "exchange", None)
+    monkeypatch.setattr(allocation._RepeatCounter, "exchange", None)
     natural, triplets = selection(4, 6)
     check_independently(design_trials(natural, triplets, layout=Layout(3, 1)))
 

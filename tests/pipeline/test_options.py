@@ -68,7 +68,7 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
         (GOOD + "[triplets]\n", "add [synthesis]"),
         (
             GOOD + "[synthesis]\n[triplets]\nper_pair = 5\nstrata = 10\n",
-            "not a multiple of 10 strata",
+            "not a multiple of strata, 10",
         ),
         (GOOD + "[design]\n", "add [natural], [set] or [triplets]"),
         (GOOD + "[natural]\n[design]\nlayout='golan2023'\ngroups=2\n", "design.groups"),

@@ -229,7 +229,7 @@ def test_choices_left_out_at_first_are_brought_in_until_the_proof_holds(monkeypa
     weights = pd.Series(np.random.default_rng(seed).integers(0, 9, 50), index=frame.index)
     constraints = [Linear(weights, lower=19, upper=19), Balance(weights, 0.5)]
     expected = select_natural_pairs(frame, 2, constraints=constraints)
-    monkeypatch.setattr(column_generation._Relaxation, "first_distance", lambda *_: 1.0)
+    monkeypatch.setattr(column_generation._Relaxation, "initial_threshold", lambda *_: 1.0)
     table = select_natural_pairs(frame, 2, constraints=constraints)
     assert table.attrs["objective"] == expected.attrs["objective"]
     allowed = [
@@ -261,7 +261,7 @@ def test_relaxed_bound_holds_for_any_prices(seed):
         if not set(one) & set(two) and 40 <= sum(one) + sum(two) <= 70
     )
     for _ in range(20):
-        prices = column_generation._Dual(
+        prices = column_generation._DualPrices(
             rng.normal(10, 10, 2),
             -rng.exponential(size=30),
             -rng.exponential(size=2) * 0.1,

@@ -221,8 +221,8 @@ def test_too_few_sentences_for_a_role_are_named():
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, {("a", "c"): 3})
     assert str(caught.value) == (
-        "model pair a and c, sentence_2 (accepted by c, rejected by a): 3 wanted, 1 possible; "
-        "ask for fewer pairs, lower the threshold or add sentences"
+        "model pair a and c, sentence_2 (accepted by c, rejected by a): 3 sentences needed, 1 "
+        "available; reduce per_pair (--per-pair) or add sentences"
     )
 
 
@@ -233,9 +233,9 @@ def test_roles_that_share_too_few_sentences_are_named():
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, {("a", "c"): 2, ("b", "c"): 2})
     assert str(caught.value) == (
-        "4 different sentences wanted, 2 possible, for model pair a and c, sentence_2 (accepted by "
-        "c, rejected by a); model pair b and c, sentence_2 (accepted by c, rejected by b); "
-        "ask for fewer pairs, lower the threshold or add sentences"
+        "4 different sentences needed, 2 available, for model pair a and c, sentence_2 (accepted "
+        "by c, rejected by a); model pair b and c, sentence_2 (accepted by c, rejected by b); "
+        "reduce per_pair (--per-pair) or add sentences"
     )
 
 
@@ -247,13 +247,13 @@ def test_roles_that_share_too_few_sentences_are_named():
         ({"per_pair": {("m0", "m0"): 1}}, "model 'm0' cannot be paired with itself"),
         (
             {"per_pair": {("m0", "m1"): 1, ("m1", "m0"): 1}},
-            "the pair of 'm0' and 'm1' is named both ways; name it once",
+            "the pair of 'm0' and 'm1' is named in both orders; name it once",
         ),
         ({"accept_from": 1.5}, "accept_from is 1.5; fractional ranks lie above 0 and up to 1"),
         ({"time_limit": -1}, "time_limit is -1; give seconds above 0, or None"),
         (
             {"eligible": pd.Series([True], index=["s00000"])},
-            "eligible says nothing of sentence",
+            "eligible has no value for sentence",
         ),
         (
             {"match": pd.Series([1.0], index=["s00000"])},
@@ -278,9 +278,9 @@ def test_tables_that_are_no_scores():
     frame = scores(10, 2)
     with pytest.raises(InputError, match="there are scores of 1 model"):
         select_natural_pairs(frame[["m0"]])
-    with pytest.raises(InputError, match="sentence 's00001' comes twice in log_probs"):
+    with pytest.raises(InputError, match="sentence 's00001' occurs twice in log_probs"):
         select_natural_pairs(frame.rename(index={"s00000": "s00001"}))
-    with pytest.raises(InputError, match="column 'm0' of log_probs holds"):
+    with pytest.raises(InputError, match="column 'm0' of log_probs contains"):
         select_natural_pairs(frame.astype({"m0": str}))
     with pytest.raises(InputError, match="got list"):
         select_natural_pairs([[1.0, 2.0]])

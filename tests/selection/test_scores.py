@@ -169,8 +169,8 @@ def test_arrays_that_are_no_table(tmp_path):
     with pytest.raises(InputError) as caught:
         read_scores(path)
     assert str(caught.value) == (
-        f"{path} must hold one array of equal length for each of two or more models, it holds "
-        "m1 (2,), m2 (3,)"
+        f"{path} must contain one array of equal length for each of two or more models, it "
+        "contains m1 (2,), m2 (3,)"
     )
     np.savez(path, m1=np.array([None, 1.0], dtype=object), m2=np.zeros(2))
     with pytest.raises(InputError, match="cannot read"):
@@ -206,4 +206,4 @@ def test_faulty_triplets(tmp_path):
     frame.to_csv(path, index=False)
     with pytest.raises(InputError) as caught:
         read_triplets(path)
-    assert str(caught.value) == f"column 'natural_lp_1' of {path} holds 'x', not a number"
+    assert str(caught.value) == f"column 'natural_lp_1' of {path} contains 'x', not a number"

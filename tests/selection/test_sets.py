@@ -188,7 +188,7 @@ def test_few_sentences_are_all_used_and_the_rest_left_out():
     with pytest.raises(InfeasibleError) as caught:
         select_set(frame, 11, eligible=eligible)
     assert str(caught.value) == (
-        "11 pairs want 22 different sentences, 20 possible; ask for fewer pairs or add sentences"
+        "11 pairs need 22 different sentences, 20 available; reduce n (--n) or add sentences"
     )
 
 
@@ -245,8 +245,8 @@ def test_the_command(tmp_path, capsys):
     capsys.readouterr()
     assert main([*argv[:4], "100", "--distinct"]) == 2
     assert capsys.readouterr().err == (
-        "contstim: 100 pairs want 200 different sentences, 150 possible; ask for fewer pairs or "
-        "add sentences\n"
+        "contstim: 100 pairs need 200 different sentences, 150 available; reduce n (--n) or add "
+        "sentences\n"
     )
 
 
@@ -430,7 +430,7 @@ def test_a_sentence_in_several_pairs():
     with pytest.raises(InfeasibleError) as caught:
         select_set(frame, 20)
     assert str(caught.value) == (
-        "20 pairs want 40 different sentences, 30 possible; ask for fewer pairs or add sentences"
+        "20 pairs need 40 different sentences, 30 available; reduce n (--n) or add sentences"
     )
     table = select_set(frame, 20, uses=2)
     used = pd.concat([table["sentence_1"], table["sentence_2"]]).value_counts()

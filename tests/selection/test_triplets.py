@@ -1,6 +1,6 @@
 """Triplets: objectives by hand, the optimum by brute force, strata, reports, refusals.
 
-Tests `contstim.selection.triplet_objectives` as well.
+Tests `contstim.selection.triplet_objectives` and `contstim.selection.strata` as well.
 """
 
 from dataclasses import replace
@@ -322,8 +322,8 @@ def test_refusals():
     with pytest.raises(InputError) as caught:
         select_triplets(table, 5, strata=10)
     assert str(caught.value) == (
-        "per_pair is 5, not a multiple of 10 strata; change one of them, or leave strata out and "
-        "as many are made as share the triplets equally"
+        "per_pair is 5, which is not a multiple of strata, 10; change one of them, or leave strata "
+        "out"
     )
     with pytest.raises(UnknownNameError) as caught:
         select_triplets(table, objective="worst")
@@ -338,7 +338,7 @@ def test_refusals():
     with pytest.raises(InputError, match="row 2 of the triplets table lacks a model's name"):
         select_triplets(unnamed.fillna(""), 2, strata=1)  # as read_triplets has it
     both = pd.concat([table, table.assign(model_1="m2", model_2="m1")])
-    with pytest.raises(InputError, match="both ways round; turn one of them"):
+    with pytest.raises(InputError, match="in both orders; swap models"):
         select_triplets(both)
     with pytest.raises(InputError, match="model 'm1' is paired with itself"):
         select_triplets(table.assign(model_2="m1"))

@@ -9,8 +9,9 @@ from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.selection.strata import resolve_n_strata
 from contstim.selection.triplet_objectives import TIE_RULES, check_objective
-from contstim.selection.triplets import TripletSelection, resolve_n_strata, select_triplets
+from contstim.selection.triplets import TripletSelection, select_triplets
 from contstim.settings import one_of, settings, values_of
 from contstim.text_files import format_csv
 
