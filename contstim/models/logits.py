@@ -1,8 +1,7 @@
-"""A model of what anybody has: a causal network's logits, and the tokenizer that cuts its text."""
+"""Causal models of any library, given by a function that computes logits and a tokenizer."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -19,50 +18,49 @@ from contstim.models.base import Event, SentenceModel, TokenScores, check_senten
 from contstim.text.languages import ENGLISH
 from contstim.text.normalise import normalise_sentence
 
-# Numbers of one call of the network: sentences in it times tokens times vocabulary.
-_AT_ONCE = 8_000_000
-_PROBE = 8  # tokens
-# Causal networks give the places before a token the same logits whatever it is, but for rounding.
-_ROUNDING = 1e-2
+# Maximum size of the logits of one batch: sentences times tokens times vocabulary.
+_MAX_LOGITS = 8_000_000
+# Number of tokens of the sequence that tests the network.
+_N_TEST_TOKENS = 8
+# Maximum effect of a later token on a causal network's logits, due to rounding.
+_ROUNDING_ERROR = 1e-2
 
-#: The ids of a text's T tokens, and the characters each stands for, (T, 2), from and up to.
-Cut = tuple[Sequence[int], Sequence[tuple[int, int]]]
+#: Ids of the T tokens of a text, and the start and end character of each, shape (T, 2).
+Encoding = tuple[Sequence[int], Sequence[tuple[int, int]]]
 
 
 class LogitsModel(SentenceModel):
-    """log P(s) = sum of log p(token | those before it), by a causal network of any library.
+    """A causal model defined by a function from token ids to logits and a tokenizer.
 
-    Sentences of one call have the same number of tokens, so that nothing is padded.
+    The score is log P(s) = Σ_t log p(t | start, tokens before t). Only sentences with the same
+    number of tokens are batched, so the function needs no padding.
 
     Parameters
     ----------
     spec
-        What the model is to be called, ``mine:weights.pt``; with `register_family` it can be loaded
-        by that.
+        Name of the model in the form of a spec, for example ``mine:weights.pt``. Register the
+        family with `register_family` to load the model by this spec.
     logits
-        A function of token ids, shape (B, L), to logits of the next token, shape (B, L, V), as an
-        array, a tensor, or whatever has them as its ``logits``: of the place t for what comes
-        after the tokens up to t.
+        Function that maps token ids, shape (B, L), to the logits of the next token, shape
+        (B, L, V). Position t of the result depends on the tokens up to t. The result is an array,
+        a tensor, or an object with the attribute ``logits``.
     tokenizer
-        One of transformers (a fast one) or of tokenizers; or a function of a sentence that returns
-        the ids of its tokens and for each from which character up to which it goes. Special tokens
-        are not asked for.
+        A fast tokenizer of transformers, a tokenizer of tokenizers, or a function that maps a
+        sentence to its token ids and their character offsets. No special tokens are added.
     start
-        The id of the token that stands before a sentence; by default the tokenizer's own.
+        Id of the token before the sentence. The default is the tokenizer's BOS token.
     end
-        The id of the token after a sentence whose probability is part of the score; None for none.
+        Id of the end token included in the score; None to leave the end unscored.
     unk
-        The id that stands for what the tokenizer does not know, which is refused; by default the
-        tokenizer's own.
+        Id of the unknown token, which is refused. The default is the tokenizer's unknown token.
     packages
-        What the logits depend on, by pip's names, such as ``("torch",)``.
+        Names of the packages that compute the logits, for example ``("torch",)``.
 
     Raises
     ------
     InputError
-        If no token is known that begins a sentence, the tokenizer says no places, logits have
-        another shape, or those of a place change with what comes after it, as those of masked
-        models do.
+        If there is no start token, the tokenizer gives no offsets, the logits have another shape,
+        or the logits of a position depend on later tokens, as in masked models.
 
     Examples
     --------
@@ -89,155 +87,157 @@ class LogitsModel(SentenceModel):
     ) -> None:
         super().__init__(ModelSpec.parse(spec) if isinstance(spec, str) else spec)
         self._logits, self._packages = logits, tuple(packages)
-        self._cut = _cutter(tokenizer, self.spec)
-        asked = getattr(tokenizer, "bos_token_id", None) if start is None else start
-        if asked is None:
+        self._encode = _encoding_function(tokenizer, self.spec)
+        start = getattr(tokenizer, "bos_token_id", None) if start is None else start
+        if start is None:
             raise InputError(
-                f"{self.spec}: the tokenizer names no token that begins a sentence; say its id: "
-                "start="
+                f"{self.spec}: the tokenizer has no start token; set its id with start="
             )
-        self._start, self._end = int(asked), end
+        self._start, self._end = int(start), end
         self._unk = getattr(tokenizer, "unk_token_id", None) if unk is None else unk
         self._event = Event(
             units="tokens",
-            start=_written(tokenizer, self._start),
-            end="none" if end is None else _written(tokenizer, end),
+            start=_token_text(tokenizer, self._start),
+            end="none" if end is None else _token_text(tokenizer, end),
             punctuation="keep",
         )
-        self._fingerprint = self._probed()
+        # Check that the last token does not affect the logits of earlier positions.
+        ids = np.append(self._start, np.arange(_N_TEST_TOKENS) % self._n_vocabulary)[None]
+        changed_ids = ids.copy()
+        changed_ids[0, -1] = (ids[0, -1] + 1) % self._n_vocabulary
+        (original,), (changed,) = self._compute_logits(ids), self._compute_logits(changed_ids)
+        if np.abs(original[:-1] - changed[:-1]).max() > _ROUNDING_ERROR:
+            raise InputError(
+                f"{self.spec}: the logits depend on later tokens or on chance; use a causal "
+                "network in evaluation mode"
+            )
+        rounded = log_softmax(original, axis=1).round(2) + 0.0  # Without negative zeros.
+        self._fingerprint = digest(repr(rounded.tolist()))
 
     @property
     def event(self) -> Event:
-        """Tokens after the one that begins the sentence."""
+        """Tokens after the start token, and the end token if it is scored."""
         return self._event
 
     @property
     def fingerprint(self) -> str:
-        """Digest of some logits, in hundredths: the weights themselves are not to be seen."""
+        """Digest of log-probabilities of a test sequence, rounded to 0.01 nats.
+
+        The weights are not accessible.
+        """
         return self._fingerprint
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """As they were given."""
+        """Names of the packages that compute the logits."""
         return self._packages
 
     @property
     def batch_tolerance(self) -> float:
-        """1e-3 nats: most networks compute in single precision, in blocks that batches share."""
+        """1e-3 nats, since most networks compute in single precision."""
         return 1e-3
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return which words hold nothing that the tokenizer does not know, shape (V,)."""
-        return np.array([self._unk not in self._cut(word)[0] for word in words], dtype=np.bool_)
+        """Return whether each of V words has no unknown token, shape (V,)."""
+        return np.array([self._unk not in self._encode(word)[0] for word in words], dtype=np.bool_)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Score each token, given the start and those before it."""
+        """Score each token given the start token and the tokens before it."""
         texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
-        cuts = [self._tokens(text) for text in texts]
-        scored: dict[int, FloatArray] = {}
-        by_length = defaultdict(list)
-        for number, (ids, _, _) in enumerate(cuts):
-            by_length[len(ids)].append(number)
-        for length, numbers in by_length.items():
-            size = max(1, _AT_ONCE // (length * self._n_vocabulary))
-            for first in range(0, len(numbers), size):
-                batch = numbers[first : first + size]
-                given = np.array([cuts[number][0] for number in batch], dtype=np.int64)
-                every = zip(batch, given, self._of(given[:, :-1]), strict=True)
-                for number, tokens, logits in every:
-                    rows = log_softmax(logits.astype(np.float64), axis=1)
-                    scored[number] = rows[np.arange(length - 1), tokens[1:]]
+        encoded = [self._align(text) for text in texts]
+        indices_by_length = defaultdict(list)
+        for i, (ids, _, _) in enumerate(encoded):
+            indices_by_length[len(ids)].append(i)
+        log_probs: dict[int, FloatArray] = {}
+        for length, indices in indices_by_length.items():
+            batch_size = max(1, _MAX_LOGITS // (length * self._n_vocabulary))
+            for first in range(0, len(indices), batch_size):
+                batch = indices[first : first + batch_size]
+                ids = np.array([encoded[i][0] for i in batch], dtype=np.int64)
+                for i, targets, logits in zip(
+                    batch, ids[:, 1:], self._compute_logits(ids[:, :-1]), strict=True
+                ):
+                    distributions = log_softmax(logits.astype(np.float64), axis=1)
+                    log_probs[i] = distributions[np.arange(length - 1), targets]
         return [
-            TokenScores(units, scored[number], word_indices, len(texts[number].split()))
-            for number, (_, units, word_indices) in enumerate(cuts)
+            TokenScores(tokens, log_probs[i], word_indices, len(texts[i].split()))
+            for i, (_, tokens, word_indices) in enumerate(encoded)
         ]
 
     @cached_property
     def _n_vocabulary(self) -> int:
-        return int(self._of(np.array([[self._start]]))[0].shape[1])
+        return int(self._compute_logits(np.array([[self._start]]))[0].shape[1])
 
-    def _of(self, ids: IntArray) -> list[FloatArray]:
-        """Return the logits of each of B sequences, (L, V)."""
-        given = self._logits(ids)
-        given = getattr(given, "logits", given)
-        if hasattr(given, "detach"):  # a tensor, of which NumPy takes no gradients and no bfloat16
-            given = given.detach().cpu().float()
-        logits = np.asarray(given)
+    def _compute_logits(self, ids: IntArray) -> list[FloatArray]:
+        """Return the logits of B sequences (B, L) as B arrays (L, V), after checking the shape."""
+        result = self._logits(ids)
+        result = getattr(result, "logits", result)
+        if hasattr(result, "detach"):
+            # Make a PyTorch tensor convertible: without gradients, on the CPU, not in bfloat16.
+            result = result.detach().cpu().float()
+        logits = np.asarray(result)
         if logits.ndim != 3 or logits.shape[:2] != ids.shape:
             raise InputError(
                 f"{self.spec}: logits of {ids.shape[0]} sequences of {ids.shape[1]} tokens have "
-                f"the shape {logits.shape}; give ({ids.shape[0]}, {ids.shape[1]}, vocabulary)"
+                f"shape {logits.shape}; return ({ids.shape[0]}, {ids.shape[1]}, vocabulary size)"
             )
         return list(logits)
 
-    def _probed(self) -> str:
-        """Return a digest of some logits; refuse those that see what comes after."""
-        ids = np.append(self._start, np.arange(_PROBE) % self._n_vocabulary)[None]
-        other = ids.copy()
-        other[0, -1] = (ids[0, -1] + 1) % self._n_vocabulary
-        here, there = self._of(ids)[0], self._of(other)[0]
-        if np.abs(here[:-1] - there[:-1]).max() > _ROUNDING:
-            raise InputError(
-                f"{self.spec}: logits change with the tokens that come after, or by chance; a "
-                "causal network in evaluation mode is needed"
-            )
-        return digest(repr((log_softmax(here, axis=1).round(2) + 0.0).tolist()))
-
-    def _tokens(self, text: str) -> tuple[list[int], tuple[str, ...], IntArray]:
-        """Return the ids with start and end, the scored units and the word that each belongs to."""
-        ids, places = self._cut(text)
-        ends = [end for _, end in ENGLISH.word_spans(text)]
-        units, word_indices = [], []
-        for token, (first, last) in zip(ids, places, strict=True):
-            # White space before a word goes with it, whatever the tokenizer makes of it.
-            units.append(text[first:last])
-            word_indices.append(min(bisect_right(ends, first), len(ends) - 1))
-            if token == self._unk:
-                word = text.split()[word_indices[-1]]
+    def _align(self, text: str) -> tuple[list[int], tuple[str, ...], IntArray]:
+        """Return the ids with start and end, the scored tokens and the word index of each."""
+        ids, offsets = self._encode(text)
+        if not len(ids):
+            raise InputError(f"{self.spec}: {text!r} has no token; leave it out")
+        tokens = [text[first:last] for first, last in offsets]
+        # Whitespace before a word belongs to the word.
+        word_ends = [end for _, end in ENGLISH.word_spans(text)]
+        starts = [first for first, _ in offsets]
+        word_indices = np.searchsorted(word_ends, starts, side="right")
+        word_indices = np.minimum(word_indices, len(word_ends) - 1).tolist()
+        for token_id, token, word_index in zip(ids, tokens, word_indices, strict=True):
+            if token_id == self._unk:
                 raise UnknownWordError(
-                    f"{self.spec}: the tokenizer does not know {text[first:last]!r} of {word!r} in "
-                    f"{text!r}; leave the sentence out"
+                    f"{self.spec}: the tokenizer does not know {token!r} of "
+                    f"{text.split()[word_index]!r} in {text!r}; leave the sentence out"
                 )
-        if not units:
-            raise InputError(f"{self.spec}: the tokenizer finds no token in {text!r}")
-        whole = [self._start, *map(int, ids)]
+        all_ids = [self._start, *map(int, ids)]
         if self._end is not None:
-            whole.append(self._end)
-            units.append(self._event.end)
+            all_ids.append(self._end)
+            tokens.append(self._event.end)
             word_indices.append(word_indices[-1])
-        return whole, tuple(units), np.array(word_indices, dtype=np.int64)
+        return all_ids, tuple(tokens), np.array(word_indices, dtype=np.int64)
 
 
-def _cutter(tokenizer: Any, name: str) -> Callable[[str], Cut]:
-    """Return a function that cuts a text, by what a tokenizer can do."""
-    if hasattr(tokenizer, "is_fast"):  # of transformers
+def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
+    """Return a function that encodes a text with a tokenizer of any supported kind."""
+    if hasattr(tokenizer, "is_fast"):  # transformers
         if not tokenizer.is_fast:
             raise InputError(
-                f"{name}: {type(tokenizer).__name__} does not say where its tokens lie; give the "
-                "fast one, or a function that returns ids and places"
+                f"{name}: {type(tokenizer).__name__} gives no character offsets; use the fast "
+                "tokenizer, or a function that returns ids and offsets"
             )
 
-        def cut(text: str) -> Cut:
-            cut_up = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-            return cut_up["input_ids"], cut_up["offset_mapping"]
+        def encode_fast(text: str) -> Encoding:
+            encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            return encoding["input_ids"], encoding["offset_mapping"]
 
-        return cut
-    if hasattr(tokenizer, "encode"):  # of tokenizers
+        return encode_fast
+    if hasattr(tokenizer, "encode"):  # tokenizers
 
-        def encode(text: str) -> Cut:
+        def encode(text: str) -> Encoding:
             encoding = tokenizer.encode(text, add_special_tokens=False)
             return encoding.ids, encoding.offsets
 
         return encode
     if not callable(tokenizer):
-        raise InputError(f"{name}: {tokenizer!r} is no tokenizer and no function of a sentence")
-    function: Callable[[str], Cut] = tokenizer
+        raise InputError(f"{name}: {tokenizer!r} is neither a tokenizer nor a function")
+    function: Callable[[str], Encoding] = tokenizer
     return function
 
 
-def _written(tokenizer: Any, token: int) -> str:
-    """Return a token as the vocabulary writes it, or its id."""
-    for way in ("convert_ids_to_tokens", "id_to_token"):
-        if hasattr(tokenizer, way):
-            return str(getattr(tokenizer, way)(token))
-    return str(token)
+def _token_text(tokenizer: Any, token_id: int) -> str:
+    """Return a token as text, or its id if the tokenizer cannot decode it."""
+    for method in ("convert_ids_to_tokens", "id_to_token"):
+        if hasattr(tokenizer, method):
+            return str(getattr(tokenizer, method)(token_id))
+    return str(token_id)

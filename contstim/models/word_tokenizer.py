@@ -1,4 +1,4 @@
-"""From sentences to token ids for word-level models, one policy for every such family."""
+"""The tokenizer of word-level models: from sentences to word ids under stated policies."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from contstim.text import (
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH, LANGUAGES
 
-#: Symbols of the beginning and the end of a sentence, and of unknown words.
+#: Symbols for the start and the end of a sentence, and for unknown words.
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
-#: Spec options of word-level models and their defaults.
+#: Options in the specs of word-level models, with their defaults.
 WORD_OPTIONS = {
     "punctuation": "keep",
     "case": "keep",
@@ -38,7 +38,19 @@ _PLACEHOLDER = "x"
 
 @dataclass(frozen=True)
 class TokenizedSentence:
-    """A sentence as ids: `ids` (T,), the word index `word_indices` each (T,), `tokens`, and W."""
+    """A sentence of T tokens and W words.
+
+    Attributes
+    ----------
+    ids
+        Token ids, shape (T,).
+    word_indices
+        Index of the word that each token belongs to, shape (T,).
+    tokens
+        The T tokens as text.
+    n_words
+        Number W of words.
+    """
 
     ids: IntArray
     word_indices: IntArray
@@ -48,9 +60,16 @@ class TokenizedSentence:
 
 @dataclass(frozen=True)
 class MaskedSentence:
-    """A sentence with one open token: `ids` (T,), the open `index`, ids of V `candidates`.
+    """A tokenised sentence with one masked token and V candidates for it.
 
-    ``ids[index]`` is meaningless; put a candidate there.
+    Attributes
+    ----------
+    ids
+        Token ids, shape (T,). The id of the masked token has no meaning.
+    index
+        Index of the masked token.
+    candidates
+        Ids of the candidates, shape (V,).
     """
 
     ids: IntArray
@@ -60,20 +79,20 @@ class MaskedSentence:
 
 @dataclass(frozen=True, eq=False)
 class WordTokenizer:
-    """Maps words to ids under a stated policy for punctuation, case and unknown words.
+    """A mapping from words to ids with policies for punctuation, case and unknown words.
 
     Attributes
     ----------
     ids
-        Token to id, without the sentence-boundary symbols: they are not words of a sentence.
+        Token ids by token, without the start and end symbols.
     unknown_id
-        Id of the unknown-word class, or None where the model has none.
+        Id of the unknown-word symbol; None if the model has none.
     punctuation, case, unknown
-        As in :class:`~contstim.models.base.Event`.
+        Policies, as in :class:`~contstim.models.base.Event`.
     name
-        The model's spec, for error messages.
+        Spec of the model, for error messages.
     language
-        What cuts sentences into words, and says which letters are one but for their case.
+        Language that defines the words of a sentence and their lower case.
     """
 
     ids: Mapping[str, int]
@@ -83,7 +102,8 @@ class WordTokenizer:
     unknown: str = "error"
     name: str = "the model"
     language: Language = ENGLISH
-    _candidates: weakref.WeakKeyDictionary[WordList, dict[tuple[str, str], IntArray]] = field(
+    # Candidate ids by word list and by the punctuation around the word.
+    _candidate_ids: weakref.WeakKeyDictionary[WordList, dict[tuple[str, str], IntArray]] = field(
         default_factory=weakref.WeakKeyDictionary, repr=False
     )
 
@@ -91,12 +111,19 @@ class WordTokenizer:
     def from_spec(
         cls, ids: Mapping[str, int], unknown_id: int | None, spec: ModelSpec
     ) -> WordTokenizer:
-        """Build from the options of `spec` (see `WORD_OPTIONS`)."""
+        """Create the tokenizer with the policies of a model spec (see `WORD_OPTIONS`).
+
+        Raises
+        ------
+        SpecError, InputError
+            If an option has an invalid value, or if ``unknown=unk`` is set and `unknown_id` is
+            None.
+        """
         unknown = spec.get_choice("unknown", ("error", "unk"), WORD_OPTIONS["unknown"])
         if unknown == "unk" and unknown_id is None:
             raise InputError(
-                f"{str(spec)!r} asks for unknown=unk, but the model has no unknown-word class; "
-                "leave the option out"
+                f"{str(spec)!r} sets unknown=unk, but the model has no unknown-word symbol; remove "
+                "the option"
             )
         return cls(
             ids,
@@ -109,51 +136,52 @@ class WordTokenizer:
         )
 
     def event(self, start: str, end: str) -> Event:
-        """State the event, given the model's boundary symbols."""
+        """Return the scored event of a model with the given start and end symbols."""
         units = self.language.unit_name("words")
         return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 
-    def _id(self, token: str) -> int | None:
-        number = self.ids.get(self.language.lower(token) if self.case == "lower" else token)
-        return self.unknown_id if number is None and self.unknown == "unk" else number
+    def _find_id(self, token: str) -> int | None:
+        """Return the id of a token, or None if it is unknown and unknown words are errors."""
+        token_id = self.ids.get(self.language.lower(token) if self.case == "lower" else token)
+        return self.unknown_id if token_id is None and self.unknown == "unk" else token_id
 
-    def _known_id(self, token: str, sentence: str) -> int:
-        number = self._id(token)
-        if number is None:
-            message = f"{self.name} does not know {token!r} in {sentence!r}"
-            core = split_word(token)[1]
-            if core != token and self._id(core) is not None:
-                raise UnknownWordError(
-                    f"{message}, but {core!r}; ask for punctuation=split or punctuation=drop, as "
-                    "the model was trained"
-                )
+    def _require_id(self, token: str, sentence: str) -> int:
+        """Return the id of a token; if it has none, raise an error that names the sentence."""
+        token_id = self._find_id(token)
+        if token_id is not None:
+            return token_id
+        message = f"{self.name} does not know {token!r} in {sentence!r}"
+        core = split_word(token)[1]
+        if core != token and self._find_id(core) is not None:
             raise UnknownWordError(
-                f"{message}; leave the sentence out, use a model trained with the word, or ask for "
-                "unknown=unk"
+                f"{message}, but it knows {core!r}; set punctuation=split or punctuation=drop, as "
+                "in the model's training"
             )
-        return number
+        raise UnknownWordError(
+            f"{message}; leave the sentence out, use a model trained with the word, or set "
+            "unknown=unk"
+        )
 
     def encode(self, sentence: str) -> TokenizedSentence:
-        """Turn a sentence into ids.
+        """Tokenise a sentence.
 
         Raises
         ------
         UnknownWordError
-            Naming the word and the sentence, if a word is unknown and that is an error.
+            If a word is unknown and unknown words are errors.
         InputError
-            If nothing in the sentence is scored.
+            If the sentence contains no token to score.
         """
         words = self.language.split(sentence)
-        ids: list[int] = []
-        word_indices: list[int] = []
         tokens: list[str] = []
-        for number, word in enumerate(words):
+        word_indices: list[int] = []
+        for index, word in enumerate(words):
             for token in tokenize_word(word, self.punctuation):
-                ids.append(self._known_id(token, sentence))
-                word_indices.append(number)
                 tokens.append(token)
-        if not ids:
-            raise InputError(f"nothing in {sentence!r} is a word to {self.name}")
+                word_indices.append(index)
+        if not tokens:
+            raise InputError(f"{sentence!r} contains no word of {self.name}; leave it out")
+        ids = [self._require_id(token, sentence) for token in tokens]
         return TokenizedSentence(
             np.array(ids, dtype=np.int64),
             np.array(word_indices, dtype=np.int64),
@@ -162,61 +190,70 @@ class WordTokenizer:
         )
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return whether all tokens of each of V words have ids of their own; shape (V,)."""
-        lower = self.case == "lower"
+        """Return whether all tokens of each of V words are in the vocabulary, shape (V,)."""
         is_known = np.zeros(len(words), dtype=np.bool_)
         for i, word in enumerate(words):
-            cased = self.language.lower(word) if lower else word
+            cased = self.language.lower(word) if self.case == "lower" else word
             tokens = tokenize_word(cased, self.punctuation)
-            is_known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
+            is_known[i] = bool(tokens) and all(token in self.ids for token in tokens)
         return is_known
 
     def encode_words(self, words: Iterable[str]) -> IntArray:
-        """Return the ids of words without marks, all known, shape (V,)."""
-        return np.array([self._known_id(word, word) for word in words], dtype=np.int64)
+        """Return the ids of V words without punctuation, shape (V,)."""
+        return np.array([self._require_id(word, word) for word in words], dtype=np.int64)
 
     def encode_mark(self, mark: str) -> list[int]:
-        """Return the ids of a mark behind a word, where marks are tokens; else none."""
-        split = mark and self.punctuation == "split"
-        return [self._known_id(mark, mark)] if split else []
+        """Return the id of a punctuation mark as a list, empty if marks are not tokens."""
+        is_token = mark and self.punctuation == "split"
+        return [self._require_id(mark, mark)] if is_token else []
 
     def mask_word(self, sentence: Sentence, position: int, words: WordList) -> MaskedSentence:
-        """Encode `sentence` with the word at `position` open for each of `words`.
+        """Tokenise a sentence with the word at `position` masked.
 
-        A candidate is always one token, since punctuation around the position stays.
+        Each candidate is a single token, because the punctuation around the word stays.
+
+        Parameters
+        ----------
+        sentence
+            The sentence.
+        position
+            Index of the word.
+        words
+            The V candidates for the masked word.
 
         Raises
         ------
         InputError
             If `position` is outside the sentence.
         UnknownWordError
-            If a word of the sentence or a candidate is unknown.
+            If another word of the sentence or a candidate is unknown.
         """
         sentence.check_position(position)
-        keeps = self.punctuation == "keep"
-        marks = (sentence.before[position], sentence.after[position]) if keeps else ("", "")
-        left, right = map(strip_no_break_spaces, marks)
-        by_affix = self._candidates.setdefault(words, {})
-        candidates = by_affix.get((left, right))
-        if candidates is None:
-            word_ids = [self._id(left + word + right) for word in words]
-            if None in word_ids:
-                word = words.words[word_ids.index(None)]
+        # Punctuation that is part of the word's token.
+        left = right = ""
+        if self.punctuation == "keep":
+            left = strip_no_break_spaces(sentence.before[position])
+            right = strip_no_break_spaces(sentence.after[position])
+        ids_by_affixes = self._candidate_ids.setdefault(words, {})
+        if (left, right) not in ids_by_affixes:
+            candidate_ids = [self._find_id(left + word + right) for word in words]
+            if None in candidate_ids:
+                word = words.words[candidate_ids.index(None)]
                 raise UnknownWordError(
                     f"{self.name} does not know the candidate {left + word + right!r}; "
-                    "restrict the vocabulary to words every model knows"
+                    "restrict the vocabulary to words that every model knows"
                 )
-            candidates = np.array(word_ids, dtype=np.int64)
-            by_affix[left, right] = candidates
+            ids_by_affixes[left, right] = np.array(candidate_ids, dtype=np.int64)
         ids: list[int] = []
-        index = -1
-        for number in range(len(sentence)):
-            open_here = number == position
-            surface = sentence.surface(number, _PLACEHOLDER if open_here else None)
+        masked_index = -1
+        for i in range(len(sentence)):
+            surface = sentence.surface(i, _PLACEHOLDER if i == position else None)
             for token in tokenize_word(surface, self.punctuation):
-                if open_here and token == left + _PLACEHOLDER + right:
-                    index = len(ids)
+                if i == position and token == left + _PLACEHOLDER + right:
+                    masked_index = len(ids)
                     ids.append(0)
-                    continue
-                ids.append(self._known_id(token, str(sentence)))
-        return MaskedSentence(np.array(ids, dtype=np.int64), index, candidates)
+                else:
+                    ids.append(self._require_id(token, str(sentence)))
+        return MaskedSentence(
+            np.array(ids, dtype=np.int64), masked_index, ids_by_affixes[left, right]
+        )

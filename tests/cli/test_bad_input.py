@@ -61,7 +61,7 @@ def test_an_unknown_word(fail, tmp_path: Path) -> None:
     message = fail("score", "--model", "contstim:trigram", str(path), "--out", str(out))
     assert message == (
         "sentence 2: contstim:trigram does not know 'zyzzyva' in 'The zyzzyva was open.'; leave "
-        "the sentence out, use a model trained with the word, or ask for unknown=unk"
+        "the sentence out, use a model trained with the word, or set unknown=unk"
     )
     assert list(tmp_path.iterdir()) == [path]
 

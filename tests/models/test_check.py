@@ -165,7 +165,7 @@ def test_unknown_words_are_named() -> None:
         RandomBigramModel(WORDS, 1).score(["the dog barked"])
     assert str(error.value) == (
         "table:1?exact=all does not know 'barked' in 'the dog barked'; leave the sentence out, use "
-        "a model trained with the word, or ask for unknown=unk"
+        "a model trained with the word, or set unknown=unk"
     )
 
 

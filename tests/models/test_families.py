@@ -179,13 +179,13 @@ def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
         model.score(["The zebra ran."])
     assert str(error.value) == (
         f"{model.spec} does not know 'zebra' in 'The zebra ran.'; leave the sentence out, use a "
-        "model trained with the word, or ask for unknown=unk"
+        "model trained with the word, or set unknown=unk"
     )
     with pytest.raises(UnknownWordError) as error:
         load_model(keeping := specs[family].replace("=split", "=keep")).score(["The cat, slept."])
     assert str(error.value) == (
-        f"{load_model(keeping).spec} does not know 'cat,' in 'The cat, slept.', but 'cat'; ask for "
-        "punctuation=split or punctuation=drop, as the model was trained"
+        f"{load_model(keeping).spec} does not know 'cat,' in 'The cat, slept.', but it knows "
+        "'cat'; set punctuation=split or punctuation=drop, as in the model's training"
     )
     known = model.in_vocabulary(["zebra", "cat", "cat.", "Cat"])
     assert known.tolist() == [False, True, True, False]

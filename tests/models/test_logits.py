@@ -156,16 +156,16 @@ def test_what_is_no_causal_network_is_refused(
         return network(torch.tensor(ids).flip(1)).flip(1)
 
     for logits, message in (
-        (backward, "logits change with the tokens that come after, or by chance; a causal"),
+        (backward, "the logits depend on later tokens or on chance; use a causal"),
         (
             lambda ids: network(torch.tensor(ids))[0],
-            f"logits of 1 sequences of 1 tokens have the shape (1, {len(pieces)}); give (1, 1, "
-            "vocabulary)",
+            f"logits of 1 sequences of 1 tokens have shape (1, {len(pieces)}); return (1, 1, "
+            "vocabulary size)",
         ),
     ):
         with pytest.raises(InputError, match=f"^mine:it: {re.escape(message)}"):
             contstim.LogitsModel("mine:it", logits, pieces)
-    with pytest.raises(InputError, match="^mine:it: the tokenizer names no token that begins a se"):
+    with pytest.raises(InputError, match="^mine:it: the tokenizer has no start token"):
         contstim.LogitsModel("mine:it", lambda ids: network(torch.tensor(ids)), letters)
-    with pytest.raises(InputError, match="^mine:it: 7 is no tokenizer and no function of a se"):
+    with pytest.raises(InputError, match="^mine:it: 7 is neither a tokenizer nor"):
         contstim.LogitsModel("mine:it", lambda ids: network(torch.tensor(ids)), 7)

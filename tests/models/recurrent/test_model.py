@@ -205,7 +205,7 @@ def test_an_unknown_word_is_an_error_that_names_it_unless_unk_is_asked_for(load)
         model.score(["the dog ran .", "the unicorn ran ."])
     assert str(caught.value) == (
         f"{model.spec} does not know 'unicorn' in 'the unicorn ran .'; leave the sentence out, "
-        "use a model trained with the word, or ask for unknown=unk"
+        "use a model trained with the word, or set unknown=unk"
     )
     known = model.in_vocabulary(["dog", "unicorn", "<unk>", "</s>", "<s>"])
     assert known.tolist() == [True] + [False] * 4
