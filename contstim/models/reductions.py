@@ -1,9 +1,8 @@
-"""Reductions: from the scored units of a sentence to one number, by name.
+"""Reductions of the token log-probabilities of a sentence to one score, and perplexity.
 
-Most weight the log-probability LP of a sentence of T scored units by one factor (Lau, Clark &
-Lappin 2017; Vaswani et al. 2017 for the length penalty). SLOR first takes off what the words'
-frequencies explain (Pauls & Klein 2012; Lau et al. 2017, table 2). In all of these the words'
-shares still sum to the score.
+Most reductions multiply the log-probability LP of a sentence by a factor that depends on its number
+of tokens T (Lau, Clark & Lappin 2017; length penalty of Vaswani et al. 2017). SLOR first subtracts
+the unigram log-probabilities of the words (Pauls & Klein 2012; Lau et al. 2017, table 2).
 """
 
 from __future__ import annotations
@@ -34,55 +33,55 @@ from contstim.text.language import is_closing
 
 @dataclass(frozen=True)
 class Reduction:
-    """How the scored units of a sentence become one number: ``factor(T) LP``.
+    """A method that reduces token log-probabilities to one score, by default ``factor(T) · LP``.
 
     Attributes
     ----------
     formula
-        What it computes, in one line.
+        The formula of the score in one line.
     factor
-        From the numbers T of scored units, shape (S,), float64, to what LP is multiplied by, shape
-        (S,): at most 1, and no more for a longer sentence.
+        Function that maps token counts T, shape (S,), float64, to factors, shape (S,). Factors are
+        at most 1 and do not increase with T.
     kind
-        From what the model's scores are to what the reduction makes of them.
+        Function that maps the kind of the model's scores to the kind of the reduced scores.
     subtracts_unigram
-        Whether what the words' frequencies explain is taken off LP first.
-    of_parts
-        What the score is of the units themselves and what the model scores, in place of all that;
-        words have no share then. None: the score is as above.
+        Whether the unigram log-probabilities of the words are subtracted from LP first.
+    custom_score
+        Function of the scored tokens and the model's event that computes the score instead of
+        ``factor(T) · LP``, without word scores. None for the default formula.
     """
 
     formula: str
     factor: Callable[[FloatArray], FloatArray]
     kind: Callable[[ScoreKind], ScoreKind]
     subtracts_unigram: bool = False
-    of_parts: Callable[[TokenScores, Event], float] | None = None
-
-    @property
-    def has_shares(self) -> bool:
-        """Whether words have shares that sum to the score."""
-        return self.of_parts is None
+    custom_score: Callable[[TokenScores, Event], float] | None = None
 
 
-def _reading(parts: TokenScores, event: Event) -> float:
-    """Return the mean log-probability of a word plus that of the final mark and end symbol."""
-    n = len(parts.tokens)
-    end = None if event.end == "none" else event.end  # "none" may be a word of the sentence
-    while n and (parts.tokens[n - 1] == end or is_closing(parts.tokens[n - 1].strip("Ġ▁"))):
+def reading_score(scores: TokenScores, event: Event) -> float:
+    """Return the mean log-probability per word plus that of the final punctuation and end symbol.
+
+    Raises
+    ------
+    InputError
+        If the sentence does not end in a scored punctuation mark.
+    """
+    # "none" can also be a word of the sentence.
+    end_symbol = None if event.end == "none" else event.end
+    n = len(scores.tokens)
+    while n and (
+        scores.tokens[n - 1] == end_symbol or is_closing(scores.tokens[n - 1].strip("Ġ▁"))
+    ):
         n -= 1
-    if n == len(parts.tokens):
+    if n == len(scores.tokens):
         raise InputError(
-            f"a sentence ends in {parts.tokens[-1]!r}, not in a scored punctuation mark, which "
-            "reduction=reading needs; add one, such as a full stop"
+            f"a sentence ends in {scores.tokens[-1]!r}, not in a scored punctuation mark; add a "
+            "full stop or another mark, which reduction=reading needs"
         )
-    return parts.log_prob / parts.n_words + float(parts.log_probs[n:].sum())
+    return scores.log_prob / scores.n_words + float(scores.log_probs[n:].sum())
 
 
-def _a_token(lengths: FloatArray) -> FloatArray:
-    return 1.0 / lengths
-
-
-#: The reductions by name.
+#: Reductions by name. Other packages add theirs by the entry-point group ``contstim.reductions``.
 REDUCTIONS = Registry[Reduction](
     "reduction",
     "contstim.reductions",
@@ -90,7 +89,7 @@ REDUCTIONS = Registry[Reduction](
         "sum": Reduction("LP, the log-probability", np.ones_like, lambda kind: kind),
         "mean": Reduction(
             "MeanLP = LP / T",
-            _a_token,
+            lambda lengths: 1.0 / lengths,
             lambda kind: replace(kind, name="mean log-probability", unit="nats a token"),
         ),
         "pen": Reduction(
@@ -101,18 +100,18 @@ REDUCTIONS = Registry[Reduction](
             ),
         ),
         "slor": Reduction(
-            "SLOR = (LP - sum of the units' unigram log-probabilities) / T",
-            _a_token,
+            "SLOR = (LP - sum of the tokens' unigram log-probabilities) / T",
+            lambda lengths: 1.0 / lengths,
             lambda kind: replace(kind, name="SLOR", unit="nats a token", highest=math.inf),
             subtracts_unigram=True,
         ),
         "reading": Reduction(
-            "the mean log-probability of a word, plus that of the end",
+            "mean log-probability of a word, plus the log-probability of the end",
             np.ones_like,
             lambda kind: replace(
                 kind, name="reading score", unit="nats a word", splits_over_words=False
             ),
-            of_parts=_reading,
+            custom_score=reading_score,
         ),
     },
     Reduction,
@@ -120,19 +119,24 @@ REDUCTIONS = Registry[Reduction](
 
 
 class ReducedModel(SentenceModel):
-    """A model whose score is a reduction of another's parts.
+    """A model that reduces the token log-probabilities of another model to one score.
 
     Parameters
     ----------
     model
-        The model that scores the units.
+        Model that scores the tokens.
     name
-        One of `REDUCTIONS`.
+        Name of the reduction in `REDUCTIONS`.
     spec
-        The spec of the two together.
+        Spec of the model together with the reduction.
     unigram
-        For ``slor``, a model without context whose word scores are taken off: of the same units
-        (Kann et al. 2018), or of words.
+        Model without context, for ``slor`` only. Its word scores are subtracted. It scores the same
+        tokens as `model` (Kann et al. 2018), or words.
+
+    Raises
+    ------
+    InputError
+        If the reduction needs a unigram model and gets none, or the reverse.
     """
 
     def __init__(
@@ -146,8 +150,8 @@ class ReducedModel(SentenceModel):
         self.reduction = REDUCTIONS[name]
         if self.reduction.subtracts_unigram != (unigram is not None):
             raise InputError(
-                f"reduction {name!r} got the unigram model {unigram!r}; slor needs one, and the "
-                "others take none"
+                f"reduction {name!r} got the unigram model {unigram!r}; pass one for slor, and "
+                "none for other reductions"
             )
         self.model = model
         self.reduction_name = name
@@ -155,7 +159,7 @@ class ReducedModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """The inner model's event, with this reduction and, for SLOR, its unigram model."""
+        """Event of the underlying model with the name of the reduction and the unigram model."""
         name = self.reduction_name
         if self.unigram is not None:
             name += f" over {self.unigram.spec}"
@@ -163,190 +167,192 @@ class ReducedModel(SentenceModel):
 
     @property
     def fingerprint(self) -> str:
-        """The inner model's fingerprint, and the unigram model's where there is one."""
+        """Fingerprints of the underlying model and the unigram model, joined by a hyphen."""
         if self.unigram is None:
             return self.model.fingerprint
         return f"{self.model.fingerprint}-{self.unigram.fingerprint}"
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Those of the models, and the one that brings the reduction."""
-        models = [self.model] if self.unigram is None else [self.model, self.unigram]
-        names = [name for model in models for name in dependency_names(model)]
-        return (*names, *REDUCTIONS.packages(self.reduction_name))
-
-    @property
-    def batch_tolerance(self) -> float:
-        """The resolutions of the models: factors are at most 1."""
-        return self.model.batch_tolerance + (
-            0.0 if self.unigram is None else self.unigram.batch_tolerance
+        """Names of the packages that provide the models and the reduction."""
+        unigram = () if self.unigram is None else dependency_names(self.unigram)
+        return (
+            *dependency_names(self.model),
+            *unigram,
+            *REDUCTIONS.packages(self.reduction_name),
         )
 
     @property
+    def batch_tolerance(self) -> float:
+        """Sum of the tolerances of the models, since factors are at most 1."""
+        unigram = 0.0 if self.unigram is None else self.unigram.batch_tolerance
+        return self.model.batch_tolerance + unigram
+
+    @property
     def card(self) -> str | None:
-        """The inner model's."""
+        """Model card of the underlying model, if it has one."""
         card: str | None = getattr(self.model, "card", None)
         return card
 
     @property
     def kind(self) -> ScoreKind:
-        """What the reduction makes of the inner model's score."""
+        """Quantity and unit of the reduced scores."""
         return self.reduction.kind(self.model.kind)
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return which words all models involved know; shape (V,)."""
-        known = self.model.in_vocabulary(words)
-        return known if self.unigram is None else known & self.unigram.in_vocabulary(words)
+        """Return whether the model and the unigram model know each of V words, shape (V,)."""
+        is_known = self.model.in_vocabulary(words)
+        return is_known if self.unigram is None else is_known & self.unigram.in_vocabulary(words)
 
     def count_tokens(self, sentences: Sequence[str]) -> IntArray | None:
-        """Return what the inner model does."""
+        """Count the tokens of each sentence under the underlying model, shape (S,)."""
         return self.model.count_tokens(sentences)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Return the inner parts, reduced so that they sum to the score.
+        """Return token scores that sum to the reduced score.
 
-        SLOR takes a word's unigram log-probability off its units in equal shares.
+        For SLOR, the unigram log-probability of a word is subtracted from its tokens in equal
+        parts.
 
         Raises
         ------
         InputError
-            For a score of which units have no share; else as the inner model does.
+            If the reduced score is not a sum over tokens; otherwise as the underlying model.
         """
-        if not self.reduction.has_shares:
+        if self.reduction.custom_score is not None:
             raise InputError(
-                f"{self.spec!r} is a {self.kind.name}, of which words have no share; ask for "
-                "another reduction or for sentence scores"
+                f"{self.spec!r} has no word scores, since a {self.kind.name} is not a sum over "
+                "words; use another reduction or sentence scores"
             )
-        inner = self.model.score_tokens(sentences)
+        scores = self.model.score_tokens(sentences)
         if self.unigram is not None:
-            words = self.unigram.score_words(sentences)
-            inner = [_above_unigram(p, u) for p, u in zip(inner, words, strict=True)]
-        factors = self.reduction.factor(np.array([float(len(p.log_probs)) for p in inner]))
+            unigram_scores = self.unigram.score_words(sentences)
+            for i, (s, by_word) in enumerate(zip(scores, unigram_scores, strict=True)):
+                n_tokens = np.bincount(s.word_indices, minlength=s.n_words)
+                baseline = by_word[s.word_indices] / n_tokens[s.word_indices]
+                scores[i] = replace(s, log_probs=s.log_probs - baseline)
+        factors = self.reduction.factor(np.array([float(len(s.log_probs)) for s in scores]))
         return [
-            replace(p, log_probs=p.log_probs * f, stderr=p.stderr * float(f))
-            for p, f in zip(inner, factors, strict=True)
+            replace(s, log_probs=s.log_probs * factor, stderr=s.stderr * float(factor))
+            for s, factor in zip(scores, factors, strict=True)
         ]
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return S arrays (W,) that sum to the score of each sentence; NaN where the model's are.
+        """Return S arrays (W,) of reduced word scores, NaN for words that are not scored.
 
-        Raises `InputError` for a score on a curve, of which words have no share.
+        Raises `InputError` if the reduced score is not a sum over words.
         """
-        words = super().score_words(sentences)
-        for values, inner in zip(words, self.model.score_words(sentences), strict=True):
-            values[np.isnan(inner)] = np.nan
-        return words
+        reduced = super().score_words(sentences)
+        for values, unreduced in zip(reduced, self.model.score_words(sentences), strict=True):
+            values[np.isnan(unreduced)] = np.nan
+        return reduced
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
-        """Score sentences, and count the units."""
+        """Return the reduced scores and the token and word counts of the underlying model."""
         if self.unigram is not None:
             return super().score_with_counts(sentences)
-        if (of_parts := self.reduction.of_parts) is not None:
-            parts, event = self.model.score_tokens(sentences), self.model.event
-            # The error of a part is no larger than that of the sum.
+        custom_score = self.reduction.custom_score
+        if custom_score is not None:
+            event = self.model.event
+            # The standard error of the log-probability bounds the one of the score.
             return SentenceScores.from_rows(
-                (of_parts(p, event), len(p.tokens), p.n_words, p.stderr) for p in parts
+                (custom_score(s, event), len(s.tokens), s.n_words, s.stderr)
+                for s in self.model.score_tokens(sentences)
             )
-        inner = _counted(self.model, sentences)
-        factors = self.reduction.factor(inner.n_tokens.astype(np.float64))
-        score, stderr = inner.score * factors, inner.stderr * factors
-        return replace(inner, score=score, stderr=stderr)
+        scores = _score_with_token_counts(self.model, sentences)
+        factors = self.reduction.factor(scores.n_tokens.astype(np.float64))
+        return replace(scores, score=scores.score * factors, stderr=scores.stderr * factors)
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates; exact where all have as many units as the sentence itself."""
-        general = super().score_replacements(sentence, position, words)
-        if not self.reduction.has_shares:
-            return general
+        """Score candidates, exactly at once only if all give the same number of tokens."""
+        on_demand = super().score_replacements(sentence, position, words)
+        if self.reduction.custom_score is not None:
+            return on_demand
         inner = self.model.score_replacements(sentence, position, words)
-        example = str(sentence.replace(position, words.words[0]))
-        n_tokens = self.model.score_with_counts([example]).n_tokens
-        # Of sub-word units there is one a word at least; the first word may be left unscored.
-        fewest = max(1, len(sentence) - 1)
-        factor, largest = self.reduction.factor(np.array([float(n_tokens[0]), float(fewest)]))
-        upper, estimate = inner.upper_bounds, inner.estimates
+        upper_bounds, estimates = inner.upper_bounds, inner.estimates
         if self.unigram is not None:
             table = self.unigram.score_replacements(sentence, position, words)
             unigram = table.estimates if table.is_exact else table.score(np.arange(len(words)))
-            upper, estimate = upper - unigram, estimate - unigram
+            upper_bounds, estimates = upper_bounds - unigram, estimates - unigram
+        example = str(sentence.replace(position, words.words[0]))
+        n_tokens = float(self.model.score_with_counts([example]).n_tokens[0])
+        # Sub-word models score at least one token per word, except perhaps the first word.
+        min_tokens = float(max(1, len(sentence) - 1))
+        factor, max_factor = self.reduction.factor(np.array([n_tokens, min_tokens]))
         if self.event.units.startswith("words"):
-            # A candidate is one unit in place of one, so the number of units does not change.
+            # Every candidate is one token, so the number of tokens is constant.
             return replace(
                 inner,
-                upper_bounds=upper * factor,
-                estimates=estimate * factor,
-                score=general.score,
+                upper_bounds=upper_bounds * factor,
+                estimates=estimates * factor,
+                score=on_demand.score,
             )
+        # An exact score takes at least one whole sentence.
+        cost = replace(inner.cost, n_inputs=np.maximum(inner.cost.n_inputs, 1.0))
         return replace(
             inner,
-            upper_bounds=np.maximum(upper, 0.0) * largest,
-            estimates=estimate * factor,
+            upper_bounds=np.maximum(upper_bounds, 0.0) * max_factor,
+            estimates=estimates * factor,
             is_exact=False,
-            score=general.score,
-            # Whole sentences are scored.
-            cost=replace(inner.cost, n_inputs=np.maximum(inner.cost.n_inputs, 1.0)),
+            score=on_demand.score,
+            cost=cost,
         )
 
 
-def _counted(model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
-    """Score sentences, and count their units; refuse a model that cannot tell them."""
-    totals = model.score_with_counts(sentences)
-    if not totals.n_tokens.all():
+def _score_with_token_counts(model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
+    """Score sentences with a model that counts tokens, and refuse other models."""
+    scores = model.score_with_counts(sentences)
+    if not scores.n_tokens.all():
         raise InputError(
-            f"{model.spec!r} does not tell how many units a sentence has, which reductions and "
-            "perplexities need; take its scores as they are"
+            f"{model.spec!r} does not count tokens, which reductions and perplexities need; use "
+            "its scores unreduced"
         )
-    return totals
+    return scores
 
 
-def _above_unigram(parts: TokenScores, unigram: FloatArray) -> TokenScores:
-    """Take each scored word's unigram log-probability off its units, in equal shares."""
-    counts = np.bincount(parts.word_indices, minlength=parts.n_words)
-    shares = unigram[parts.word_indices] / counts[parts.word_indices]
-    return replace(parts, log_probs=parts.log_probs - shares)
-
-
-_UNITS = {"nats": 1.0, "bits": float(np.log(2.0))}
+_NATS_PER_UNIT = {"nats": 1.0, "bits": float(np.log(2.0))}
 
 
 def surprisal(
     model: SentenceModel, sentences: Sequence[str], unit: str = "nats"
 ) -> list[FloatArray]:
-    """Return each word's surprisal, -log p(word | its context).
+    """Return each word's surprisal, -log p(word | context).
 
     Parameters
     ----------
     model
-        The model; its event says what a word's context is.
+        The model. Its event states the context of a word.
     sentences
-        S sentences.
+        The S sentences.
     unit
         ``nats`` (natural logarithm) or ``bits`` (base 2).
 
     Returns
     -------
     list of arrays
-        S arrays (W,); NaN where the model does not predict a word.
+        S arrays (W,); NaN for words that are not scored.
 
     Raises
     ------
     UnknownNameError
-        For another unit.
+        If the unit is unknown.
     InputError
-        As the model's `score_words`, and for a model with a reduction.
+        If the model has a reduction; otherwise as the model's `score_words`.
     """
-    require_known("unit", unit, _UNITS)
-    _check_plain(model)
-    # The sign of a zero is of no interest.
-    return [0.0 - words / _UNITS[unit] for words in model.score_words(sentences)]
+    require_known("unit", unit, _NATS_PER_UNIT)
+    _require_unreduced(model)
+    # Subtracting from 0 avoids negative zeros.
+    return [0.0 - words / _NATS_PER_UNIT[unit] for words in model.score_words(sentences)]
 
 
 def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str = "token") -> float:
-    """Return exp(-sum of LP / N) over a corpus, N the number of scored tokens or of words.
+    """Return the perplexity of a corpus, exp(-ΣLP / N) for N scored tokens or words.
 
-    For a masked model it is the pseudo-perplexity of Salazar et al. (2020), section 2.3. Per
-    token, only models with one vocabulary can be compared; per word, any (ibid.).
+    For a masked model it is the pseudo-perplexity of Salazar et al. (2020), section 2.3. The
+    perplexity per token is comparable only between models with the same vocabulary, the one per
+    word between all models.
 
     Parameters
     ----------
@@ -362,7 +368,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     UnknownNameError
         If `per` is neither.
     InputError
-        As the model's own scores, for an empty corpus, and for a model with a reduction.
+        If the corpus is empty, the model has a reduction or the model cannot score a sentence.
 
     Examples
     --------
@@ -372,20 +378,19 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     621
     """
     require_known("unit of perplexity", per, ("token", "word"))
-    _check_plain(model)
-    listed = check_sentences(sentences)
-    if not listed:
+    _require_unreduced(model)
+    sentences = check_sentences(sentences)
+    if not sentences:
         raise InputError("a corpus needs at least one sentence, got none")
     if per == "token":
-        totals = _counted(model, listed)
-        return float(np.exp(-totals.score.sum() / totals.n_tokens.sum()))
-    # A word that is not predicted counts neither above nor below.
-    words = np.concatenate(model.score_words(listed))
-    return float(np.exp(-np.nanmean(words)))
+        scores = _score_with_token_counts(model, sentences)
+        return float(np.exp(-scores.score.sum() / scores.n_tokens.sum()))
+    # Words that are not scored count neither in the sum nor in N.
+    return float(np.exp(-np.nanmean(np.concatenate(model.score_words(sentences)))))
 
 
-def _check_plain(model: SentenceModel) -> None:
+def _require_unreduced(model: SentenceModel) -> None:
     if model.event.reduction != "sum":
         raise InputError(
-            f"{model.spec!r} gives reduced scores; take the model without its reduction"
+            f"{model.spec!r} gives reduced scores; use the model without its reduction"
         )

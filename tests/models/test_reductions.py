@@ -207,7 +207,7 @@ def test_a_corpus_has_a_perplexity_per_token_and_per_word() -> None:
         corpus_perplexity(model, SENTENCES, per="letter")
     with pytest.raises(InputError, match="a corpus needs at least one sentence, got none"):
         corpus_perplexity(model, [])
-    with pytest.raises(InputError, match="gives reduced scores; take the model without"):
+    with pytest.raises(InputError, match="gives reduced scores; use the model without"):
         corpus_perplexity(_slor(), SENTENCES)
 
 
@@ -246,7 +246,7 @@ def test_reading_is_the_mean_word_plus_the_end() -> None:
         expected = mean + parts.log_probs[-1]
         assert reading.score([text])[0] == pytest.approx(expected, abs=1e-4)
     assert not reading.kind.splits_over_words
-    with pytest.raises(InputError, match="of which words have no share"):
+    with pytest.raises(InputError, match="has no word scores, since"):
         reading.score_words(texts)
     with pytest.raises(InputError, match="not in a scored punctuation mark"):
         reading.score(["The ship left the harbour"])

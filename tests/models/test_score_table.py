@@ -103,8 +103,8 @@ def test_sentences_it_lacks_are_named(file: Path) -> None:
 
 def test_what_needs_numbers_of_units_is_refused(file: Path) -> None:
     said = (
-        f"'table:{file}' does not tell how many units a sentence has, which reductions and "
-        "perplexities need; take its scores as they are"
+        f"'table:{file}' does not count tokens, which reductions and perplexities need; use its "
+        "scores unreduced"
     )
     for reduction in ("mean", "pen"):
         with pytest.raises(InputError) as error:
@@ -216,8 +216,8 @@ def test_words_that_do_not_add_up(tmp_path: Path, text: str, options: str, messa
     path, listed = tmp_path / "t.csv", tmp_path / "list.txt"
     path.write_text(text, "utf-8")
     listed.write_text("X y\nZ w\n", "utf-8")
-    check_sentences = message.startswith(("two scores", "has several rows"))
-    asked = "" if check_sentences else f"?rows=words{options.format(listed)}"
+    is_by_sentence = message.startswith(("two scores", "has several rows"))
+    asked = "" if is_by_sentence else f"?rows=words{options.format(listed)}"
     with pytest.raises(InputError) as error:
         load_model(f"table:{path}{asked}")
     assert message in str(error.value)

@@ -65,7 +65,7 @@ def test_an_unknown_class_is_noticed(binary: Path, tmp_path: Path) -> None:
     closed = NgramVocabulary(closed=True)
     train_ngram(text, tmp_path / "m.arpa", vocabulary=closed, fallback=(0.5, 1, 1.5))
     load(binary, unknown="unk")
-    with pytest.raises(InputError, match="no unknown-word class"):
+    with pytest.raises(InputError, match="no unknown-word symbol"):
         load(tmp_path / "m.arpa", unknown="unk")
 
 
