@@ -69,7 +69,9 @@ class ChoiceFormat:
     side: Annotated[Name | None, Parameter(metavar="COLUMN")] = None
     buttons: Annotated[int | None, integer(2, 100)] = None
 
-    def read(self, files: list[str], trials: str | None = None) -> HumanData:
+    def read(
+        self, files: list[str], trials: str | None = None, separate: bool = False
+    ) -> HumanData:
         """Return the choices of all files; `trials` has the sentences of Qualtrics questions."""
         described = {
             "low": self.low,
@@ -78,7 +80,7 @@ class ChoiceFormat:
             "side": self.side,
             "trials": trials,
         }
-        return _read_files(files, self.format, described, self.buttons)
+        return _read_files(files, self.format, described, self.buttons, separate)
 
 
 AS_RECOGNISED = ChoiceFormat()
@@ -114,7 +116,7 @@ def evaluate_choices(
     Parameters
     ----------
     choices
-        table of choices; several are joined, with a column file unless each has one participant
+        table of choices; several are parts of one data set, or with --condition file separate ones
     more_choices
         further tables
     trials
@@ -157,13 +159,14 @@ def evaluate_choices(
 
     rules = parse_rules(exclude)
     files = [choices, *more_choices]
-    human = choice_format.read(files, trials)
+    planned = {} if plan is None else read_plan(plan)
+    conditions = condition or planned.get("condition", ())
+    human = choice_format.read(files, trials, separate="file" in conditions)
     if participant_table is not None:
         human = join_participants(human, read_table(participant_table, cells="text"))
     table = read_table(scores) if scores else None
     if mixed_models and table is None and human.scores is None and not model:
         raise InputError("--mixed-models needs --model or --scores")
-    planned = {} if plan is None else read_plan(plan)
     changes: dict[str, Any] = {
         name: value
         for name, value in (
@@ -175,8 +178,6 @@ def evaluate_choices(
         )
         if value not in (None, ())
     }
-    if len(files) > 1 and "file" in human.choices:
-        changes.setdefault("condition", ("file",))
     exclusions = replace(preset_options(preset, **planned).exclusions, **rules)
     check_rules(human.choices, exclusions)
     if rules:
@@ -191,13 +192,10 @@ def evaluate_choices(
             to_score = to_score[~find_unscored_catch(to_score, table)]
         scored = model_scores(models, to_score)
         table = scored if table is None else join_scores(table, scored)
-    for note in human.notes:
-        tell(note)
     folder = Path(out)
     result = evaluate(human, table, preset, plan=plan, **changes)
     for note in result.provenance.notes:
-        if note not in human.notes:
-            tell(note)
+        tell(note)
     result.report(folder)
     if mixed_models:
         from contstim.evaluation.mixed import write_mixed_models
@@ -216,7 +214,7 @@ def evaluate_choices(
 
 
 def _read_files(
-    files: list[str], format: str, described: dict[str, Any], buttons: int | None
+    files: list[str], format: str, described: dict[str, Any], buttons: int | None, separate: bool
 ) -> HumanData:
     """Return the choices of all files."""
     from contstim.evaluation.importers import FORMATS, combine_choices, read_choices
@@ -246,7 +244,8 @@ def _read_files(
     if len(set(names)) < len(names):
         names = paths
     return combine_choices(
-        {n: read_choices(path, format, **options) for n, path in zip(names, paths, strict=True)}
+        {n: read_choices(path, format, **options) for n, path in zip(names, paths, strict=True)},
+        separate,
     )
 
 

@@ -170,7 +170,7 @@ def test_who_is_excluded_does_not_depend_on_the_words_that_models_know(
         (["{choices}", "--exclude", "cat<0.5"], "--exclude 'cat<0.5' is no rule; write catch<0.75"),
         (["{choices}", "--column", "who"], "--column 'who' does not read OURS=THEIRS"),
         (["{choices}", "--format", "golan2023"], "column"),
-        (["{choices}", "--format", "blimp", "--low", "1"], "not --format blimp"),
+        (["{choices}", "--format", "tidy", "--low", "1"], "not --format tidy"),
         (
             ["{choices}", "--format", "tidy", "--buttons", "2"],
             "--buttons 2 is for --format jspsych, not tidy",

@@ -1,6 +1,7 @@
 """Importers of choices: what each reads of its format, and the contract of all.
 
-Of `contstim.evaluation.importers` and `contstim.evaluation.importers.golan2023`.
+Of `contstim.evaluation.importers`, `contstim.evaluation.importers.combine` and
+`contstim.evaluation.importers.golan2023`.
 """
 
 import json
@@ -225,32 +226,6 @@ def test_jspsych_sides_are_given_once():
         read_choices(frame, "jspsych")
 
 
-def sprouse_rows():
-    return pd.DataFrame(
-        {
-            "participant": [1, 1, 2],
-            "survey": ["1.1", "1.1", "1.1"],
-            "order": [1, 2, 1],
-            "bad_sentence": ["He go.", "Them ran.", "He go."],
-            "good_sentence": ["He goes.", None, "He goes."],
-            "chose_good": [1, 1, 0],
-        }
-    )
-
-
-def blimp_rows():
-    return pd.DataFrame(
-        {
-            "rater": ["r1", "r2"],
-            "condition": ["c", "c"],
-            "sentence_1": ["Zs goes.", "He go."],
-            "sentence_2": ["He go.", "Zs goes."],
-            "correct": [1, 2],
-            "chosen": [1, 1],
-        }
-    )
-
-
 def tidy_rows():
     return pd.DataFrame(
         {
@@ -267,8 +242,6 @@ EXAMPLES = {
     "tidy": (tidy_rows, "participant", "sentence_1"),
     "golan2023": (golan_rows, "subject", "sentence1"),
     "jspsych": (lambda: pd.DataFrame(jspsych_trials()), "participant", "sentence_1"),
-    "sprouse2013": (sprouse_rows, "participant", "bad_sentence"),
-    "blimp": (blimp_rows, "rater", "sentence_1"),
 }
 
 
@@ -308,45 +281,10 @@ def test_every_importer_keeps_the_contract(name, tmp_path):
         read_choices(tmp_path / "none.csv", name)
 
 
-def test_column_mapping_of_any_file():
-    raw = pd.DataFrame(
-        {"who": [7, 7], "left": ["B", "C"], "right": ["A", "D"], "answer": [1, 4], "note": [5, 6]}
-    )
-    names = {"participant": "who", "sentence_1": "left", "sentence_2": "right", "rating": "answer"}
-    described = {"columns": names, "low": 1, "high": 4, "scale": "4-point"}
-    choices = read_choices(raw, "tidy", **described).choices
-    assert choices["rating"].round(3).tolist() == [2.5, 2.5]
-    assert choices["sentence_1"].tolist() == ["A", "C"]
-    assert choices["note"].tolist() == [5, 6]
-    slider = read_choices(raw.assign(answer=[37, 63]), "tidy", columns=names, low=0, high=100)
-    assert slider.choices["rating"].abs().tolist() == [0.65, 0.65]
-    with pytest.raises(InputError, match="the file has no column 'who'"):
-        read_choices(raw.drop(columns="who"), "tidy", **described)
-
-
-def test_a_mapping_that_says_half_is_refused():
-    table = pd.DataFrame(
-        {"participant": ["p"], "sentence_1": ["a"], "sentence_2": ["b"], "rating": [2.5]}
-    )
-    with pytest.raises(InputError, match="^a scale has two ends; give both low and high$"):
-        read_choices(table, "tidy", low=1)
-    with pytest.raises(InputError, match="^the file has no column 'best'; it has "):
-        read_choices(table, "tidy", expected="best")
-
-
-def test_sprouse_and_blimp_are_mappings():
-    human = read_choices(sprouse_rows(), "sprouse2013")
-    assert human.choices["rating"].tolist() == [2.5, -2.5]
-    assert human.choices["expected"].tolist() == [2, 2]
-    assert human.excluded["rule"].tolist() == ["missing sentence"]
-    choices = read_choices(blimp_rows(), "blimp").choices
-    assert choices["sentence_1"].tolist() == ["He go.", "He go."]
-    assert choices["expected"].tolist() == [2, 2]
-    assert choices["rating"].tolist() == [2.5, -2.5]
-
-
 def test_unknown_format_and_missing_file(tmp_path):
-    with pytest.raises(InputError, match="reads one table or file, not a list; join several with"):
+    with pytest.raises(
+        InputError, match="reads one table or file, not a list; combine several with"
+    ):
         read_choices([tmp_path / "x.csv"])
     with pytest.raises(UnknownNameError, match="unknown format 'golan'"):
         read_choices(tmp_path / "x.csv", "golan")
@@ -354,7 +292,7 @@ def test_unknown_format_and_missing_file(tmp_path):
         read_choices(tmp_path / "x.csv")
 
 
-def test_several_files_are_one_table(tmp_path, capsys):
+def test_files_with_shared_participants_need_a_condition(tmp_path, capsys):
     """Two experiments on one set of pairs: one a plain table, one an export with left and right."""
     texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]
     people = [f"p{n}" for n in range(5)]
@@ -374,11 +312,18 @@ def test_several_files_are_one_table(tmp_path, capsys):
         "e1": read_choices(first),
         "e2": read_choices(tmp_path / "e2.csv", columns={"response": "answer", "side": "side"}),
     }
-    human = combine_choices(both)
+    with pytest.raises(
+        InputError, match="^participant 'p0' is in e1 and in e2; .*--condition file"
+    ):
+        combine_choices(both)
+    human = combine_choices(both, separate=True)
     assert human.choices["file"].value_counts().to_dict() == {"e1": 15, "e2": 15}
     assert human.choices["participant"].nunique() == 10
-    alike = "5 participants of several files are called alike, such as 'p0'; they count as diff"
-    assert any(note.startswith(alike) for note in human.notes)
+    assert human.notes[-2:] == (
+        "2 files are separate data sets, compared by the column 'file'.",
+        "5 participant names occur in several files, for example 'p0'; they denote different "
+        "participants.",
+    )
     items = human.choices.groupby(["sentence_1", "sentence_2"])["item"].nunique()
     assert (items == 1).all()
     (tmp_path / "listed.csv").write_text("participant\ne1: p0\n")
@@ -387,7 +332,10 @@ def test_several_files_are_one_table(tmp_path, capsys):
     (tmp_path / "e2b.csv").write_text(first.assign(rating=-2.5).to_csv(index=False))
     listed = ["--exclude", f"participants={tmp_path / 'listed.csv'}"]
     given = ["--scores", str(tmp_path / "scores.csv"), "--out", str(out)]
+    assert main([*asked, *given]) == 2
+    given += ["--condition", "file"]
     assert main([*asked, *given, *listed]) == 0
+    assert "2 files are separate data sets" in (out / "report.html").read_text("utf-8")
     models = pd.read_csv(out / "models.csv").set_index(["analysis", "measure", "model"])
     assert models.loc[("all, file e1", "accuracy", "a"), "value"] == 1
     assert models.loc[("all, file e2b", "accuracy", "a"), "value"] == 0
@@ -402,10 +350,10 @@ def test_several_files_are_one_table(tmp_path, capsys):
     (tmp_path / "list.txt").write_text("p0\n")
     assert main([*asked, *given, "--exclude", f"participants={tmp_path / 'list.txt'}"]) == 2
     assert "there is no participant 'p0' to leave out" in capsys.readouterr().err
-    with pytest.raises(InputError, match="^e1 has a column 'file' of its own; rename it"):
-        combine_choices({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]})
+    with pytest.raises(InputError, match="^e1 has a column 'file' already; rename it"):
+        combine_choices({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]}, True)
     with pytest.raises(InputError, match="has conflicting conditions .*as a condition$"):
-        combine_choices({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")})
+        combine_choices({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")}, True)
 
 
 def test_items_of_numbers_in_one_file_are_those_of_texts_in_another():
@@ -414,11 +362,11 @@ def test_items_of_numbers_in_one_file_are_those_of_texts_in_another():
     columns = ["participant", "item", "sentence_1", "sentence_2", "rating"]
     numbers = pd.DataFrame(rows, columns=columns)
     as_texts = numbers.assign(item=numbers["item"].astype(str) + " ")
-    human = combine_choices({"e1": read_choices(numbers), "e2": read_choices(as_texts)})
+    human = combine_choices({"e1": read_choices(numbers), "e2": read_choices(as_texts)}, True)
     assert set(human.choices["item"]) == {"0", "1"}
 
 
-def test_files_of_one_participant_each_are_one_data_set(tmp_path, capsys):
+def test_files_without_shared_participants_are_one_data_set(tmp_path, capsys):
     texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]
     columns = ["participant", "sentence_1", "sentence_2", "rating"]
     whole = pd.DataFrame(
@@ -436,7 +384,10 @@ def test_files_of_one_participant_each_are_one_data_set(tmp_path, capsys):
     assert main([*asked, "--scores", str(tmp_path / "scores.csv"), "--out", str(out)]) == 0
     said = capsys.readouterr().err
     assert "p0.partial.csv was left out: the complete file is there too." in said
-    assert "4 files with one participant each." in said
+    note = "4 files were combined into one data set of 4 participants."
+    assert note in said
+    assert said.count("Read as a choices table (format tidy).") == 1
+    assert note in (out / "report.html").read_text("utf-8")
     models = pd.read_csv(out / "models.csv")
     assert set(models["analysis"]) == {"all"}
     assert set(models["n_participants"]) == {4}
@@ -482,11 +433,14 @@ def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
     assert main([*asked, "--participant-table", "few.csv", "--condition", "native"]) == 2
     assert "a row has no native (rows 28, 29 and 30)" in capsys.readouterr().err
     assert main([*asked, "--participant-table", "few.csv"]) == 0
-    note = "The table of participants has no row of 1 of them, such as '9'."
+    note = "The table of participants has no row of 1 of them, for example '9'."
     assert note in capsys.readouterr().err
     for table, message in (
         (pd.concat([people, people.head(1)]), "two rows of 0; keep one"),
-        (people.assign(rating=1), "the choices have a column 'rating' as the table of"),
+        (
+            people.assign(rating=1),
+            "the choices and the table of participants both have a column 'rating'",
+        ),
         (people.rename(columns={"participant": "who"}), "has no column 'participant'"),
     ):
         with pytest.raises(InputError, match=message):

@@ -1,8 +1,11 @@
 """Files as other programs write them, one per program, read to the digit.
 
-Of `contstim.evaluation.importers.exports`, `contstim.evaluation.importers.jspsych` and
-`contstim.evaluation.importers.names`. Each has sentences with quotes, commas and line breaks,
-catch trials, fillers, a session that was not finished and a participant who took part again.
+Each has sentences with quotes, commas and line breaks, catch trials, fillers, a session that was
+not finished and a participant who took part again.
+
+Of `contstim.evaluation.importers.exports`, `contstim.evaluation.importers.jspsych`,
+`contstim.evaluation.importers.pcibex`, `contstim.evaluation.importers.column_names` and
+`contstim.evaluation.importers.read_call`.
 """
 
 from __future__ import annotations
@@ -251,6 +254,7 @@ def test_qualtrics(tmp_path: Path) -> None:
     questions = pd.DataFrame(
         TRIALS, columns=["sentence_1", "sentence_2", "item", "condition", "expected"]
     ).assign(question=[f"Q{k}" for k in range(1, 7)])
+    questions["timer"] = [f"T{k}" for k in range(1, 7)]
     human = read_choices(path, trials=questions)
     names = {f"R_{session}": who for session, who in enumerate(ANSWERS)}
     human.choices["participant"] = human.choices["participant"].replace(names)
@@ -340,7 +344,7 @@ def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
     human = read_choices(path)
     address = "d41d8cd98f00b204e9800998ecf8427e"
     assert {*human.choices["participant"]} == {f"{address} 177315{n}" for n in (0, 1)}
-    assert "address (MD5 hash): 2 with 1, told apart by" in " ".join(human.notes)
+    assert "address (MD5 hash): 2 with 1, separated by" in " ".join(human.notes)
     # Results that one participant sends in parts have no trial in common.
     one = pcibex(rows(again=False)[:6])
     path.write_text(
@@ -381,7 +385,7 @@ def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
             {},
             {},
             "an export of Qualtrics holds answers by question, not the sentences; give them as "
-            "--trials CSV, with the columns question (such as Q3), sentence_1 and sentence_2",
+            "--trials CSV, with the columns question (for example Q3), sentence_1 and sentence_2",
         ),
         (
             "gorilla",

@@ -1,6 +1,6 @@
-"""Tables of one's own, and what their columns and numbers are taken for.
+"""Tables described by options, and exports of Qualtrics.
 
-Of `contstim.evaluation.importers.qualtrics`.
+Of `contstim.evaluation.importers.qualtrics` and `contstim.evaluation.importers.answers`.
 """
 
 from __future__ import annotations
@@ -211,7 +211,8 @@ def _in_order(human: HumanData) -> list[float]:
 def test_numbers_and_timers_of_qualtrics_are_read() -> None:
     raw, questions = qualtrics()
     questions = questions.assign(low=1, high=6)
-    human = read_choices(raw, trials=questions)
+    timers = [f"Q{50 + n}" for n in range(12)]
+    human = read_choices(raw, trials=questions.assign(timer=timers))
     assert _in_order(human) == truth()
     times = human.choices.groupby("trial")["rt_ms"].unique()
     assert {name: value.tolist() for name, value in times.items()} == {
@@ -219,12 +220,9 @@ def test_numbers_and_timers_of_qualtrics_are_read() -> None:
     }
     assert human.choices.groupby("participant")["native"].first().value_counts().tolist() == [6, 6]
     assert "PROLIFIC_PID" not in human.choices
-    assert any("such as 'Q50_Page Submit' of 'Q0'; if that is wrong" in n for n in human.notes)
-    # One page without a timer: which belongs to which is not guessed, but can be said.
+    # Times of pages are used only if the table of questions names the timers.
+    assert read_choices(raw, trials=questions).choices["rt_ms"].isna().all()
     fewer = raw.drop(columns="Q53_Page Submit")
-    human = read_choices(fewer, trials=questions)
-    assert human.choices["rt_ms"].isna().all()
-    assert any("but not one for each question; to have" in note for note in human.notes)
     timers = [f"Q{50 + n}" if n != 3 else None for n in range(12)]
     named = read_choices(fewer, trials=questions.assign(timer=timers)).choices
     assert named[named["rt_ms"].isna()]["trial"].unique().tolist() == ["Q3"]
@@ -238,7 +236,7 @@ def test_one_person_twice_in_qualtrics_is_one_participant() -> None:
     again = raw.tail(1).assign(ResponseId="R_again", **{f"Q{n}": 1 for n in range(12)})
     human = read_choices(pd.concat([raw, again]), trials=questions)
     assert _in_order(human) == truth()
-    assert any(note.startswith("People with several sessions, by 'PROLIFIC_PID': 1.")
+    assert any(note.startswith("Participants with several sessions, by 'PROLIFIC_PID': 1.")
                for note in human.notes)  # fmt: skip
     # Whose id is not known is somebody of their own.
     nobody = pd.concat([raw, again.assign(PROLIFIC_PID=""), again.assign(PROLIFIC_PID=" ")])
@@ -246,15 +244,10 @@ def test_one_person_twice_in_qualtrics_is_one_participant() -> None:
     assert read_choices(nobody, trials=questions).choices["participant"].nunique() == 14
 
 
-def test_the_ends_of_scales_of_qualtrics_are_in_its_texts_or_given_by_question() -> None:
+def test_scale_ends_of_qualtrics_are_given_by_question() -> None:
     raw, questions = qualtrics()
-    low = raw.copy()
-    low.iloc[2:, low.columns.str.fullmatch(r"Q\d\d?")] = 3
     with pytest.raises(InputError, match="which of them mean certain"):
-        read_choices(low, trials=questions)
-    for column in questions["question"]:
-        low.iloc[0, low.columns.get_loc(column)] = f"Item {column}: 1 = surely A, 5 = surely B"
-    assert set(read_choices(low, trials=questions).choices["rating"]) == {0}
+        read_choices(raw, trials=questions)
     given = questions.assign(low=[1, 7] * 6, high=[7, 1] * 6)
     turned = raw.copy()
     for column in questions["question"][1::2]:
@@ -328,8 +321,8 @@ def test_a_condition_of_sessions_of_qualtrics_is_of_people() -> None:
     assert human.choices["session_condition"].tolist() == ["short", "long"]
     assert "anna" not in human.choices.to_csv()
     assert [note for note in human.notes if note.startswith("The session's")] == [
-        "The session's column 'condition' is called 'session_condition', since it is of people and "
-        "not of pairs; to compare them, name 'session_condition' as a condition."
+        "The session's column 'condition' is called 'session_condition', since it describes "
+        "participants, not pairs; to compare them, name 'session_condition' as a condition."
     ]
 
 

@@ -1,4 +1,4 @@
-"""Files of a browser experiment, JSON or CSV, of one participant a file or of many."""
+"""Data files of browser experiments with jsPsych: JSON, JSON lines, CSV, and results of JATOS."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from contstim.files import json_value
 from contstim.tables import parse_table, read_table
 from contstim.text_files import read_lines
 
-_ENDINGS = (".json", ".jsonl", ".csv", ".txt")
+_SUFFIXES = (".json", ".jsonl", ".csv", ".txt")
 
 
 def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return the files without partial ones whose complete file is there too, and notes.
-
-    Browsers that stream a session write ``ID.partial.json`` beside ``ID.json``.
-    """
+    """Remove ``ID.partial.json`` if ``ID.json`` is present; return the files and notes."""
     names = {path.name for path in paths}
     partial = [
         p for p in paths if ".partial." in p.name and p.name.replace(".partial", "") in names
@@ -29,57 +26,58 @@ def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 
 def read_trial_files(path: Path) -> pd.DataFrame:
-    """Read a CSV, JSON, JSON lines or text of JATOS, or a folder of such files, as they are.
+    """Read the trials of a data file, or of all data files in a folder.
 
     Raises
     ------
     InputError
-        If there is no such file, or it cannot be read.
+        If the folder contains no data file or a file cannot be read.
     """
     if path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.suffix in _ENDINGS)
-        if not files:
+        paths = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
+        if not paths:
             raise InputError(f"the folder {str(path)!r} holds no .json, .jsonl or .csv file")
-        return pd.concat(map(read_trial_files, drop_partial_files(files)[0]), ignore_index=True)
+        return pd.concat(map(read_trial_files, drop_partial_files(paths)[0]), ignore_index=True)
     lines = [] if path.suffix == ".csv" else [line for _, line in read_lines(path)]
-    first = next((line.strip() for line in lines if line.strip()), "")
     if not lines:
         return read_table(path, cells="inferred")
-    if first[:1] in ("[", "{") or path.suffix in (".json", ".jsonl"):
-        return pd.DataFrame(list(_trials(path, lines)))
-    # JATOS puts the results of participants one below the other, each with its header.
-    header = lines[0]
+    first_line = next((line.strip() for line in lines if line.strip()), "")
+    if first_line[:1] in ("[", "{") or path.suffix in (".json", ".jsonl"):
+        return pd.DataFrame(list(_parse_trials(path, lines)))
+
+    # JATOS concatenates the tables of all participants, each with its header.
     for number, line in enumerate(lines, start=1):
         if line.lstrip()[:1] in ("[", "{"):
             raise InputError(
                 f"{path}, line {number} is JSON, and the first line is that of a table; export "
-                "the results of each kind of study to a file of their own"
+                "the results of each kind of study to a separate file"
             )
+    header = lines[0]
     return parse_table([header, *(line for line in lines[1:] if line != header)], str(path))
 
 
-def _trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
+def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
+    """Yield the trials of a JSON file, or of a file with one JSON value per line."""
     try:
-        blocks = [json_value("\n".join(lines))]
+        values = [json_value("\n".join(lines))]
     except ValueError:
-        blocks = []
+        values = []
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                blocks.append(json_value(line))
+                values.append(json_value(line))
             except ValueError as error:
-                if not blocks:
+                if not values:
                     raise InputError(f"{str(path)!r} is not JSON: {error}") from error
                 raise InputError(
                     f"{path}, line {number} is not JSON ({error}), and the first line is; export "
-                    "the results of each kind of study to a file of their own"
+                    "the results of each kind of study to a separate file"
                 ) from error
-    for block in blocks:
-        entries = block.get("trials", [block]) if isinstance(block, dict) else block
+    for value in values:
+        entries = value.get("trials", [value]) if isinstance(value, dict) else value
         for entry in entries if isinstance(entries, list) else [entries]:
-            inner = entry if isinstance(entry, list) else [entry]
-            for trial in inner:
+            for trial in entry if isinstance(entry, list) else [entry]:
                 if not isinstance(trial, dict):
                     raise InputError(f"{str(path)!r} holds {trial!r} where a trial should be")
                 yield trial

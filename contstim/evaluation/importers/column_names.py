@@ -1,11 +1,12 @@
-"""Names of columns in exports of other programs, and what they write for true and false."""
+"""Names of columns in exports, and texts that mean true and false."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-#: Names of columns in exports, without case and marks; the first one that is there is used.
+#: Standard column names with the names of that column in exports, as returned by `normalise_name`.
+#: The first name that an export contains is used.
 NAMES: dict[str, tuple[str, ...]] = {
     "participant": (
         *("participant", "participantid", "participantprivateid", "subject", "subjectid"),
@@ -32,21 +33,21 @@ NAMES: dict[str, tuple[str, ...]] = {
     "scale_low": ("scalelow",),
     "scale_high": ("scalehigh",),
 }
-#: Columns of the choices table that would be misread under these names in an export.
+#: Names that other columns of an export must not have in the choices table.
 RESERVED = {*NAMES, "side_1", "kind_1", "kind_2"}
-#: What programs write for true and false, in lower case.
+#: Truth values of the texts that mean true or false, in lower case.
 TRUTH = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0"), False),
 }
 
 
-def plain(name: object) -> str:
-    """Return a name of a column in small letters, without accents, spaces and marks.
+def normalise_name(name: object) -> str:
+    """Return a column name in lower case without accents, spaces and punctuation.
 
     Examples
     --------
-    >>> plain("Trial Number"), plain("Spreadsheet: SideA")
+    >>> normalise_name("Trial Number"), normalise_name("Spreadsheet: SideA")
     ('trialnumber', 'sidea')
     """
     text = unicodedata.normalize("NFKD", str(name).removeprefix("Spreadsheet: "))
@@ -54,5 +55,6 @@ def plain(name: object) -> str:
 
 
 def match_role(name: object) -> str:
-    """Return the column of the choices table that an export's column is, by its name, or ''."""
-    return next((ours for ours, names in NAMES.items() if plain(name) in names), "")
+    """Return the standard name of an export's column; an empty string if it has none."""
+    normalised = normalise_name(name)
+    return next((standard for standard, names in NAMES.items() if normalised in names), "")

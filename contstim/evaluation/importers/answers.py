@@ -1,0 +1,183 @@
+"""Conversion of recorded answers to ratings."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.evaluation.importers.read_call import ReadCall
+from contstim.evaluation.ratings import is_on_known_scale, rescale
+from contstim.evaluation.rows import format_rows, refuse_rows
+from contstim.tables import require_columns
+
+_MAX_SHOWN_ANSWERS = 4
+
+
+def has_codes(ratings: pd.Series) -> bool:
+    """Return whether a column contains response codes instead of ratings from -2.5 to 2.5."""
+    numbers = pd.to_numeric(ratings.dropna(), errors="coerce")
+    if numbers.isna().any():
+        return True
+    return bool((numbers % 1 == 0).all()) and not is_on_known_scale(numbers)
+
+
+def propose_ends(answers: pd.Series) -> dict[str, object]:
+    """Return the extremes of numeric answers, or the only two answers, as ends of the scale."""
+    numbers = pd.to_numeric(answers, errors="coerce").dropna()
+    if len(numbers) and len(numbers) == answers.notna().sum():
+        return {"low": float(numbers.min()), "high": float(numbers.max())}
+    codes = sorted(set(answers.dropna().astype("str")))
+    return {"low": codes[0], "high": codes[1]} if len(codes) == 2 else {}
+
+
+def count_buttons(
+    data: pd.DataFrame, program: str | None, n_choices: int | None, call: ReadCall
+) -> pd.Series | None:
+    """Return the number of buttons in each trial; None if answers are not button numbers.
+
+    Parameters
+    ----------
+    data
+        Table with a column `response` and optionally `n_choices`.
+    program
+        Program that wrote the table; jsPsych numbers the buttons.
+    n_choices
+        Number of buttons in trials that do not state it.
+    call
+        Call that read the table, for messages.
+    """
+    may_be_buttons = n_choices is not None or "n_choices" in data or program == "jsPsych"
+    if not may_be_buttons or pd.to_numeric(data["response"], errors="coerce").isna().any():
+        return None
+    stated = pd.Series(n_choices, index=data.index, dtype=object)
+    if "n_choices" in data:
+        stated = data["n_choices"].astype(object).where(data["n_choices"].notna(), stated)
+    refuse_rows(
+        stated.isna(),
+        "the data do not say how many buttons there were ({rows}); add a column 'n_choices', or "
+        f"give the number: {call.complete(n_choices=2)}",
+    )
+    numbers = pd.to_numeric(stated, errors="coerce").astype(float)
+    is_valid = (numbers >= 2) & (numbers % 1 == 0)
+    message = "n_choices {value!r} is not a number of buttons, at least 2 ({rows})"
+    refuse_rows(~is_valid, message, stated)
+    return numbers
+
+
+def convert_answers(
+    data: pd.DataFrame,
+    sentences: pd.DataFrame,
+    is_left: pd.Series | None,
+    ends: tuple[str | float | None, str | float | None],
+    n_buttons: pd.Series | None,
+    call: ReadCall,
+) -> tuple[pd.Series, str]:
+    """Convert answers to ratings.
+
+    Answers are, in this order: the text of the chosen sentence; its side; a code, if the two ends
+    of the scale are known; or the number of a button.
+
+    Parameters
+    ----------
+    data
+        Table with a column `response`, and optionally `scale_low` and `scale_high`.
+    sentences
+        Columns `sentence_1` and `sentence_2` of the same rows.
+    is_left
+        Whether sentence 1 was on the left; None if answers refer to sentences 1 and 2.
+    ends
+        Answers of the highest confidence in sentence 1 (or the left one) and in the other one.
+    n_buttons
+        Number of buttons in each trial; None if answers are not button numbers.
+    call
+        Call that read the table, for messages.
+
+    Returns
+    -------
+    tuple of Series and str
+        Ratings, and a sentence that describes the conversion.
+
+    Raises
+    ------
+    InputError
+        If the meaning of the answers is unknown or an answer is invalid. The message contains the
+        call that states the meaning.
+    """
+    answers = data["response"]
+    text = answers.astype("str").str.strip()
+    is_first, is_second = (text == sentences[n].astype("str").str.strip() for n in sentences)
+    if (is_first | is_second).all():
+        return is_second.map({True: 2.5, False: -2.5}), "An answer is the sentence chosen."
+    low, high = ends
+    has_no_ends = low is None and high is None
+    if has_no_ends and n_buttons is None and text.str.lower().isin(["left", "right"]).all():
+        if is_left is None:
+            raise InputError(
+                "the answers are left and right; name the column that says where sentence 1 was: "
+                f"{call.complete(side='COLUMN')}; or, if it was always on the left: "
+                f"{call.complete(low='left', high='right')}"
+            )
+        low, high = "left", "right"
+    if low is not None and high is not None:
+        ratings, description = _convert_codes(answers, low, high)
+    elif n_buttons is not None:
+        low, description = 0, "The answers are numbers of buttons"
+        ratings = pd.Series(0.0, index=answers.index)
+        codes = pd.to_numeric(answers)
+        for n in n_buttons.unique():
+            rows = n_buttons == n
+            message = f"response {{value:g}} is not one of {n:g} buttons ({{rows}})"
+            refuse_rows(rows & ~codes.between(0, n - 1), message, codes)
+            ratings[rows] = rescale(codes[rows], 0, n - 1)
+    elif {"scale_low", "scale_high"} & {*data.columns} and has_no_ends:
+        require_columns(data, ("scale_low", "scale_high"), "the table with the ends of the scale")
+        for name in ("scale_low", "scale_high"):
+            refuse_rows(
+                data[name].isna(), f"{name} is missing ({{rows}}); give both ends of each scale"
+            )
+        by_scale = data.groupby(["scale_low", "scale_high"])["response"]
+        parts = [_convert_codes(rows, *scale)[0] for scale, rows in by_scale]
+        ratings, low = pd.concat(parts).loc[data.index], "low"
+        description = "The ends of each scale, low and high, are given"
+    else:
+        codes = list(dict.fromkeys(text))
+        shown = ", ".join(map(repr, codes[:_MAX_SHOWN_ANSWERS]))
+        more = " ..." if len(codes) > _MAX_SHOWN_ANSWERS else ""
+        proposal = {"low": "CODE", "high": "CODE"} | propose_ends(answers)
+        raise InputError(
+            f"the answers are {shown}{more}; which of them mean certain of sentence 1 and of "
+            "sentence 2 (or of the left and the right one)? Correct what is wrong in: "
+            f"{call.complete(None, **proposal)}"
+        )
+    end = f"{low:g}" if isinstance(low, float) else low
+    if is_left is None:
+        return ratings, f"{description}; {end} is certain of sentence 1."
+    return ratings.where(
+        is_left, -ratings
+    ), f"{description}; {end} is certain of the left sentence."
+
+
+def _convert_codes(
+    answers: pd.Series, low: str | float, high: str | float
+) -> tuple[pd.Series, str]:
+    """Convert numbers between two ends, or two texts, to ratings; also describe the conversion."""
+    try:
+        low_number, high_number = float(low), float(high)
+    except ValueError:
+        low_number = high_number = math.nan
+    if math.isfinite(low_number) and math.isfinite(high_number):
+        description = f"The answers are numbers from {low_number:g} to {high_number:g}"
+        return rescale(answers, low_number, high_number), description
+    codes = {str(low).strip().lower(): -2.5, str(high).strip().lower(): 2.5}
+    if len(codes) < 2:
+        raise InputError(f"low and high are both {low!r}; give two answers")
+    ratings = answers.astype("str").str.strip().str.lower().map(codes)
+    is_unknown = ratings.isna()
+    if is_unknown.any():
+        raise InputError(
+            f"the answer {answers[is_unknown].tolist()[0]!r} is neither {low!r} nor {high!r} "
+            f"({format_rows(is_unknown)}); leave such rows out, or name other codes"
+        )
+    return ratings, f"The answers are {low!r} and {high!r}"

@@ -1,0 +1,46 @@
+"""The call that reads a table, completed in error messages."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+import pandas as pd
+
+
+class ReadCall:
+    """Call that reads a table: a command for a file, `read_choices` for a DataFrame.
+
+    Parameters
+    ----------
+    source
+        Path of the file, or a DataFrame.
+    columns
+        Names of the standard columns and of the columns in the table.
+    options
+        Further options of `read_export`; None if not given.
+    """
+
+    def __init__(self, source: object, columns: Mapping[str, str], **options: object) -> None:
+        self._source = source
+        self._columns = {standard: name for standard, name in columns.items() if standard != "side"}
+        self.options = {key: value for key, value in options.items() if value is not None}
+        if "side" in columns:
+            self.options["side"] = columns["side"]
+
+    def complete(self, columns: Mapping[str, str] | None = None, **options: object) -> str:
+        """Return the call with further columns and options as text that can be copied."""
+        columns = {**self._columns, **(columns or {})}
+        options = {**self.options, **options}
+        if isinstance(self._source, pd.DataFrame):
+            arguments = {**({"columns": columns} if columns else {}), **options}
+            return f"read_choices(table, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
+        words = ["contstim evaluate", shlex.quote(str(self._source))]
+        if columns:
+            pairs = ",".join(f"{standard}={name}" for standard, name in columns.items())
+            words += ["--column", shlex.quote(pairs)]
+        option_names = {"n_choices": "buttons"}
+        for key, value in options.items():
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            words += [f"--{option_names.get(key, key)}", shlex.quote(text)]
+        return " ".join(words)
