@@ -11,7 +11,7 @@ people, have sentences *written* (:doc:`/how-to/readable`).
 import matplotlib.pyplot as plt
 
 import contstim
-from contstim.text.vocabulary import WordRules
+from contstim.text.word_rules import WordRules
 
 common = contstim.bundled_vocabulary().elsewhere.words[:1000]
 vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))

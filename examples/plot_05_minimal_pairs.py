@@ -9,7 +9,7 @@ which word two models disagree.
 import matplotlib.pyplot as plt
 
 import contstim
-from contstim.text.vocabulary import WordRules
+from contstim.text.word_rules import WordRules
 
 common = contstim.bundled_vocabulary().elsewhere.words[:1000]
 vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))

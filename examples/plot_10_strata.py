@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import contstim
-from contstim.text.vocabulary import WordRules
+from contstim.text.word_rules import WordRules
 
 common = contstim.bundled_vocabulary().elsewhere.words[:500]
 vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))

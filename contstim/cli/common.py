@@ -36,7 +36,9 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
     are admitted; what is left out all the same is reported on standard error.
     """
     # Loaded where it is asked for: a server that was killed is back the sooner.
-    from contstim.text.vocabulary import Vocabulary, WordRules, bundled_vocabulary, read_word_rows
+    from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+    from contstim.text.word_rules import WordRules
+    from contstim.text.word_tables import read_word_rows
 
     if path is None:
         words = bundled_vocabulary()

@@ -92,8 +92,9 @@ def vocabulary(
     out
         output table [standard output]
     """
-    from contstim.text.vocabulary import Vocabulary, WordRules, bundled_vocabulary
+    from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
     from contstim.text.word_options import WordOptions, offensive_source
+    from contstim.text.word_rules import WordRules
 
     if text and words is not None:
         raise InputError(f"--words {words} and the text {text[0]}: give one of the two")

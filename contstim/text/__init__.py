@@ -1,10 +1,8 @@
-"""Sentences and words: splitting them, reading files of them, and the bundled pool.
+"""Sentences, words and word lists, and readers of sentence files.
 
-Splitting is explicit and reversible, and nothing here is model-specific.
-
-What a word is depends on the language (`contstim.text.language`); in most it is what stands
-between white space. Around its *core* a word may carry punctuation. Replacing a word replaces the
-core and leaves the punctuation where it was.
+How a text is divided into words depends on its language (`contstim.text.language`). In most
+languages words are separated by white space. A word consists of a *core* and the punctuation
+around it. Replacing a word replaces its core; the punctuation stays in place.
 """
 
 from __future__ import annotations
@@ -17,51 +15,53 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from html import escape
 from importlib.resources import files
-from itertools import groupby
+from itertools import groupby, pairwise
 from os import PathLike
 
 from contstim.errors import InputError
-from contstim.text.language import NO_BREAK_SPACES, Language, closing_mark, split_word
+from contstim.text.language import CLOSING_MARKS, NO_BREAK_SPACES, Language, split_word
 from contstim.text.languages import ENGLISH, language_from_script
 from contstim.text.normalise import normalise_sentence
 from contstim.text_files import format_source, read_csv_header, read_csv_rows, read_lines
 
-#: How a word-level model sees the punctuation around a word's core.
+#: Treatments of punctuation by word-level models, see `tokenize_word`.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
 
-_MOST_CHARACTERS = 20_000  # of a sentence in a file
-_NO_BREAK = re.compile(f"[{NO_BREAK_SPACES}]")  # spaces of marks are none of a word's letters
-_RUNS = re.compile(r"((.)\2*)", flags=re.DOTALL)
+_MAX_CHARACTERS = 20_000  # of one sentence in a file
+_N_PROMPT_SENTENCES = 8
+_NO_BREAK_SPACE = re.compile(f"[{NO_BREAK_SPACES}]")
+_REPEATED_CHARACTER = re.compile(r"(.)\1*", flags=re.DOTALL)
 
 
 def tokenize_word(word: str, punctuation: str) -> list[str]:
-    """Return the tokens a word-level model scores for one whitespace-separated word.
+    """Return the tokens of one word for a word-level model.
 
     Parameters
     ----------
     word
-        One word, punctuation attached.
+        Word with its punctuation.
     punctuation
-        ``keep``: the word as given is one token. ``split``: each run of one mark is a token of
-        its own (``said...`` is ``said`` and ``...``). ``drop``: the core alone; a word of
-        punctuation alone has no token.
+        ``keep``: the word with its punctuation is one token. ``split``: the core is a token, and
+        so is each run of one mark (``said...`` becomes ``said`` and ``...``). ``drop``: the core
+        is the only token; a word that consists of punctuation only has no token.
     """
-    # Most words are letters alone, for which all policies agree, or letters and one mark; this is
-    # much the faster way.
+    # Fast paths for the most frequent words: letters only, or letters and one closing mark.
     if punctuation == "keep" or word.isalpha():
         return [strip_no_break_spaces(word)]
-    if closing_mark(word[-1:]) and word[:-1].isalpha():
+    if word[-1:] in CLOSING_MARKS and word[:-1].isalpha():
         return [word[:-1]] if punctuation == "drop" else [word[:-1], word[-1]]
+
     before, core, after = split_word(strip_no_break_spaces(word))
     if punctuation == "drop":
-        return [core] if any(c.isalnum() for c in core) else []
-    marks_before = [m.group(1) for m in _RUNS.finditer(before)]
-    return [*marks_before, core, *(m.group(1) for m in _RUNS.finditer(after))]
+        return [core] if any(map(str.isalnum, core)) else []
+    marks_before = [run.group() for run in _REPEATED_CHARACTER.finditer(before)]
+    marks_after = [run.group() for run in _REPEATED_CHARACTER.finditer(after)]
+    return [*marks_before, core, *marks_after]
 
 
 def strip_no_break_spaces(word: str) -> str:
-    """Return a word without the no-break spaces of its marks, as word-level models have it."""
-    return word if word.isascii() else _NO_BREAK.sub("", word)
+    """Return a word without the no-break spaces between its core and its punctuation."""
+    return word if word.isascii() else _NO_BREAK_SPACE.sub("", word)
 
 
 def find_repeats(
@@ -69,23 +69,23 @@ def find_repeats(
     repeatable: Collection[str] = (),
     fold: Callable[[str], str] = str.casefold,
 ) -> list[str]:
-    """Return, case-folded, the words that come twice or more, but for `repeatable` ones."""
+    """Return the case-folded words that occur more than once, except `repeatable` ones."""
     counts = Counter(map(fold, words))
     return [word for word, n in counts.items() if n > 1 and word not in repeatable]
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence as words with the punctuation around each.
+    """A sentence, as a sequence of words with the punctuation around each.
 
     Attributes
     ----------
     words
-        The W cores, in order.
+        W cores, in order.
     before, after
-        The punctuation that opens and closes each word (W strings each, mostly empty).
+        Punctuation before and after each core, W strings each, mostly empty.
     language
-        What says how the words are written as one text.
+        Language of the sentence, which defines the spaces between words.
 
     Examples
     --------
@@ -110,12 +110,14 @@ class Sentence:
 
     @classmethod
     def parse(cls, text: str, language: Language = ENGLISH) -> Sentence:
-        """Split `text` into words; ``str`` of the result is `text`, spaced as the language has it.
+        """Split a text into words and punctuation.
+
+        ``str`` of the result is the text with the spaces that the language prescribes.
 
         Raises
         ------
         InputError
-            If `text` holds no word.
+            If the text contains no word.
         """
         parts = [split_word(word) for word in language.split(text)]
         if not parts:
@@ -127,53 +129,56 @@ class Sentence:
     def from_words(
         cls, words: Sequence[str], final: str = ".", language: Language = ENGLISH
     ) -> Sentence:
-        """Make a sentence of bare `words`: first letter capital, `final` mark at the end."""
+        """Build a sentence from cores: capitalise the first and end with the mark `final`."""
         if not words:
             raise InputError("a sentence needs at least one word, got none")
         cores = (language.capitalise(words[0]), *words[1:])
-        empty = ("",) * (len(cores) - 1)
-        opening, closing = (
-            language.opening_marks.get(final, ""),
-            language.space_before.get(final, "") + final,
-        )
-        return cls(cores, (opening, *empty), (*empty, closing), language)
+        no_marks = ("",) * (len(cores) - 1)
+        opening = language.opening_marks.get(final, "")
+        closing = language.space_before.get(final, "") + final
+        return cls(cores, (opening, *no_marks), (*no_marks, closing), language)
 
     def __str__(self) -> str:
         return self.language.join(self.surfaces)
 
     @property
     def surfaces(self) -> list[str]:
-        """The words with their punctuation."""
+        """Words with their punctuation."""
         parts = zip(self.before, self.words, self.after, strict=True)
         return [before + word + after for before, word, after in parts]
 
     @property
     def round_trips(self) -> bool:
-        """Whether the sentence, written and read again, has these words and marks."""
+        """Whether parsing the text of the sentence gives the same sentence."""
         return Sentence.parse(str(self), self.language) == self
 
     @property
     def agreement_errors(self) -> list[tuple[str, str, str]]:
-        """Neighbours, no mark between them, that do not go together; and why each."""
-        both = zip(self.words[:-1], self.words[1:], self.after[:-1], self.before[1:], strict=True)
-        return [
-            (left, right, reason)
-            for left, right, *marks in both
-            if not any(marks) and (reason := self.language.agreement_error(left, right))
-        ]
+        """Adjacent words that do not agree, as tuples of left word, right word and reason.
+
+        Words with punctuation between them are not compared.
+        """
+        errors = []
+        for position, (left, right) in enumerate(pairwise(self.words)):
+            if self.after[position] or self.before[position + 1]:
+                continue
+            reason = self.language.agreement_error(left, right)
+            if reason:
+                errors.append((left, right, reason))
+        return errors
 
     def __len__(self) -> int:
         return len(self.words)
 
     def check_position(self, position: int) -> None:
-        """Refuse, by `InputError`, a position at which there is no word."""
+        """Raise `InputError` if the sentence has no word at `position`."""
         if not 0 <= position < len(self.words):
             raise InputError(
                 f"position {position} is outside the {len(self.words)} words of {str(self)!r}"
             )
 
     def surface(self, position: int, word: str | None = None) -> str:
-        """Return the word at `position`, or `word` put there, with its punctuation."""
+        """Return the word at `position`, or `word` in its place, with the punctuation there."""
         core = self.words[position] if word is None else word
         return self.before[position] + core + self.after[position]
 
@@ -183,22 +188,22 @@ class Sentence:
         Raises
         ------
         InputError
-            If there is no such position.
+            If the sentence has no word at `position`.
         """
         self.check_position(position)
         return self.with_words((*self.words[:position], word, *self.words[position + 1 :]))
 
     def with_words(self, words: Sequence[str]) -> Sentence:
-        """Return a sentence of as many other cores, with the same marks."""
+        """Return the sentence with W other cores and the same punctuation."""
         return Sentence(tuple(words), self.before, self.after, self.language)
 
 
 @dataclass(frozen=True, eq=False)
 class WordList:
-    """An ordered list of V distinct candidate words, compared by identity.
+    """An ordered list of V distinct candidate words.
 
-    Models keep what they look up for a list (ids, token tries) under the list itself, so pass
-    the same object again rather than an equal copy.
+    Word lists are compared by identity, because models cache token ids and tries per list. Reuse
+    one object instead of building equal lists.
 
     Examples
     --------
@@ -212,29 +217,29 @@ class WordList:
         counts = Counter(self.words)
         if len(counts) != len(self.words):
             word = counts.most_common(1)[0][0]
-            raise InputError(f"the word list holds {word!r} twice; list each word once")
+            raise InputError(f"the word list contains {word!r} twice; list each word once")
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> WordList:
-        """Make a list of the distinct `words`, in the order of first occurrence."""
+        """Build a list of the distinct words, in the order of first occurrence."""
         return cls(tuple(dict.fromkeys(words)))
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position of each word in the list."""
+        """Position in the list, by word."""
         return {word: i for i, word in enumerate(self.words)}
 
     def case_insensitive_index(self, language: Language = ENGLISH) -> dict[str, list[int]]:
-        """Return the positions of words that are one if case does not count, by that word."""
-        positions = self._folded.get(language)
+        """Return the positions of all words with the same case-folded form, by that form."""
+        positions = self._case_insensitive_indices.get(language)
         if positions is None:
-            positions = self._folded[language] = defaultdict(list)
+            positions = self._case_insensitive_indices[language] = defaultdict(list)
             for i, word in enumerate(self.words):
                 positions[language.fold(word)].append(i)
         return positions
 
     @cached_property
-    def _folded(self) -> dict[Language, dict[str, list[int]]]:
+    def _case_insensitive_indices(self) -> dict[Language, dict[str, list[int]]]:
         return {}
 
     def __len__(self) -> int:
@@ -248,26 +253,30 @@ class WordList:
 
 
 def highlight_changes(before: str, after: str) -> str:
-    """Return `after` as HTML, with ``<b>`` around the words that differ from those of `before`.
+    """Return the sentence `after` as HTML with ``<b>`` around the words that differ from `before`.
 
-    Sentences of as many words are compared word by word; of others the longest common
-    subsequences of words are what stayed.
+    Sentences of equal length are compared word by word. Otherwise the unchanged words are the
+    matching blocks of `difflib.SequenceMatcher`.
     """
     language = language_from_script(after)
-    old, new = language.split(before), language.split(after)
-    if len(old) == len(new):
-        same = {i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a == b}
+    old_words, new_words = language.split(before), language.split(after)
+    if len(old_words) == len(new_words):
+        is_same = [old == new for old, new in zip(old_words, new_words, strict=True)]
     else:
-        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
-        same = {block.b + k for block in blocks for k in range(block.size)}
-    runs = groupby(enumerate(new), key=lambda word: word[0] in same)
-    shown = ((stayed, escape(language.join(word for _, word in run))) for stayed, run in runs)
-    space = " " if language.is_space_delimited else ""
-    return space.join(text if stayed else f"<b>{text}</b>" for stayed, text in shown)
+        is_same = [False] * len(new_words)
+        matcher = SequenceMatcher(None, old_words, new_words, autojunk=False)
+        for block in matcher.get_matching_blocks():
+            is_same[block.b : block.b + block.size] = [True] * block.size
+
+    runs = []
+    for same, run in groupby(zip(is_same, new_words, strict=True), key=lambda pair: pair[0]):
+        text = escape(language.join(word for _, word in run))
+        runs.append(text if same else f"<b>{text}</b>")
+    return (" " if language.is_space_delimited else "").join(runs)
 
 
 def pool() -> list[str]:
-    """Return the natural English sentences that come with contstim, most of eight words.
+    """Return the natural English sentences that are bundled with contstim, most of eight words.
 
     They were written for this project and are free to use (CC0).
 
@@ -280,40 +289,36 @@ def pool() -> list[str]:
     return text.splitlines()
 
 
-#: Natural sentences of a prompt.
-PROMPT = 8
-
-
 def format_prompt(sentences: Iterable[str]) -> str:
-    """Return a text after which a sentence follows: some sentences, each on a line of its own."""
+    """Return a prompt for a language model: the sentences, each followed by a line break."""
     return "".join(f"{sentence}\n" for sentence in sentences)
 
 
 def default_prompt() -> str:
-    """Return the bundled prompt: the last sentences of `pool`."""
-    return format_prompt(pool()[-PROMPT:])
+    """Return the default prompt, the last eight sentences of `pool`."""
+    return format_prompt(pool()[-_N_PROMPT_SENTENCES:])
 
 
 def read_sentences(path: str | PathLike[str], *, pairs: bool = False) -> list[str]:
-    r"""Read a file of sentences: one a line, or a CSV with a column ``sentence``.
+    r"""Read sentences from a text file, one per line, or from the column ``sentence`` of a CSV.
 
-    The file is a CSV if its name says so or its first line names that column. Blank lines at the
-    end are ignored.
+    A file is read as CSV if its name ends in ``.csv`` or its first line names that column. Blank
+    lines at the end are ignored.
 
     Parameters
     ----------
     path
-        A UTF-8 file, gzip-compressed if its name ends in ``.gz``; ``-`` is standard input.
+        UTF-8 file, gzip-compressed if its name ends in ``.gz``; ``-`` is standard input.
     pairs
-        Whether the CSV may have columns ``sentence_1`` and ``sentence_2`` instead; each sentence of
-        them is returned once.
+        Whether a CSV may have the columns ``sentence_1`` and ``sentence_2`` instead. Each of
+        their sentences is returned once. Default False.
 
     Raises
     ------
     InputError
-        If there is no such file, it is not UTF-8 or holds no sentence, a line is empty, has more
-        than 20,000 characters or holds a carriage return, or a row of a CSV has more cells than
-        the header; the message names the file and the line.
+        If the file does not exist, is not UTF-8 or contains no sentence; if a line is empty,
+        contains a carriage return or has more than 20,000 characters; or if a row has more cells
+        than the header. The message names the file and the line.
 
     Examples
     --------
@@ -327,58 +332,52 @@ def read_sentences(path: str | PathLike[str], *, pairs: bool = False) -> list[st
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise InputError(f"{name} holds no sentence; give one sentence per line")
-    both = ("sentence_1", "sentence_2") if pairs else ()
-    header = read_csv_header(path, lines, "sentence", *both)
-    if header is not None and "sentence" not in header:
-        columns = [_column(name, lines, header, column) for column in both]
-        rows = list(
-            {text: (text, number) for column in columns for text, number in column}.values()
-        )
-    elif header is not None:
-        rows = _column(name, lines, header)
-    else:
-        rows = list(zip(lines, range(1, len(lines) + 1), strict=True))
-        for line, number in rows:
+        raise InputError(f"{name} contains no sentence; give one sentence per line")
+
+    pair_columns = ("sentence_1", "sentence_2") if pairs else ()
+    header = read_csv_header(path, lines, "sentence", *pair_columns)
+    if header is None:
+        numbered = [(line, number) for number, line in enumerate(lines, start=1)]
+        for line, number in numbered:
             if "\r" in line:
                 raise InputError(
-                    f"{name}, line {number} holds a carriage return; save the file with the line "
-                    "ends of Unix or Windows"
+                    f"{name}, line {number} contains a carriage return; save the file with the "
+                    "line ends of Unix or Windows"
                 )
-    for text, number in rows:
+    else:
+        columns = ("sentence",) if "sentence" in header else pair_columns
+        for column in columns:
+            if header.count(column) > 1:
+                raise InputError(f"{name} has two columns {column!r}; keep one")
+        rows = list(read_csv_rows(lines, name, fill=True))[1:]
+        if not rows:
+            raise InputError(f"{name} contains no sentence, only a header; add rows")
+        numbered = [
+            (row[header.index(column)], number) for column in columns for number, row in rows
+        ]
+        if columns == pair_columns:
+            numbered = list(dict(numbered).items())
+
+    for text, number in numbered:
         if not text.strip():
             raise InputError(f"{name}, line {number} has no sentence; fill or remove the line")
-        if len(text) > _MOST_CHARACTERS:
+        if len(text) > _MAX_CHARACTERS:
             raise InputError(
                 f"{name}, line {number} has {len(text)} characters, more than the "
-                f"{_MOST_CHARACTERS} that a sentence may have; give one sentence per line"
+                f"{_MAX_CHARACTERS} allowed in a sentence; give one sentence per line"
             )
-    return [normalise_sentence(text) for text, _ in rows]
-
-
-def _column(
-    name: str, lines: list[str], header: list[str], label: str = "sentence"
-) -> list[tuple[str, int]]:
-    """Return each cell of a column, and the number of the line it ends on."""
-    if header.count(label) > 1:
-        raise InputError(f"{name} has two columns {label!r}; leave one")
-    column = header.index(label)
-    rows = [(row[column], number) for number, row in read_csv_rows(lines, name, fill=True)]
-    if len(rows) < 2:
-        raise InputError(f"{name} holds no sentence, only a header; add rows")
-    return rows[1:]
+    return [normalise_sentence(text) for text, _ in numbered]
 
 
 def read_words(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Read a list of words between white space, such as one a line; each counts once."""
+    """Read the distinct words of a file, separated by white space or line breaks."""
     return tuple(dict.fromkeys(word for _, line in read_lines(path) for word in line.split()))
 
 
 def parse_length_range(text: str) -> tuple[int, int]:
-    """Read ``8`` or ``6-12`` as the shortest and the longest length in words."""
-    shortest, dash, longest = text.partition("-")
+    """Parse ``8`` or ``6-12`` as the minimum and maximum number of words."""
+    minimum, dash, maximum = text.partition("-")
     try:
-        limits = int(shortest), int(longest if dash else shortest)
+        return int(minimum), int(maximum if dash else minimum)
     except ValueError:
-        raise InputError(f"{text!r} is no length; write 8 or 6-12") from None
-    return limits
+        raise InputError(f"{text!r} is not a length in words; write 8 or 6-12") from None

@@ -12,13 +12,13 @@ from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.text_files import read_lines
 
-#: The public files of CoLA: to learn from, and to choose by within and outside its sources.
+#: Public files of CoLA: training data, and validation data from the same and from other sources.
 PARTS = ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledSentences:
-    """S sentences and their labels (S,), 1 acceptable and 0 not."""
+    """S sentences and their labels (S,), 1 for acceptable and 0 for unacceptable."""
 
     sentences: list[str]
     labels: IntArray
@@ -28,17 +28,17 @@ class LabelledSentences:
 
 
 def read_cola(path: Path) -> LabelledSentences:
-    """Read a file of four columns between tabs, without header: source, label, mark, sentence.
+    """Read a tab-separated file without header: source, label, mark, sentence.
 
     Raises
     ------
     InputError
-        If there is no such file, or a line has not four columns, a label other than 0 and 1, or
-        no sentence; the message names the file and the line.
+        If the file does not exist, or a line does not have four columns, a label 0 or 1 and a
+        sentence. The message names the file and the line.
 
-    Source
-    ------
-    Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290.
+    Notes
+    -----
+    Format: Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290.
     """
     sentences, labels = [], []
     for number, line in read_lines(path):
@@ -46,29 +46,29 @@ def read_cola(path: Path) -> LabelledSentences:
         if len(cells) != 4:
             raise InputError(
                 f"{path}, line {number} has {len(cells)} columns, not the four of CoLA: source, "
-                "label, mark, sentence, with tabs between"
+                "label, mark, sentence, separated by tabs"
             )
         label, sentence = cells[1].strip(), cells[3].strip()
         if label not in ("0", "1"):
             raise InputError(
-                f"{path}, line {number} has the label {label!r}; labels are 1, acceptable, and 0"
+                f"{path}, line {number} has the label {label!r}; write 1 (acceptable) or 0"
             )
         if not sentence:
             raise InputError(f"{path}, line {number} has no sentence; fill or remove the line")
         sentences.append(sentence)
         labels.append(int(label))
     if not sentences:
-        raise InputError(f"{path} holds no sentence; give a file in the format of CoLA")
+        raise InputError(f"{path} contains no sentence; give a file in the format of CoLA")
     return LabelledSentences(sentences, np.array(labels, dtype=np.int64))
 
 
 def read_cola_folder(folder: Path) -> dict[str, LabelledSentences]:
-    """Read the three files ``PART.tsv`` of `PARTS`.
+    """Read the files ``PART.tsv`` of a folder, for each part in `PARTS`.
 
     Raises
     ------
     InputError
-        As `read_cola`; and if a part has sentences of one label only.
+        If a file cannot be read, see `read_cola`, or has only one of the two labels.
     """
     parts = {}
     for name in PARTS:
@@ -76,23 +76,23 @@ def read_cola_folder(folder: Path) -> dict[str, LabelledSentences]:
         parts[name] = read_cola(path)
         if np.ptp(parts[name].labels) == 0:
             raise InputError(
-                f"{path} has the label {parts[name].labels[0]} alone; a part needs acceptable and "
+                f"{path} has only the label {parts[name].labels[0]}; a part needs acceptable and "
                 "unacceptable sentences"
             )
     return parts
 
 
 def matthews_correlation(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Return Matthews' correlation of two binary vectors; 0 if one of them is constant.
+    """Return the Matthews correlation of two binary vectors, 0 if one of them is constant.
 
-    Source
-    ------
-    Matthews (1975), doi 10.1016/0005-2795(75)90109-9. The value 0 for a constant vector is the
-    convention of scikit-learn.
+    Notes
+    -----
+    Source: Matthews (1975), doi 10.1016/0005-2795(75)90109-9. The value for constant vectors
+    follows scikit-learn.
     """
-    truth, guess = (np.asarray(v) > 0 for v in (labels, predictions))
-    if truth.shape != guess.shape:
-        raise InputError(f"{truth.shape} labels do not match {guess.shape} predictions")
-    if truth.all() or not truth.any() or guess.all() or not guess.any():
+    truth, prediction = (np.asarray(values) > 0 for values in (labels, predictions))
+    if truth.shape != prediction.shape:
+        raise InputError(f"{truth.shape} labels do not match {prediction.shape} predictions")
+    if any(values.all() or not values.any() for values in (truth, prediction)):
         return 0.0
-    return float(np.corrcoef(truth.astype(float), guess.astype(float))[0, 1])
+    return float(np.corrcoef(truth.astype(float), prediction.astype(float))[0, 1])

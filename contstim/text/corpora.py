@@ -1,4 +1,4 @@
-"""Sentences of one's own text (lines, running text, a corpus of NLTK), and samples of them."""
+"""Natural sentences from text files and NLTK corpora, and random samples of them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from contstim.text.normalise import normalise_sentence
 from contstim.text.vocabulary import Vocabulary
 from contstim.text_files import read_lines
 
-#: How running text is split into sentences, see `corpus_sentences`.
+#: Methods that divide a text into sentences, see `corpus_sentences`.
 SPLITTERS = ("lines", "rule", "punkt", "auto")
 
-#: What `SentenceRules` may ask of punctuation.
+#: Requirements on the punctuation of a sentence, see `SentenceRules`.
 PUNCTUATION = ("final-only", "any")
 
 _INNER_MARKS = frozenset("'’-")
-_FINAL = frozenset(".?!…。！？")
+_FINAL_MARKS = frozenset(".?!…。！？")
 _OPENING_QUOTES = "\"'“‘«([{"
-# After these a full stop does not end the sentence. "No" is left out: it ends many.
+# Abbreviations before a full stop that does not end a sentence. "No." is omitted as too ambiguous.
 _ABBREVIATIONS = frozenset(
     """
     mr mrs ms messrs dr st prof rev hon gen col capt lt sgt maj cmdr gov sen rep mt ft vol vols
@@ -38,35 +38,36 @@ _ABBREVIATIONS = frozenset(
     """.split()  # noqa: SIM905 - as a list literal this is 39 lines
 )
 
-_QUOTES = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}"}
-_CLOSE_UP_LEFT = frozenset(".,;:?!)]}%…”’»")
-_CLOSE_UP_RIGHT = frozenset("([{$£#“‘«")
+_PENN_SYMBOLS = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}"}
+_ATTACHED_LEFT = frozenset(".,;:?!)]}%…”’»")
+_ATTACHED_RIGHT = frozenset("([{$£#“‘«")
 _CLITICS = frozenset(["n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "n’t", "’s", "’re", "’ve"])
 
 
 def corpus_sentences(
     source: str | PathLike[str], split: str = "lines", language: Language = ENGLISH
 ) -> Iterator[str]:
-    """Yield the sentences of one source, with single spaces between words.
+    """Yield the sentences of a text file or NLTK corpus, with single spaces between words.
 
     Parameters
     ----------
     source
-        A UTF-8 text file (gzip by ending, ``-`` for standard input), or ``nltk:NAME``: a corpus
-        of NLTK whose data the user has (folders named in the variable ``NLTK_DATA``).
+        UTF-8 text file (gzip-compressed if its name ends in ``.gz``; ``-`` is standard input) or
+        ``nltk:NAME`` for an installed NLTK corpus. NLTK searches the folders in the environment
+        variable ``NLTK_DATA``.
     split
-        ``lines``: each line of a file is a sentence. ``rule``: running text, paragraphs parted
-        by blank lines, split as `split_sentences` says. ``punkt``: the same with NLTK's Punkt
-        model of English. ``auto``: ``punkt`` if its data are installed and the language is
-        English, else ``rule``. Corpora of NLTK come in sentences, or else are running text, for
-        which ``lines`` means ``auto``.
+        Division into sentences. ``lines``: one sentence per line. ``rule``: paragraphs separated
+        by blank lines, divided by `split_sentences`. ``punkt``: paragraphs divided by NLTK's
+        Punkt model of English. ``auto``: ``punkt`` if it is installed and the language is
+        English, otherwise ``rule``. Tokenised NLTK corpora are already divided into sentences;
+        for other NLTK corpora ``lines`` means ``auto``.
     language
-        What cuts running text into words.
+        Language of the text. Default English.
 
     Raises
     ------
     InputError
-        For a source that cannot be read, or Punkt asked for and not installed.
+        If the source cannot be read, or Punkt is requested but not installed.
     """
     name = str(source)
     if name.startswith("nltk:"):
@@ -77,12 +78,20 @@ def corpus_sentences(
                 yield normalise_sentence(line)
     else:
         splitter = get_splitter(split, language)
-        for paragraph in _paragraphs(line for _, line in read_lines(source)):
+        for paragraph in _join_paragraphs(line for _, line in read_lines(source)):
             yield from splitter(paragraph)
 
 
 def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], list[str]]:
-    """Return the function that splits a paragraph, for the names in `SPLITTERS` but ``lines``."""
+    """Return a function that divides a paragraph into sentences.
+
+    Parameters
+    ----------
+    split
+        ``rule``, ``punkt`` or ``auto``, see `corpus_sentences`.
+    language
+        Language of the paragraph. Default English.
+    """
     require_known("way to split sentences", split, SPLITTERS)
     if split == "rule" or (split == "auto" and language is not ENGLISH):
         return partial(split_sentences, language=language)
@@ -91,56 +100,54 @@ def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], li
     try:
         punkt = PunktTokenizer("english")
     except LookupError:
-        if split != "punkt":
+        if split == "auto":
             return split_sentences
         raise InputError(
             "NLTK's Punkt data are not installed; install them (python -m nltk.downloader "
             "punkt_tab) or split by 'rule'"
         ) from None
-
-    def by_punkt(paragraph: str) -> list[str]:
-        return [" ".join(found.split()) for found in punkt.tokenize(paragraph)]
-
-    return by_punkt
+    return lambda paragraph: [" ".join(text.split()) for text in punkt.tokenize(paragraph)]
 
 
 def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
-    """Split running text into sentences by a simple rule.
+    """Divide a paragraph into sentences by a simple rule.
 
-    A sentence ends with a word that closes in ``.``, ``?``, ``!`` or ``…`` (quotation marks and
-    brackets may follow) if the next word does not begin in lower case. A full stop after a
-    single letter or one of a few English abbreviations ("Mr.") ends no sentence. The rule does
-    not see sentences that end in other abbreviations, nor those that begin in lower case.
+    A sentence ends after a word with a final ``.``, ``?``, ``!`` or ``…``, possibly followed by
+    quotation marks or brackets, if the next word does not begin with a lower-case letter. A full
+    stop after a single letter or a common English abbreviation ("Mr.") does not end a sentence.
     """
     sentences: list[str] = []
-    words: list[str] = []
-    pending = language.split(paragraph)
-    for word, following in zip(pending, [*pending[1:], ""], strict=True):
-        words.append(word)
-        if not following or (
-            _may_end(word) and not following.lstrip(_OPENING_QUOTES)[:1].islower()
-        ):
-            sentences.append(language.join(words))
-            words = []
+    sentence: list[str] = []
+    words = language.split(paragraph)
+    for word, next_word in zip(words, [*words[1:], ""], strict=True):
+        sentence.append(word)
+        continues_in_lower_case = next_word.lstrip(_OPENING_QUOTES)[:1].islower()
+        if not next_word or (_may_end_sentence(word) and not continues_in_lower_case):
+            sentences.append(language.join(sentence))
+            sentence = []
     return sentences
 
 
-def _may_end(word: str) -> bool:
+def _may_end_sentence(word: str) -> bool:
+    """Return whether a word has final punctuation and is not an abbreviation."""
     _, core, after = split_word(word.rstrip("'’"))
-    if not _FINAL & set(after):
+    if not _FINAL_MARKS & set(after):
         return core in {"...", "…"}
-    stopped = after.strip(")]}\"”»'’") == "."
-    initial = len(core) == 1 and core.isalpha() and core != "I"
-    return not (stopped and (initial or core.lower() in _ABBREVIATIONS))
+    if after.strip(")]}\"”»'’") != ".":
+        return True
+    is_initial = len(core) == 1 and core.isalpha() and core != "I"
+    return not is_initial and core.lower() not in _ABBREVIATIONS
 
 
-def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    for blank, block in groupby(lines, key=lambda line: not line.strip()):
-        if not blank:
+def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each block of lines between blank lines as one line."""
+    for is_blank, block in groupby(lines, key=lambda line: not line.strip()):
+        if not is_blank:
             yield " ".join(block)
 
 
 def _nltk_sentences(name: str, split: str) -> Iterator[str]:
+    """Yield the sentences of the NLTK corpus `name`."""
     import nltk.corpus
     from nltk.corpus.reader import CorpusReader, PlaintextCorpusReader
     from nltk.corpus.util import LazyCorpusLoader
@@ -153,78 +160,77 @@ def _nltk_sentences(name: str, split: str) -> Iterator[str]:
         files = corpus.fileids()  # the first use loads the corpus
     except LookupError:
         raise InputError(
-            f"NLTK finds no data of {name!r}; set NLTK_DATA to the folder that holds them"
+            f"NLTK finds no data of {name!r}; set NLTK_DATA to the folder that contains them"
         ) from None
+
     if isinstance(corpus, PlaintextCorpusReader):
         splitter = get_splitter("auto" if split == "lines" else split)
         for file in files:
-            for paragraph in _paragraphs(str(corpus.raw(file)).splitlines()):
+            for paragraph in _join_paragraphs(str(corpus.raw(file)).splitlines()):
                 yield from splitter(paragraph)
     elif name == "treebank":
         for tagged in corpus.tagged_sents():
-            # Traces are tokens of the treebank, not words of the text.
+            # Traces are annotations of the treebank, not words of the text.
             yield detokenize(token for token, tag in tagged if tag != "-NONE-")
     elif hasattr(corpus, "sents"):
         yield from map(detokenize, corpus.sents())
     else:
-        raise InputError(f"the NLTK corpus {name!r} holds no sentences; choose another")
+        raise InputError(f"the NLTK corpus {name!r} contains no sentences; choose another")
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """Join the tokens of a corpus as a writer would have set them.
+    """Join the tokens of a tokenised corpus into ordinary text.
 
-    Closing marks and clitics ("n't") move to the word before, opening marks to the word after;
-    the quotation marks and brackets of the Penn Treebank become the usual ones; the marks that
-    the Brown corpus doubles (``? ?``) become one. Straight quotation marks open and close in turn.
+    Closing marks and clitics ("n't") are attached to the preceding word and opening marks to the
+    following word. Symbols of the Penn Treebank become ordinary quotation marks and brackets,
+    and marks that the Brown corpus doubles (``? ?``) become one. Straight quotation marks open
+    and close alternately.
     """
-    text = ""
-    glue = True  # whether the next token joins the text without a space
+    text = previous = ""
+    attach_next = True  # whether the next symbol follows without a space
     open_double = open_single = False
-    previous = ""
-    for item in tokens:
-        mark = _QUOTES.get(item, item)
-        if item == previous and item in "?!;":
+    for symbol in tokens:
+        if symbol == previous and symbol in "?!;":
             continue
-        left = mark in _CLOSE_UP_LEFT or mark in _CLITICS
-        right = mark in _CLOSE_UP_RIGHT
+        mark = _PENN_SYMBOLS.get(symbol, symbol)
+        attach_left = mark in _ATTACHED_LEFT or mark in _CLITICS
+        attach_right = mark in _ATTACHED_RIGHT
         if mark == '"':
-            right = item == "``" or (item == '"' and not open_double)
-            left, open_double = not right, right
-        elif item in {"'", "`"}:
+            attach_right = symbol == "``" or (symbol == '"' and not open_double)
+            attach_left, open_double = not attach_right, attach_right
+        elif symbol in {"'", "`"}:
             # "the workers '" is a genitive unless a quotation is open.
-            genitive = item == "'" and not open_single and previous.endswith("s")
-            right = not genitive and not open_single
-            left, open_single = not right, right
+            is_genitive = symbol == "'" and not open_single and previous.endswith("s")
+            attach_right = not is_genitive and not open_single
+            attach_left, open_single = not attach_right, attach_right
             mark = "'"
-        text += mark if glue or left else " " + mark
-        glue = right
-        previous = item
+        text += mark if attach_next or attach_left else f" {mark}"
+        attach_next = attach_right
+        previous = symbol
     return text
 
 
 @dataclass(frozen=True)
 class SentenceRules:
-    """Which sentences of a text may be sampled.
+    """Conditions that a sentence must satisfy to be sampled.
 
     Attributes
     ----------
     min_words, max_words
-        The shortest and longest sentence, in words.
+        Minimum and maximum number of words. Default 8.
     vocabulary
-        If given, each word must be allowed where it stands.
+        Vocabulary that must allow each word at its position. Default None: any word.
     distinct
-        Whether no word may occur twice, ignoring case, but for `repeatable` ones.
+        Whether no word may occur twice, ignoring case. Default False.
     punctuation
-        ``final-only``: one mark, at the end, and words of letters, digits, apostrophes and
-        hyphens. ``any``: as it comes.
+        ``final-only``: one mark at the end, and words of letters, digits, apostrophes and hyphens
+        only. ``any``: no restriction.
     final_marks
-        The marks that may end the sentence, for ``final-only``.
-    block
-        Words that no sentence may hold, ignoring case.
+        Marks that may end the sentence if `punctuation` is ``final-only``.
     repeatable
-        Words that `distinct` allows twice, where no vocabulary says so.
+        Words exempt from `distinct`. A vocabulary's own list takes precedence.
     language
-        What cuts sentences into words.
+        Language of the sentences.
     """
 
     min_words: int = 8
@@ -233,36 +239,32 @@ class SentenceRules:
     distinct: bool = False
     punctuation: str = "final-only"
     final_marks: str = ".?!。？！"
-    block: frozenset[str] = frozenset()
     repeatable: frozenset[str] = ENGLISH.repeatable
     language: Language = ENGLISH
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_words <= self.max_words:
             raise InputError(
-                f"no sentence has {self.min_words} to {self.max_words} words; give the shortest "
+                f"no sentence has {self.min_words} to {self.max_words} words; give the minimum "
                 "length first, at least 1"
             )
         require_known("punctuation rule", self.punctuation, PUNCTUATION)
-        object.__setattr__(self, "block", frozenset(map(self.language.fold, self.block)))
         folded = frozenset(map(self.language.fold, self.repeatable))
         object.__setattr__(self, "repeatable", folded)
 
     def rejection_reason(self, text: str) -> str | None:
-        """Return why `text` may not be sampled, the first reason that holds, or None.
+        """Return the first rule that a sentence violates, or None if it satisfies all.
 
-        The reasons, in order: ``length``, ``punctuation``, ``blocked word``, ``repeated word``,
-        ``word outside the vocabulary``.
+        The rules are checked in the order ``length``, ``punctuation``, ``repeated word``, ``word
+        outside the vocabulary``.
         """
         language = self.language
         if not self.min_words <= len(language.split(text)) <= self.max_words:
             return "length"
         sentence = Sentence.parse(text, language)
-        if self.punctuation == "final-only" and not self._plain(sentence):
+        if self.punctuation == "final-only" and not self._has_only_final_mark(sentence):
             return "punctuation"
         folded = list(map(language.fold, sentence.words))
-        if not self.block.isdisjoint(folded):
-            return "blocked word"
         if self.distinct:
             repeatable = self.repeatable if self.vocabulary is None else self.vocabulary.repeatable
             if find_repeats(folded, repeatable):
@@ -271,52 +273,57 @@ class SentenceRules:
             return "word outside the vocabulary"
         return None
 
-    def _plain(self, sentence: Sentence) -> bool:
-        *inner, last = map(strip_no_break_spaces, sentence.after)
-        marked = len(last) == 1 and last in self.final_marks
+    def _has_only_final_mark(self, sentence: Sentence) -> bool:
+        *inner, final = map(strip_no_break_spaces, sentence.after)
         opening, *others = sentence.before
         return (
-            marked
-            and opening == self.language.opening_marks.get(last, "")
+            len(final) == 1
+            and final in self.final_marks
+            and opening == self.language.opening_marks.get(final, "")
             and not any((*others, *inner))
-            and all(map(_wordlike, sentence.words))
+            and all(map(_has_word_characters, sentence.words))
         )
 
 
-def _wordlike(word: str) -> bool:
-    return word.isalpha() or (
-        word[0].isalnum()
-        and all(c.isalnum() or c in _INNER_MARKS or unicodedata.category(c)[0] == "M" for c in word)
+def _has_word_characters(word: str) -> bool:
+    """Return whether a word has only letters, digits, combining and inner marks."""
+    if word.isalpha():
+        return True
+    return word[0].isalnum() and all(
+        c.isalnum() or c in _INNER_MARKS or unicodedata.category(c)[0] == "M" for c in word
     )
 
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What became of the sentences of a text.
+    """Numbers of sentences at each step of `sample_sentences`.
 
     Attributes
     ----------
-    read
-        How many sentences were read.
-    dropped
-        How many were dropped, by reason: by `SentenceRules.rejection_reason`, and ``duplicate``
-        (the same words as an earlier one, ignoring case and punctuation).
-    kept
-        How many were left to sample from.
-    sampled
-        How many were sampled.
+    n_read
+        Number of sentences read.
+    n_dropped
+        Number of sentences dropped, by reason: a result of `SentenceRules.rejection_reason`, or
+        ``duplicate`` (same words as an earlier sentence, ignoring case and punctuation).
+    n_eligible
+        Number of sentences that satisfy the rules.
+    n_sampled
+        Number of sentences sampled.
     """
 
-    read: int
-    dropped: Mapping[str, int]
-    kept: int
-    sampled: int
+    n_read: int
+    n_dropped: Mapping[str, int]
+    n_eligible: int
+    n_sampled: int
+
+    def format_reasons(self) -> str:
+        """Return the reasons for dropping sentences, with the number of sentences for each."""
+        return ", ".join(f"{n} {reason}" for reason, n in self.n_dropped.items()) or "none"
 
     def __str__(self) -> str:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in self.dropped.items()) or "none"
         return (
-            f"{self.read} sentences read; dropped: {reasons}; {self.kept} left, "
-            f"{self.sampled} sampled"
+            f"{self.n_read} sentences read; dropped: {self.format_reasons()}; "
+            f"{self.n_eligible} left, {self.n_sampled} sampled"
         )
 
 
@@ -327,32 +334,30 @@ def sample_sentences(
     seed: int = 0,
     rules: SentenceRules | None = None,
 ) -> tuple[list[str], SampleReport]:
-    """Draw natural sentences, each at most once, from those that `rules` admit.
+    """Sample sentences that satisfy `rules`, without replacement.
 
     Parameters
     ----------
     sentences
-        The sentences of a text, for example from `contstim.text.corpora.corpus_sentences`.
+        Sentences of a text, for example from `contstim.text.corpora.corpus_sentences`.
     n
-        How many to draw, every admitted sentence being equally probable; None: all of them, in
-        the order of the text.
+        Number of sentences to sample. Default None: all eligible sentences, in order.
     seed
-        Seed of the draw. The same sentences, rules and seed give the same sample, and a larger
-        `n` the same sentences and more.
+        Random seed. For one seed, a larger `n` extends the sample of a smaller one.
     rules
-        What to admit; by default `SentenceRules()`: eight words and one final mark.
+        Conditions on the sentences. Default `SentenceRules()`: eight words and one final mark.
 
     Returns
     -------
     sample
-        The sentences drawn, in the order of the draw.
+        Sampled sentences, in random order.
     report
-        How many were dropped for which reason.
+        Numbers of sentences read, dropped and sampled.
 
     Raises
     ------
     InfeasibleError
-        If fewer than `n` sentences are admitted, or none.
+        If fewer than `n` sentences are eligible, or none.
 
     Examples
     --------
@@ -366,29 +371,31 @@ def sample_sentences(
     if n is not None and n < 1:
         raise InputError(f"the number of sentences to sample must be at least 1, got {n}")
     rules = rules or SentenceRules()
-    language, read = rules.language, 0
-    dropped: Counter[str] = Counter()
-    by_words: dict[tuple[str, ...], str] = {}
+    language = rules.language
+    n_read = 0
+    n_dropped: Counter[str] = Counter()
+    eligible: dict[tuple[str, ...], str] = {}  # by the folded words of the sentence
     for text in sentences:
-        read += 1
+        n_read += 1
         reason = rules.rejection_reason(text)
         if reason is None:
             words = tuple(map(language.fold, Sentence.parse(text, language).words))
-            if words in by_words:
+            if words in eligible:
                 reason = "duplicate"
             else:
-                by_words[words] = language.normalise_spacing(text)
+                eligible[words] = language.normalise_spacing(text)
         if reason is not None:
-            dropped[reason] += 1
-    admitted = list(by_words.values())
-    report = SampleReport(read, dict(dropped.most_common()), len(by_words), n or len(by_words))
-    if len(admitted) < (n or 1):
-        reasons = ", ".join(f"{k} {reason}" for reason, k in report.dropped.items())
+            n_dropped[reason] += 1
+
+    n_eligible = len(eligible)
+    report = SampleReport(n_read, dict(n_dropped.most_common()), n_eligible, n or n_eligible)
+    if n_eligible < (n or 1):
         raise InfeasibleError(
-            f"{n or 'some'} sentences were asked for, but of {read} read only {len(admitted)} fit "
-            f"(dropped: {reasons or 'none'}); relax a rule or give more text"
+            f"{n or 'some'} sentences were requested, but only {n_eligible} of {n_read} are "
+            f"eligible (dropped: {report.format_reasons()}); relax a rule or give more text"
         )
+    texts = list(eligible.values())
     if n is None:
-        return admitted, report
-    order = np.random.default_rng(seed).permutation(len(admitted))
-    return [admitted[i] for i in order[:n]], report
+        return texts, report
+    order = np.random.default_rng(seed).permutation(n_eligible)
+    return [texts[i] for i in order[:n]], report

@@ -1,4 +1,4 @@
-"""How varied the words of a set of sentences are, and a limit on how often a word may come."""
+"""Lexical diversity of sets of sentences, and a limit on the share of sentences with one word."""
 
 from __future__ import annotations
 
@@ -10,206 +10,234 @@ from itertools import islice
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.text.frequencies import has_frequencies, mean_zipf_frequency
 from contstim.text.language import Language, split_word
 from contstim.text.languages import detect_language, get_language, language_from_script
-from contstim.text.vocabulary import Vocabulary, has_frequencies
+from contstim.text.vocabulary import Vocabulary
 
-#: Sentences of a set that may have one word whatever their number.
+#: Default maximum share of sentences that may contain the same word.
+DEFAULT_WORD_SHARE = 0.02
+
+#: Number of sentences that may contain the same word whatever the share.
 MIN_WORD_LIMIT = 2
 
-#: Words at the beginning and at the end by which sentences are alike.
+#: Number of words at the start and at the end of a sentence that must differ between sentences.
 N_EDGE_WORDS = 3
 
-# A limit on words leaves at least so many of a vocabulary: first, and elsewhere.
-_LEAST = 20, 200
+# Minimum number of usable words at the first position and elsewhere.
+_MIN_VOCABULARY = (20, 200)
 
-# Natural sentences whose sentences are written at a time, at least.
-_TOGETHER = 8
+_MIN_BATCH_SIZE = 8  # natural sentences
 
 
 def folded_words(sentence: str, language: Language | None = None) -> list[str]:
-    """Return a sentence's words, case-folded and without the punctuation around them."""
-    of = language or language_from_script(sentence)
-    cores = (of.fold(split_word(word)[1]) for word in of.split(sentence))
-    return [core for core in cores if any(c.isalnum() for c in core)]
+    """Return the words of a sentence, case-folded and without punctuation."""
+    language = language or language_from_script(sentence)
+    cores = (language.fold(split_word(word)[1]) for word in language.split(sentence))
+    return [core for core in cores if any(map(str.isalnum, core))]
 
 
 def edge_phrases(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
-    """Return the words with which a sentence begins, and ends: those by which two are alike."""
+    """Return the first and last three words of a sentence, marked False and True."""
     words = tuple(folded_words(sentence))
     return {(False, words[:N_EDGE_WORDS]), (True, words[-N_EDGE_WORDS:])}
 
 
 class WordShareLimit:
-    """Which sentences of a set stay, and which are written again, so that no word comes too often.
+    """Upper limit on the share of synthetic sentences that contain the same word.
 
-    A word may be in so large a share of the sentences, in two where that is more, and in as many
-    as it would be in if the set were the natural sentences themselves: "the" need not become rare.
-    Sentences are written a few at a time, without the words that have come as often as they may,
-    those counted that natural sentences still to come are likely to keep. Sentences that all the
-    same bring a word too often, or begin or end with the same three words as one before, not all
-    of them the natural sentence's, are written again; where in the end a word is in too many, the
-    last that got it are. Where too few words are left to write with, the limit is doubled, and
-    sentences may come twice.
+    The synthetic sentences of a set are written in batches. Alternate between `next_batch` and
+    `accept` until a batch is empty:
+
+    1. A word may occur in `max_share` of the sentences, at least in two, and in as many as if
+       every synthetic sentence were a copy of its natural sentence. Frequent words such as "the"
+       thus stay frequent.
+    2. A batch is written without the words that have reached their limit. Occurrences that
+       pending natural sentences are expected to retain count towards the limit.
+    3. Sentences with a new word above its limit, or with the same first or last three words as
+       an accepted sentence, are rejected and written again.
+    4. Once all sentences are accepted, sentences with words above the limit are rejected, the
+       last first, and written again.
+    5. If too few words are left to write with, the limit is doubled, and sentences may have equal
+       first or last words.
 
     Parameters
     ----------
     natural
-        The natural sentences, each once.
-    each
-        How many sentences are written of each, at most.
-    share
-        The share, above 0 and at most 1; 1: no limit, and all stay.
+        Distinct natural sentences.
+    n_per_natural
+        Maximum number of synthetic sentences per natural sentence.
+    max_share
+        Maximum share of sentences that contain a word, above 0 and at most 1 (no limit).
     vocabulary
-        The words that may be written.
+        Words that synthetic sentences are made of.
 
     Raises
     ------
     InputError
-        If the share is no such number.
+        If `max_share` is out of range.
     """
 
     def __init__(
-        self, natural: Sequence[str], each: int, share: float, vocabulary: Vocabulary
+        self, natural: Sequence[str], n_per_natural: int, max_share: float, vocabulary: Vocabulary
     ) -> None:
-        check_word_share(share)
+        check_word_share(max_share)
         self._language = vocabulary.language
-        self._before = [frozenset(folded_words(text, self._language)) for text in natural]
-        self._each, self._share, self._times = each, share, 1
-        self._lists = [
-            (frozenset(map(self._language.fold, own)), least)
-            for own, least in zip((vocabulary.first, vocabulary.elsewhere), _LEAST, strict=True)
+        self._natural_words = [frozenset(folded_words(text, self._language)) for text in natural]
+        self._n_per_natural, self._max_share = n_per_natural, max_share
+        self._folded_lists = [
+            frozenset(map(self._language.fold, words))
+            for words in (vocabulary.first, vocabulary.elsewhere)
         ]
-        # Of the whole set, as far as it is known: its size, and how many natural sentences would
-        # have each word; of the sentences that stay, how many have it; of the others, how many may
-        # keep it.
-        self._sentences = each * len(natural)
-        once = Counter(word for words in self._before for word in words)
-        self._usual = Counter({word: each * n for word, n in once.items()})
-        self._counts, self._to_come = Counter[str](), Counter(self._usual)
-        self._words, self._stayed = 2, 1  # of natural sentences; half stay, if nothing is known
-        self._together = max(_TOGETHER, self._most)
-        self._kept: dict[int, tuple[Sequence[str], frozenset[str]]] = {}
-        self._refused = frozenset[str]()  # words for which sentences were refused of late
-        self._now: tuple[list[int], frozenset[str]] = [], frozenset()
-        self._was_whole, self._enough = False, True
+        self._limit_factor = 1
+
+        # Expected size of the set, and number of sentences with each word if all were natural.
+        self._n_sentences = n_per_natural * len(natural)
+        n_natural = Counter(word for words in self._natural_words for word in words)
+        self._natural_counts = Counter({word: n_per_natural * n for word, n in n_natural.items()})
+        # Number of sentences with each word: accepted ones, and natural ones still pending.
+        self._accepted_counts = Counter[str]()
+        self._pending_counts = Counter(self._natural_counts)
+        # Words of natural sentences, and how many of them the synthetic sentences retain. Before
+        # any sentence is known, half are assumed to be retained.
+        self._n_natural_words, self._n_retained_words = 2, 1
+
+        self._batch_size = max(_MIN_BATCH_SIZE, self._limit)
+        self._batch: tuple[list[int], frozenset[str]] = [], frozenset()
+        self._accepted: dict[int, tuple[Sequence[str], frozenset[str]]] = {}
+        self._rejected_words = frozenset[str]()
+        self._was_complete = False
+        self._can_vary_edges = True
 
     @property
     def n_accepted(self) -> int:
-        """How many natural sentences have sentences that stay, so far."""
-        return len(self._kept)
+        """Number of natural sentences with accepted synthetic sentences."""
+        return len(self._accepted)
 
     @property
-    def _most(self) -> int:
-        return self._times * max(MIN_WORD_LIMIT, math.floor(self._share * self._sentences + 1e-9))
+    def _limit(self) -> int:
+        share = math.floor(self._max_share * self._n_sentences + 1e-9)
+        return self._limit_factor * max(MIN_WORD_LIMIT, share)
 
-    def _room(self, word: str) -> int:
-        """Return how many more sentences may get a word."""
-        # What is written again must not bring others above the limit, or there is no end of it.
-        stay = 1.0 if self._was_whole else self._stayed / self._words
-        coming = math.floor(stay * self._to_come[word])
-        return max(self._most, self._usual[word]) - self._counts[word] - coming
+    def _n_remaining(self, word: str) -> int:
+        """Return the number of further sentences that may contain a word."""
+        # While a complete set is revised, all words of pending sentences count as retained.
+        # Otherwise a rewritten sentence could push another above the limit, without end.
+        retention = 1.0 if self._was_complete else self._n_retained_words / self._n_natural_words
+        n_expected = math.floor(retention * self._pending_counts[word])
+        limit = max(self._limit, self._natural_counts[word])
+        return limit - self._accepted_counts[word] - n_expected
 
-    def _full(self) -> frozenset[str]:
-        words = {*self._counts, *self._to_come}
-        return frozenset(word for word in words if self._room(word) <= 0)
+    def _exhausted_words(self) -> frozenset[str]:
+        words = {*self._accepted_counts, *self._pending_counts}
+        return frozenset(word for word in words if self._n_remaining(word) <= 0)
 
     def next_batch(self) -> tuple[list[int], frozenset[str]]:
-        """Return of which natural sentences, by number, sentences are to be written now.
+        """Return the natural sentences to edit next and the words to avoid.
 
         Returns
         -------
         numbers
-            None when all are there.
-        without
-            The words, case-folded, without which they are to be written.
+            Indices of natural sentences. Empty when all synthetic sentences are accepted.
+        excluded
+            Case-folded words that the synthetic sentences must not contain.
         """
-        left = (i for i in range(len(self._before)) if i not in self._kept)
-        numbers = list(islice(left, self._together))
-        without = frozenset[str]() if self._share == 1 else self._refused | self._full()
-        self._enough = True
-        while without and any(len(own - without) < least for own, least in self._lists):
-            self._times *= 2
-            without, self._enough = self._full(), False
-        self._now = numbers, without
-        return self._now
+        pending = (i for i in range(len(self._natural_words)) if i not in self._accepted)
+        numbers = list(islice(pending, self._batch_size))
+        excluded = frozenset[str]()
+        if self._max_share < 1:
+            excluded = self._rejected_words | self._exhausted_words()
+        self._can_vary_edges = True
+        while excluded and any(
+            len(words - excluded) < minimum
+            for words, minimum in zip(self._folded_lists, _MIN_VOCABULARY, strict=True)
+        ):
+            self._limit_factor *= 2
+            excluded = self._exhausted_words()
+            self._can_vary_edges = False
+        self._batch = numbers, excluded
+        return self._batch
 
     def accept(self, written: Sequence[Sequence[str]]) -> None:
-        """Keep what may stay of the sentences that were asked for last.
+        """Accept the sentences of the last batch that satisfy the limit, and reject the others.
 
         Parameters
         ----------
         written
-            Of each natural sentence, what was written; less than was asked for, if need be.
+            Synthetic sentences of each natural sentence in the batch, possibly fewer than
+            requested.
         """
-        numbers, without = self._now
-        stay = (text for texts, _ in self._kept.values() for text in texts)
-        there = {end for text in stay for end in edge_phrases(text)}
-        refused, before = set[str](), len(self._kept)
+        numbers, excluded = self._batch
+        accepted_texts = (text for texts, _ in self._accepted.values() for text in texts)
+        accepted_edges = {edge for text in accepted_texts for edge in edge_phrases(text)}
+        n_accepted_before = self.n_accepted
+        rejected_words = set[str]()
         for number, texts in zip(numbers, written, strict=True):
-            got = self._got(number, texts)
-            over = {word for word, n in got.items() if n > self._room(word)}
-            if self._enough:  # else the same would come again, without end
-                alike = {end for text in texts for end in edge_phrases(text)} & there
-                over.update(w for _, end in alike for w in end if w in got)
-            if self._share < 1 and (over := over - without):
-                refused |= over
+            new_counts = self._count_new_words(number, texts)
+            excess = {word for word, n in new_counts.items() if n > self._n_remaining(word)}
+            edges = {edge for text in texts for edge in edge_phrases(text)}
+            if self._can_vary_edges:
+                for _, phrase in edges & accepted_edges:
+                    excess.update(word for word in phrase if word in new_counts)
+            excess -= excluded
+            if self._max_share < 1 and excess:
+                rejected_words |= excess
                 continue
-            there.update(end for text in texts for end in edge_phrases(text))
-            self._kept[number] = texts, without
-            self._count(number, texts)
-        # What was refused is tried again once there are other sentences; else none would ever be.
-        self._refused = frozenset(refused if len(self._kept) > before else self._refused | refused)
-        if len(self._kept) == len(self._before) and self._share < 1:
-            self._was_whole = True
-            while self._send_back():
+            accepted_edges |= edges
+            self._accepted[number] = texts, excluded
+            self._update_counts(number, texts, 1)
+
+        # Words that led to a rejection are allowed again once other sentences have been accepted.
+        if self.n_accepted == n_accepted_before:
+            rejected_words |= self._rejected_words
+        self._rejected_words = frozenset(rejected_words)
+        if len(self._accepted) == len(self._natural_words) and self._max_share < 1:
+            self._was_complete = True
+            while self._withdraw_excess():
                 pass
 
-    def _cores(self, text: str) -> set[str]:
-        return {*folded_words(text, self._language)}
+    def _count_new_words(self, number: int, texts: Sequence[str]) -> Counter[str]:
+        """Return the number of texts with each word that natural sentence `number` lacks."""
+        natural = self._natural_words[number]
+        new_words = (set(folded_words(text, self._language)) - natural for text in texts)
+        return Counter(word for words in new_words for word in words)
 
-    def _got(self, number: int, own: Sequence[str]) -> Counter[str]:
-        """Return in how many of the sentences a word is that the natural one does not have."""
-        return Counter(w for text in own for w in self._cores(text) - self._before[number])
-
-    def _count(self, number: int, texts: Sequence[str], sign: int = 1) -> None:
-        """Count sentences that stay, or no longer those that stayed."""
-        before, short = self._before[number], self._each - len(texts)
-        self._sentences -= sign * short
-        self._words += sign * len(texts) * len(before)
-        for word in before:
-            self._usual[word] -= sign * short
-            self._to_come[word] -= sign * self._each
+    def _update_counts(self, number: int, texts: Sequence[str], sign: int) -> None:
+        """Add (`sign` 1) or remove (-1) accepted texts of natural sentence `number`."""
+        natural = self._natural_words[number]
+        n_missing = self._n_per_natural - len(texts)
+        self._n_sentences -= sign * n_missing
+        self._n_natural_words += sign * len(texts) * len(natural)
+        for word in natural:
+            self._natural_counts[word] -= sign * n_missing
+            self._pending_counts[word] -= sign * self._n_per_natural
         for text in texts:
-            for word in self._cores(text):
-                self._counts[word] += sign
-                self._stayed += sign * (word in before)
+            for word in set(folded_words(text, self._language)):
+                self._accepted_counts[word] += sign
+                self._n_retained_words += sign * (word in natural)
 
-    def _send_back(self) -> bool:
-        """Let go of sentences that got words too often, last first; return whether any did."""
-        excess = {word: -room for word in self._counts if (room := self._room(word)) < 0}
-        sent_back = False
-        for number in sorted(self._kept, reverse=True) if excess else ():
-            texts, without = self._kept[number]
-            got = self._got(number, texts)
-            if over := {word for word in got if excess.get(word, 0) > 0} - without:
-                sent_back = True
-                del self._kept[number]
-                self._count(number, texts, -1)
-                self._refused |= over
-                for word in over:
-                    excess[word] -= got[word]
-        return sent_back
+    def _withdraw_excess(self) -> bool:
+        """Reject accepted sentences with words above the limit; return whether there were any."""
+        remaining = {word: self._n_remaining(word) for word in self._accepted_counts}
+        excess = {word: -n for word, n in remaining.items() if n < 0}
+        has_withdrawn = False
+        for number in sorted(self._accepted, reverse=True):
+            texts, excluded = self._accepted[number]
+            new_counts = self._count_new_words(number, texts)
+            words = {word for word in new_counts if excess.get(word, 0) > 0} - excluded
+            if not words:
+                continue
+            has_withdrawn = True
+            del self._accepted[number]
+            self._update_counts(number, texts, -1)
+            self._rejected_words |= words
+            for word in words:
+                excess[word] -= new_counts[word]
+        return has_withdrawn
 
 
 def check_word_share(share: float) -> None:
-    """Refuse a share of sentences that cannot be meant.
-
-    Raises
-    ------
-    InputError
-        Naming it.
-    """
+    """Raise `InputError` unless a share of sentences is above 0 and at most 1."""
     if not 0 < share <= 1:  # also refuses NaN
         raise InputError(
             f"a word may be in the share {share} of the sentences; give one above 0, up to 1"
@@ -218,23 +246,24 @@ def check_word_share(share: float) -> None:
 
 @dataclass(frozen=True)
 class Diversity:
-    """How varied the words of a set are.
+    """Lexical diversity of a set of sentences; case is ignored.
 
     Attributes
     ----------
     n_sentences, n_words, n_distinct
-        Numbers of sentences, of their words, and of different ones, ignoring case.
+        Numbers of sentences, words and distinct words.
     type_token_ratio
-        Different words as a share of the words (type-token ratio); it falls with the size of a set.
+        Distinct words divided by words. It decreases with the size of the set.
     most_frequent
-        The words that most sentences have, with the share that has each.
+        Five words in the most sentences, each with its share of sentences.
     overused
-        The words in more than 2 % of the sentences that the reference sentences have less often.
+        Words in more than 2 % of the sentences, and more often than in the reference sentences,
+        each with its share of sentences.
     mean_length
-        Mean number of words.
+        Mean number of words per sentence.
     mean_zipf
-        Mean Zipf frequency of the words, by wordfreq; unlisted words count 0. None where wordfreq
-        has no frequencies of the language.
+        Mean Zipf frequency of the words, 0 for words that wordfreq does not list. None if
+        wordfreq does not cover the language.
     """
 
     n_sentences: int
@@ -247,90 +276,85 @@ class Diversity:
     mean_zipf: float | None
 
     def row(self) -> dict[str, Any]:
-        """Return the figures as JSON values, without those that there are not."""
-        values = {key: value for key, value in asdict(self).items() if value is not None}
-        return {
-            key: {word: round(part, 4) for word, part in value}
-            if isinstance(value, tuple)
-            else round(value, 4)
-            for key, value in values.items()
-        }
-
-
-#: The share of sentences above which `Diversity.overused` names a word, and the default limit.
-DEFAULT_WORD_SHARE = 0.02
+        """Return the fields as JSON values, rounded to four decimals, without missing ones."""
+        row: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            if isinstance(value, tuple):
+                row[name] = {word: round(share, 4) for word, share in value}
+            elif value is not None:
+                row[name] = round(value, 4)
+        return row
 
 
 def measure_diversity(
     sentences: Iterable[str], natural: Iterable[str] = (), language: str = "en"
 ) -> Diversity:
-    """Say how varied the words of sentences are.
+    """Measure the lexical diversity of sentences.
 
     Parameters
     ----------
     sentences
-        The set, at least one sentence.
+        At least one sentence.
     natural
-        Sentences to compare with.
+        Reference sentences. Default: none.
     language
-        Of the sentences, by its code, which is also that of wordfreq's frequencies, if any.
+        Code of the language of all sentences. Default ``en``.
 
     Raises
     ------
     InputError
-        If there is no sentence, or none has a word.
+        If the sentences contain no word.
     """
-    from wordfreq import zipf_frequency
-
-    spoken = get_language(language)
-    lists = [folded_words(sentence, spoken) for sentence in sentences]
-    words = [word for own in lists for word in own]
+    conventions = get_language(language)
+    words_by_sentence = [folded_words(sentence, conventions) for sentence in sentences]
+    words = [word for sentence in words_by_sentence for word in sentence]
     if not words:
-        raise InputError("the diversity of no words was asked for; give sentences with words")
-    reference = [{*folded_words(sentence, spoken)} for sentence in natural]
-    usual = Counter(word for own in reference for word in own)
-    counts = Counter(word for own in lists for word in {*own})
-    shares = sorted(
-        ((word, n / len(lists)) for word, n in counts.items()), key=lambda pair: (-pair[1], pair[0])
-    )
+        raise InputError("cannot measure the diversity of no words; give sentences with words")
+    n_sentences, n_words, n_distinct = len(words_by_sentence), len(words), len(set(words))
+    counts = Counter(word for sentence in words_by_sentence for word in set(sentence))
+    reference = [set(folded_words(sentence, conventions)) for sentence in natural]
+    reference_counts = Counter(word for sentence in reference for word in sentence)
+
+    shares = [(word, n / n_sentences) for word, n in counts.items()]
+    shares.sort(key=lambda item: (-item[1], item[0]))
+    overused = []
+    for word, share in shares:
+        reference_share = reference_counts[word] / max(1, len(reference))
+        if counts[word] > MIN_WORD_LIMIT and share > max(DEFAULT_WORD_SHARE, reference_share):
+            overused.append((word, share))
     return Diversity(
-        n_sentences=len(lists),
-        n_words=len(words),
-        n_distinct=len({*words}),
-        type_token_ratio=len({*words}) / len(words),
+        n_sentences=n_sentences,
+        n_words=n_words,
+        n_distinct=n_distinct,
+        type_token_ratio=n_distinct / n_words,
         most_frequent=tuple(shares[:5]),
-        overused=tuple(
-            (word, part)
-            for word, part in shares
-            if part > max(DEFAULT_WORD_SHARE, usual[word] / max(1, len(reference)))
-            and counts[word] > MIN_WORD_LIMIT
-        ),
-        mean_length=len(words) / len(lists),
-        mean_zipf=sum(zipf_frequency(word, language) for word in words) / len(words)
-        if has_frequencies(language)
-        else None,
+        overused=tuple(overused),
+        mean_length=n_words / n_sentences,
+        mean_zipf=mean_zipf_frequency(words, language) if has_frequencies(language) else None,
     )
 
 
 def format_diversity(synthetic: Iterable[str], natural: Iterable[str]) -> str:
-    """Return in a line how varied the words of written sentences are beside natural ones.
+    """Return one line that compares the lexical diversity of synthetic and natural sentences.
 
-    Their language is that which the natural ones seem to be of.
+    The language is detected from the natural sentences.
     """
     before, after = list(natural), list(synthetic)
     if not (any(map(folded_words, before)) and any(map(folded_words, after))):
         return "words: none"
     language = detect_language(before)
-    written = measure_diversity(after, before, language.code)
-    ordinary = measure_diversity(before, (), language.code)
-    above = ", ".join(f"{word!r} in {part:.1%}" for word, part in written.overused[:3]) or "none"
+    reference = measure_diversity(before, (), language.code)
+    measured = measure_diversity(after, before, language.code)
     zipf = ""
-    if written.mean_zipf is not None and ordinary.mean_zipf is not None:
-        zipf = f"{language.name} Zipf frequency {written.mean_zipf:.2f} "
-        zipf += f"(natural {ordinary.mean_zipf:.2f}), "
+    if measured.mean_zipf is not None and reference.mean_zipf is not None:
+        zipf = (
+            f"{language.name} Zipf frequency {measured.mean_zipf:.2f} "
+            f"(natural {reference.mean_zipf:.2f}), "
+        )
+    overused = ", ".join(f"{word!r} in {share:.1%}" for word, share in measured.overused[:3])
     return (
-        f"words: {written.n_distinct} different ones of {written.n_words} "
-        f"({written.type_token_ratio:.0%}; "
-        f"natural {ordinary.type_token_ratio:.0%}), {zipf}in "
-        f"more than {DEFAULT_WORD_SHARE:.0%} of the sentences and more than naturally: {above}"
+        f"words: {measured.n_distinct} distinct of {measured.n_words} "
+        f"({measured.type_token_ratio:.0%}; natural {reference.type_token_ratio:.0%}), {zipf}in "
+        f"more than {DEFAULT_WORD_SHARE:.0%} of the sentences and more often than in natural "
+        f"sentences: {overused or 'none'}"
     )

@@ -1,8 +1,7 @@
-"""Which sentence pairs were made of one another, and so are one item.
+"""Items of an experiment: groups of sentence pairs that derive from one another.
 
-Six frames with four pairs each are six draws from the sentences there could be, not 24. Pairs that
-share a sentence, or something else that both were made of, are one item, and so are those that
-others link.
+Inference treats items as random. Pairs that share a sentence, a sentence frame or another origin
+are not independent and form one item, and so do pairs that are linked through other pairs.
 """
 
 from __future__ import annotations
@@ -12,50 +11,53 @@ from itertools import combinations
 
 from contstim.text.languages import language_from_script
 
-#: Sentences of so many words in all, but for one or two, seem to be of one frame.
-_MOST_APART = 2
-# Of longer sentences only single words are let differ: there are too many twos.
-_LONG = 40
+# Maximum number of words in which two sentences of one frame differ. Longer sentences may differ
+# in one word only, because the number of frames grows with the square of the length.
+_MAX_GAPS = 2
+_MAX_WORDS_FOR_TWO_GAPS = 40
 
 
 def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
-    """Return the number of each pair's item, from 1 by first appearance.
+    """Return the item number of each pair, counted from 1 by first appearance.
+
+    The items are the connected components of pairs that share a key, found by union-find with
+    path halving.
 
     Parameters
     ----------
     keys
-        What each pair was made of: its sentences, and what else tells its origin. Two pairs that
-        share any of it are one item, and so are pairs that a chain of others links.
+        Origins of each pair: its sentences and other keys such as a frame.
 
     Examples
     --------
     >>> number_items([("a", "b"), ("c", "d"), ("b", "e"), ("f", "e")])
     [1, 2, 1, 1]
     """
-    above: list[int] = []
-    first: dict[Hashable, int] = {}
+    parents: list[int] = []
+    pair_by_key: dict[Hashable, int] = {}
 
-    def root(pair: int) -> int:
-        while above[pair] != pair:
-            above[pair] = above[above[pair]]
-            pair = above[pair]
+    def find_root(pair: int) -> int:
+        while parents[pair] != pair:
+            parents[pair] = parents[parents[pair]]
+            pair = parents[pair]
         return pair
 
-    for number, origins in enumerate(keys):
-        above.append(number)
+    for pair, origins in enumerate(keys):
+        parents.append(pair)
         for key in origins:
-            earlier, later = sorted((root(first.setdefault(key, number)), root(number)))
-            above[later] = earlier
-    roots = [root(pair) for pair in range(len(above))]
-    names = {pair: name for name, pair in enumerate(dict.fromkeys(roots), start=1)}
-    return [names[pair] for pair in roots]
+            first_pair = pair_by_key.setdefault(key, pair)
+            earlier, later = sorted((find_root(first_pair), find_root(pair)))
+            parents[later] = earlier
+    roots = [find_root(pair) for pair in range(len(parents))]
+    numbers = {root: number for number, root in enumerate(dict.fromkeys(roots), start=1)}
+    return [numbers[root] for root in roots]
 
 
 def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
-    """Yield a sentence with one or two words left out, and more than half of them kept.
+    """Yield the frames of a sentence: its words in lower case with one or two replaced by None.
 
-    Two sentences have a frame in common if they are as long and all words but these are the same;
-    case does not count.
+    More than half of the words remain. Two sentences of equal length have a frame in common if
+    they differ in at most two words.
 
     Examples
     --------
@@ -63,19 +65,14 @@ def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
     [('the', None, 'barks')]
     """
     words = language_from_script(sentence).split(sentence.lower())
-    most = min(_MOST_APART if len(words) <= _LONG else 1, (len(words) - 1) // 2)
-    for number in range(1, most + 1):
-        for places in combinations(range(len(words)), number):
-            yield tuple(None if place in places else word for place, word in enumerate(words))
+    max_gaps = _MAX_GAPS if len(words) <= _MAX_WORDS_FOR_TWO_GAPS else 1
+    for n_gaps in range(1, min(max_gaps, (len(words) - 1) // 2) + 1):
+        for gaps in combinations(range(len(words)), n_gaps):
+            yield tuple(None if i in gaps else word for i, word in enumerate(words))
 
 
 def infer_items(pairs: Iterable[tuple[str, str]]) -> list[int]:
-    """Return the number of each pair's item by its words: one shares a sentence or a frame.
-
-    Parameters
-    ----------
-    pairs
-        The two sentences of each.
+    """Infer the item number of each sentence pair from common sentences and frames.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""What a language wants of written sentences: words, marks, capitals, elision, agreement.
+"""How a language writes sentences: words, punctuation, capitals, elision and agreement.
 
-A *word* is what stands between white space, unless the language says otherwise: French cuts after
-an elided ``l'``, a script without spaces has a segmenter. Around its *core* a word may carry
-marks: in ``"Stop!" she said.`` the first word is ``"Stop!"``, its core ``Stop``.
+A *word* is a run of characters without white space, unless the language divides text differently:
+French also splits after an elided ``l'``, and scripts without spaces need a segmenter. A word
+consists of a *core* and the punctuation around it. In ``"Stop!" she said.`` the first word is
+``"Stop!"`` and its core is ``Stop``.
 """
 
 from __future__ import annotations
@@ -11,55 +12,55 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from contstim.errors import InputError
 
-#: No-break spaces, the wide and the narrow one: part of the word whose marks they set apart.
+#: The no-break space and the narrow no-break space, which attach a mark to its word.
 NO_BREAK_SPACES = "\u00a0\u202f"
 
-# Apostrophes and hyphens are part of the core ("don't", "dogs'", "well-known").
-_OPENING = '"“”„«»‘([{<¿¡‚‹（「『《【〔'
-_CLOSING = '"“”«»)]}>.,;:!?…。！？›、，；：）」』》】〕'
-# Of marks that do both, these open where nothing else tells.
-_OPENS = frozenset(_OPENING) - {'"', "”", "»"}
-_BEFORE, _AFTER = re.escape(_OPENING + NO_BREAK_SPACES), re.escape(_CLOSING + NO_BREAK_SPACES)
-_AFFIXES = re.compile(f"^([{_BEFORE}]*)(.*?)([{_AFTER}]*)$", flags=re.DOTALL)
-# White space where a line may break.
-_BREAKS = re.compile(rf"[^\S{NO_BREAK_SPACES}]+")
+#: Punctuation that may follow the core of a word.
+CLOSING_MARKS = '"“”«»)]}>.,;:!?…。！？›、，；：）」』》】〕'
+# Apostrophes and hyphens belong to neither list: they are part of the core ("don't", "dogs'").
+_OPENING_MARKS = '"“”„«»‘([{<¿¡‚‹（「『《【〔'
+# Marks that open a word even if a segmenter returns them alone. '"', "”" and "»" may also close.
+_ALWAYS_OPENING = frozenset(_OPENING_MARKS) - {'"', "”", "»"}
+
+_BEFORE_CORE = re.escape(_OPENING_MARKS + NO_BREAK_SPACES)
+_AFTER_CORE = re.escape(CLOSING_MARKS + NO_BREAK_SPACES)
+_WORD_PARTS = re.compile(f"^([{_BEFORE_CORE}]*)(.*?)([{_AFTER_CORE}]*)$", flags=re.DOTALL)
+_BREAKING_SPACES = re.compile(rf"[^\S{NO_BREAK_SPACES}]+")
+_NEVER = "(?!)"  # a regular expression without a match
 
 
 def split_word(word: str) -> tuple[str, str, str]:
     """Split a word into opening punctuation, core and closing punctuation.
 
-    The three parts joined give back the word. A word of punctuation alone (``--``, ``...``) is
-    its own core.
+    The three parts concatenated give the word. A word that consists of punctuation only (``--``,
+    ``...``) is its own core.
     """
-    match = _AFFIXES.match(word)
+    match = _WORD_PARTS.match(word)
     if match is None or not match.group(2):
         return "", word, ""
     return match.group(1), match.group(2), match.group(3)
 
 
 def is_closing(text: str) -> bool:
-    """Return whether a text is of marks that close a word, one at least."""
-    return bool(text) and all(character in _CLOSING for character in text)
-
-
-def closing_mark(character: str) -> bool:
-    """Return whether a character, which may be none, is a mark that closes a word."""
-    return character in _CLOSING
+    """Return whether a text is not empty and consists of closing punctuation only."""
+    return bool(text) and all(character in CLOSING_MARKS for character in text)
 
 
 @dataclass(frozen=True)
 class AgreementRule:
-    """Two words that do not go side by side, no mark between them.
+    """A pair of adjacent words that is ungrammatical, such as "a" before a vowel.
 
     Attributes
     ----------
     left, right
-        Regular expressions for the whole of either core, in lower case.
+        Regular expressions that match the whole core of the first and of the second word, in
+        lower case.
     reason
-        Why, in a few words, as the review shows it.
+        Short explanation that is shown to reviewers.
 
     Examples
     --------
@@ -72,59 +73,56 @@ class AgreementRule:
     right: str
     reason: str
 
-    @cached_property
-    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        return re.compile(self.left), re.compile(self.right)
-
     def forbids(self, left: str, right: str) -> bool:
-        """Return whether two cores in lower case are such words."""
-        first, second = self._patterns
-        return first.fullmatch(left) is not None and second.fullmatch(right) is not None
+        """Return whether the rule forbids two adjacent cores, given in lower case."""
+        return bool(re.fullmatch(self.left, left) and re.fullmatch(self.right, right))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Language:
-    """A language: what its words, marks and sentences look like. One record each, by its code.
+    """Writing conventions of one language.
 
     Attributes
     ----------
     code, name
-        ``de`` as in ISO 639-1, and ``German``.
+        ISO 639-1 code (``de``) and English name (``German``).
     direction
-        ``ltr`` or ``rtl``.
+        Writing direction, ``ltr`` or ``rtl``.
     script_pattern
-        Regular expression of a letter that only texts of this language have, of those that have a
-        record; empty where letters do not tell.
+        Regular expression of a letter that no other registered language uses. Empty if the
+        letters do not identify the language.
     frequent_words
-        Words in lower case by which a text is taken to be of the language.
+        Frequent words in lower case, by which `detect_language` recognises the language.
     segment
-        Function that cuts a text without spaces into words and marks, whose concatenation is the
-        text; None where white space does.
+        Function that divides a text without spaces into words and marks. Their concatenation is
+        the text. None if words are separated by white space.
     elision_pattern
-        Regular expression of words in lower case after which the next follows without a space.
+        Regular expression of the words, in lower case, that are joined to the next word without
+        a space.
     space_before
-        By mark that closes a word, the no-break space before it.
+        No-break space that precedes a closing mark, by mark.
     space_after
-        By mark that opens a word, the no-break space after it.
+        No-break space that follows an opening mark, by mark.
     opening_marks
-        By mark that ends a sentence, the mark that must open it.
+        Mark that opens a sentence, by the mark that ends it (``¿`` for ``?``).
     upper
-        By letter, its upper case where that is not Unicode's, as of the Turkish i.
+        Upper-case letter, by lower-case letter, where it differs from Unicode's (Turkish i).
     has_case
-        Whether a sentence begins with a capital.
+        Whether sentences begin with a capital letter.
     noun_cues
-        Where nouns have capitals: words after which one with a capital is no name.
+        Words that precede nouns, in languages that capitalise all nouns. A capitalised word after
+        a cue is a common noun, not a name.
     capitals
-        Words that keep their capital inside a sentence without being names.
+        Words that are capitalised within a sentence although they are not names.
     fragments
-        What is no word alone.
+        Parts of words that are not words themselves.
     repeatable
-        Words that a sentence may hold twice.
+        Words that may occur twice in a sentence.
     agreement
-        Neighbours that do not go together.
+        Rules that adjacent words must satisfy.
     offensive_list
-        Where a documented list of offensive words can be had; ``bundled`` for that which comes
-        with contstim; empty where none is known.
+        Source of a list of offensive words: ``bundled`` for the list in this package, or the
+        name of another list. Empty if none is known.
 
     Examples
     --------
@@ -157,33 +155,46 @@ class Language:
 
     @cached_property
     def is_space_delimited(self) -> bool:
-        """Whether words are what stands between white space."""
-        return self.segment is None and not (
-            self.elision_pattern or self.space_before or self.space_after
-        )
+        """Whether white space alone separates words."""
+        has_spacing_rules = self.elision_pattern or self.space_before or self.space_after
+        return self.segment is None and not has_spacing_rules
 
-    def unit_name(self, name: str) -> str:
-        """Return what a model's units are called that are cut so: ``words``, or ``words of fr``."""
-        return name if self.is_space_delimited else f"{name} of {self.code}"
+    def unit_name(self, unit: str) -> str:
+        """Return the name of a scoring unit, with the language code if it affects segmentation.
+
+        For the unit ``words`` this is ``words`` or, for example, ``words of fr``.
+        """
+        return unit if self.is_space_delimited else f"{unit} of {self.code}"
 
     @cached_property
-    def _lower(self) -> dict[int, str]:
-        return str.maketrans({capital: small for small, capital in self.upper.items()})
+    def _lower_table(self) -> dict[int, str]:
+        """Translation table from upper-case letters to the lower case of this language."""
+        return str.maketrans({capital: letter for letter, capital in self.upper.items()})
+
+    @cached_property
+    def _elision(self) -> re.Pattern[str]:
+        """Pattern of an elided word with its opening marks, followed by a letter or digit."""
+        elided = self.elision_pattern or _NEVER
+        return re.compile(
+            rf"[{_BEFORE_CORE}]*(?:{elided})(?=[{_BEFORE_CORE}]*[^\W_])", re.IGNORECASE
+        )
 
     def lower(self, text: str) -> str:
         """Return a text in lower case."""
-        return text.translate(self._lower).lower() if self._lower else text.lower()
+        return text.translate(self._lower_table).lower() if self.upper else text.lower()
 
     def fold(self, word: str) -> str:
-        """Return what is alike for all writings of a word: it without case."""
-        return word.translate(self._lower).casefold() if self._lower else word.casefold()
+        """Return the case-folded form of a word, for comparisons that ignore case."""
+        return word.translate(self._lower_table).casefold() if self.upper else word.casefold()
 
     def capitalise(self, word: str) -> str:
-        """Return a word with its first letter in upper case and the others untouched."""
+        """Return a word with its first letter in upper case and the others unchanged."""
         return self.upper.get(word[:1], word[:1].upper()) + word[1:]
 
     def split(self, text: str) -> list[str]:
-        r"""Cut a text into its words, each with its marks; spaces of marks are made no-break.
+        r"""Split a text into words with their punctuation.
+
+        Spaces between a word and its marks become no-break spaces.
 
         Raises
         ------
@@ -198,13 +209,34 @@ class Language:
         """
         if self.is_space_delimited:
             return text.split()
-        chunks = [chunk for chunk in _BREAKS.split(self._with_spaces(text)) if chunk.strip()]
-        if self.segment is not None:
-            return [word for chunk in chunks for word in self._segmented(chunk)]
-        return [word for chunk in chunks for word in self._unelided(chunk)]
+
+        # Attach marks to their words by no-break spaces.
+        if self.space_before:
+            marks = re.escape("".join(self.space_before))
+            text = re.sub(rf"(?<=\S)\s+([{marks}])", lambda m: self.space_before[m[1]] + m[1], text)
+        if self.space_after:
+            marks = re.escape("".join(self.space_after))
+            text = re.sub(rf"([{marks}])\s+", lambda m: m[1] + self.space_after[m[1]], text)
+
+        words: list[str] = []
+        for chunk in _BREAKING_SPACES.split(text):
+            if not chunk.strip():
+                continue
+            if self.segment is not None:
+                words += _attach_marks(self.segment(chunk))
+                continue
+            # Split after each elided word.
+            match = self._elision.match(chunk)
+            start = 0
+            while match:
+                words.append(match.group())
+                start = match.end()
+                match = self._elision.match(chunk, start)
+            words.append(chunk[start:])
+        return words
 
     def join(self, words: Iterable[str]) -> str:
-        """Write words, each with its marks, as one text.
+        """Join words with their punctuation into one text; the inverse of `split`.
 
         Examples
         --------
@@ -214,101 +246,71 @@ class Language:
         """
         if self.is_space_delimited:
             return " ".join(words)
-        text = last = ""
-        for word in words:
-            text += (self._between(last, word) if text else "") + word
-            last = word
+        listed = list(words)
+        text = "".join(listed[:1])
+        for previous, word in pairwise(listed):
+            if self.segment is None:
+                elision = self._elision.match(previous + word)
+                needs_space = elision is None or elision.end() != len(previous)
+            else:
+                # Only Latin letters and digits need a space between them.
+                boundary = previous[-1:] + word[:1]
+                needs_space = boundary.isascii() and boundary.isalnum()
+            text += f" {word}" if needs_space else word
         return text
 
     def normalise_spacing(self, text: str) -> str:
-        """Return a text as the language writes it: its words joined again."""
+        """Return a text with the spaces that the language prescribes."""
         return self.join(self.split(text))
 
-    def round_trips(self, words: Sequence[str]) -> bool:
-        """Return whether words that are written as one text are read as these words again."""
-        return self.split(self.join(words)) == list(words)
-
     def is_elided(self, word: str) -> bool:
-        """Return whether a core is one after which the next follows without a space."""
-        return (
-            bool(self.elision_pattern)
-            and re.fullmatch(self.elision_pattern, word, re.IGNORECASE) is not None
-        )
+        """Return whether a core is an elided word, joined to the next word without a space."""
+        return bool(re.fullmatch(self.elision_pattern or _NEVER, word, re.IGNORECASE))
 
     def agreement_error(self, left: str, right: str) -> str:
-        """Return why two cores do not go side by side; nothing if they do, or nobody can tell."""
+        """Return the reason why two adjacent cores do not agree; empty if no rule forbids them."""
         if not self.agreement:
             return ""
-        pair = self.lower(left).replace("’", "'"), self.lower(right)
-        rules = (rule.reason for rule in self.agreement if rule.forbids(*pair))
-        return next(rules, "")
+        left, right = self.lower(left).replace("’", "'"), self.lower(right)
+        reasons = (rule.reason for rule in self.agreement if rule.forbids(left, right))
+        return next(reasons, "")
 
     def word_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where in a tidy text each word begins and ends.
+        """Return the start and end offset of each word in a text.
 
         Raises
         ------
         InputError
-            If the text is not as the language writes it.
+            If the spaces of the text are not those that `normalise_spacing` writes.
         """
-        places, at = [], 0
+        spans = []
+        end = 0
         for word in self.split(text):
-            start = text.find(word, at)
+            start = text.find(word, end)
             if start < 0:
-                raise InputError(f"{text!r} is not written as {self.name} is: {word!r}")
-            at = start + len(word)
-            places.append((start, at))
-        return places
+                raise InputError(
+                    f"Cannot find the word {word!r} in {text!r}: the text has other spaces than "
+                    f"{self.name} prescribes. Apply Language.normalise_spacing first."
+                )
+            end = start + len(word)
+            spans.append((start, end))
+        return spans
 
-    def _with_spaces(self, text: str) -> str:
-        """Return a text in which a space before or after a mark that wants one is no-break."""
-        if self.space_before:
-            marks = re.escape("".join(self.space_before))
-            text = re.sub(rf"(?<=\S)\s+([{marks}])", lambda m: self.space_before[m[1]] + m[1], text)
-        if self.space_after:
-            marks = re.escape("".join(self.space_after))
-            text = re.sub(rf"([{marks}])\s+", lambda m: m[1] + self.space_after[m[1]], text)
-        return text
 
-    @cached_property
-    def _elision(self) -> re.Pattern[str] | None:
-        if not self.elision_pattern:
-            return None
-        return re.compile(
-            rf"[{_BEFORE}]*(?:{self.elision_pattern})(?=[{_BEFORE}]*[^\W_])", re.IGNORECASE
-        )
-
-    def _unelided(self, chunk: str) -> list[str]:
-        """Cut what stands between spaces after elided words."""
-        words, at = [], 0
-        while self._elision and (match := self._elision.match(chunk, at)):
-            words.append(match.group())
-            at = match.end()
-        return [*words, chunk[at:]]
-
-    def _segmented(self, chunk: str) -> list[str]:
-        """Cut what stands between spaces by the segmenter, marks put to their words."""
-        assert self.segment is not None
-        words: list[str] = []
-        pending = ""
-        for piece in self.segment(chunk):
-            if all(c in _OPENS for c in piece):
-                pending += piece
-            elif all(c in _CLOSING for c in piece) and words and not pending:
-                words[-1] += piece
-            else:
-                words.append(pending + piece)
-                pending = ""
-        if pending and words:
-            words[-1] += pending
-        elif pending:
-            words.append(pending)
-        return words
-
-    def _between(self, word: str, following: str) -> str:
-        """Return what stands between two words."""
-        if self.segment is None:
-            elided = self._elision and self._elision.match(word + following)
-            return "" if elided and elided.end() == len(word) else " "
-        both = word[-1:] + following[:1]
-        return " " if both.isascii() and both.isalnum() else ""
+def _attach_marks(pieces: Iterable[str]) -> list[str]:
+    """Attach the punctuation marks among the pieces of a segmenter to the adjacent words."""
+    words: list[str] = []
+    opening = ""
+    for piece in pieces:
+        if all(character in _ALWAYS_OPENING for character in piece):
+            opening += piece
+        elif words and not opening and all(character in CLOSING_MARKS for character in piece):
+            words[-1] += piece
+        else:
+            words.append(opening + piece)
+            opening = ""
+    if opening and words:
+        words[-1] += opening
+    elif opening:
+        words.append(opening)
+    return words

@@ -1,8 +1,8 @@
-"""The languages that contstim knows, a record each, and which of them a text is of.
+"""The registered languages, and detection of the language of a text.
 
-What the records say of spelling is from grammars and style guides: for French spaces the *Lexique
-des règles typographiques en usage à l'Imprimerie nationale*; for Spanish articles the *Ortografía*
-of the Real Academia Española (2010); for Turkish suffixes Göksel and Kerslake (2005).
+Sources of the spelling rules: *Lexique des règles typographiques en usage à l'Imprimerie nationale*
+for French spaces, *Ortografía* of the Real Academia Española (2010) for Spanish articles, and
+Göksel and Kerslake (2005) for Turkish suffixes.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from contstim.errors import MissingExtraError
 from contstim.plugins import Registry
 from contstim.text.language import AgreementRule, Language
 
+_MAX_SENTENCES = 1000  # read to detect a language
+_MIN_SHARE_OF_SCRIPT = 0.3  # of the letters of a text
+_MIN_SHARE_OF_SPECIAL_LETTERS = 0.01
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
-
-
-def _any(text: str) -> str:
-    """Return a regular expression of any of some words."""
-    return "|".join(map(re.escape, text.split()))
 
 
 ENGLISH = Language(
@@ -35,24 +35,18 @@ ENGLISH = Language(
     frequent_words=_words(
         "the and of to is was that with they have he she it you not this are were"
     ),
-    # What keeps its capital inside a sentence without being a name.
     capitals=_words("I I'm I'll I've I'd I’m I’ll I’ve I’d"),
-    # Single letters, and pieces of contractions that were cut in two.
+    # Single letters, and halves of contractions ("don't" without "'t").
     fragments=_words(
-        """
-        b c d e f g h j k l m n o p q r s t u v w x y z ll re ve
-        ain aren couldn daren didn doesn don hadn hasn haven isn mayn mightn mustn needn oughtn shan
-        shouldn wasn weren wouldn
-        """
+        "b c d e f g h j k l m n o p q r s t u v w x y z ll re ve ain aren couldn daren didn doesn"
+        " don hadn hasn haven isn mayn mightn mustn needn oughtn shan shouldn wasn weren wouldn"
     ),
-    # Determiners and prepositions (Golan et al. 2023 allow 42 such words; this list is our own).
+    # Determiners and prepositions, as in Golan et al. (2023) but with a different list.
     repeatable=_words(
-        """
-        the a an this these those each every some any
-        of in on at by for from with without within into onto to toward towards upon over under
-        above below beneath between among through throughout during before after since until
-        against about across along around behind beside beyond near inside outside up down off past
-        """
+        "the a an this these those each every some any of in on at by for from with without within"
+        " into onto to toward towards upon over under above below beneath between among through"
+        " throughout during before after since until against about across along around behind"
+        " beside beyond near inside outside up down off past"
     ),
     agreement=(
         AgreementRule("a", "(?!u|eu|one|once)[aeiou].*", "'an' before a vowel"),
@@ -68,22 +62,18 @@ GERMAN = Language(
         "der die das und ist nicht ein eine mit auf den dem von sich wir ich auch"
     ),
     noun_cues=_words(
-        """
-        der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner
-        mein meine meinen meinem meiner dein deine deinen sein seine seinen seinem seiner ihr ihre
-        ihren ihrem ihrer unser unsere unseren euer eure dieser diese dieses diesen diesem jeder
-        jede jedes jeden jedem jener jene jenes jenen welcher welche welches alle alles viele
-        wenige einige mehrere manche beide zum zur im am beim vom ins ans
-        """
+        "der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner"
+        " mein meine meinen meinem meiner dein deine deinen sein seine seinen seinem seiner ihr"
+        " ihre ihren ihrem ihrer unser unsere unseren euer eure dieser diese dieses diesen diesem"
+        " jeder jede jedes jeden jedem jener jene jenes jenen welcher welche welches alle alles"
+        " viele wenige einige mehrere manche beide zum zur im am beim vom ins ans"
     ),
     capitals=_words("Sie Ihnen"),
     fragments=_words("b c d e f g h i j k l m n o p q r s t u v w x y z"),
     repeatable=_words(
-        """
-        der die das den dem des ein eine einen einem einer eines dieser diese dieses diesen diesem
-        jeder jede jedes jeden jedem in im ins an am ans auf aus bei beim mit nach seit von vom zu
-        zum zur durch für gegen ohne um bis über unter vor hinter neben zwischen während wegen
-        """
+        "der die das den dem des ein eine einen einem einer eines dieser diese dieses diesen diesem"
+        " jeder jede jedes jeden jedem in im ins an am ans auf aus bei beim mit nach seit von vom"
+        " zu zum zur durch für gegen ohne um bis über unter vor hinter neben zwischen während wegen"
     ),
     offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
@@ -92,7 +82,7 @@ _FEMININE = "(?!día|días|mapa|mapas|planeta|planetas|clima|climas|idioma|idiom
 _FEMININE += "|tranvías|guardia|guardias|cometa|cometas|poeta|poetas|pirata|piratas|atleta|atletas"
 _FEMININE += "|[^ ]*[mp]ama?s?$|problemas?|sistemas?|temas?|poemas?|dilemas?|síntomas?|[^ ]*istas?$"
 _FEMININE += "|pijamas?|panoramas?|dramas?|programas?|a$|para$)"
-# Nouns in stressed a, which take el in the singular though they are feminine.
+# Feminine nouns with a stressed initial a, which take the article el in the singular.
 _STRESSED = "agua|águila|alma|arma|ala|alba|ancla|área|arpa|aula|ave|hacha|hada|hambre|habla|ama"
 
 SPANISH = Language(
@@ -102,11 +92,9 @@ SPANISH = Language(
     opening_marks={"?": "¿", "!": "¡"},
     fragments=_words("b c d f g h i j k l m n p q r s t v w x z"),
     repeatable=_words(
-        """
-        el la los las un una unos unas este esta estos estas ese esa esos esas cada todo toda
-        de del en a al por para con sin sobre bajo entre desde hasta hacia contra según ante tras
-        durante
-        """
+        "el la los las un una unos unas este esta estos estas ese esa esos esas cada todo toda de"
+        " del en a al por para con sin sobre bajo entre desde hasta hacia contra según ante tras"
+        " durante"
     ),
     agreement=(
         AgreementRule("la|una", _STRESSED, "'el', 'un' before stressed a"),
@@ -124,17 +112,17 @@ SPANISH = Language(
     offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
-# French words begin with a vowel or a silent h, but for those with h aspiré and a few others.
+# Words with an aspirated h, and others before which French does not elide.
 _ASPIRATED = (
-    "hache hacher haie haies haine haïr hall halle halles halte hameau hamster hanche hanches"
-    " handicap hangar hanter harceler hardi hardie harem hareng haricot haricots harnais harpe"
-    " hasard hasards hâte hausse hausser haut haute hauts hautes hauteur hauteurs hérisson hernie"
-    " héron hérons héros hêtre heurter hibou hiboux hideux hiérarchie hisser hobby hocher hockey"
-    " hollandais homard homards honte honteux hors housse huit huitième hurler hurlement hutte onze"
-    " onzième oui ouistiti uhlan yacht yaourt yeti yoga yacht"
+    "hache|hacher|haie|haies|haine|haïr|hall|halle|halles|halte|hameau|hamster|hanche|hanches"
+    "|handicap|hangar|hanter|harceler|hardi|hardie|harem|hareng|haricot|haricots|harnais|harpe"
+    "|hasard|hasards|hâte|hausse|hausser|haut|haute|hauts|hautes|hauteur|hauteurs|hérisson|hernie"
+    "|héron|hérons|héros|hêtre|heurter|hibou|hiboux|hideux|hiérarchie|hisser|hobby|hocher|hockey"
+    "|hollandais|homard|homards|honte|honteux|hors|housse|huit|huitième|hurler|hurlement|hutte|onze"
+    "|onzième|oui|ouistiti|uhlan|yacht|yaourt|yeti|yoga|yacht"
 )
-_VOWEL = f"(?!(?:{_any(_ASPIRATED)})$)[aeiouyàâäéèêëîïôöùûüœæh][^ ]*"
-_CONSONANT = f"(?:{_any(_ASPIRATED)}|[^aeiouyàâäéèêëîïôöùûüœæh][^ ]*)"
+_VOWEL = f"(?!(?:{_ASPIRATED})$)[aeiouyàâäéèêëîïôöùûüœæh][^ ]*"
+_CONSONANT = f"(?:{_ASPIRATED}|[^aeiouyàâäéèêëîïôöùûüœæh][^ ]*)"
 
 FRENCH = Language(
     code="fr",
@@ -147,10 +135,8 @@ FRENCH = Language(
     space_after={"«": "\u00a0"},
     fragments=_words("b c d e f g h i j k l m n o p q r s t u v w x z qu jusqu lorsqu puisqu"),
     repeatable=_words(
-        """
-        le la les l' l’ un une des du de d' d’ ce cet cette ces chaque quelques au aux à en dans
-        sur sous par pour avec sans chez vers entre contre avant après depuis pendant
-        """
+        "le la les l' l’ un une des du de d' d’ ce cet cette ces chaque quelques au aux à en dans"
+        " sur sous par pour avec sans chez vers entre contre avant après depuis pendant"
     ),
     agreement=(
         AgreementRule("(?:l|d|j|m|t|s|n|qu|jusqu|lorsqu|puisqu|quoiqu)'", _CONSONANT, "no elision"),
@@ -169,16 +155,17 @@ FRENCH = Language(
 )
 
 
-def _harmony(particle: str, vowels: str, endings: str = "") -> AgreementRule:
-    """Return the rule that a particle written apart has the vowel of the word before it."""
-    last, forms = f"[^ ]*[{vowels}][^aeıioöuü ]*", f"(?!müdür$){particle}(?:{endings})"
-    return AgreementRule(f"(?!{last}$)[^ ]*[aeıioöuü][^ ]*", forms, f"vowel of {particle}")
+def _harmony_rule(particle: str, vowels: str, endings: str = "") -> AgreementRule:
+    """Return the rule that `particle` follows only words with one of `vowels` as the last vowel."""
+    harmonic = f"[^ ]*[{vowels}][^aeıioöuü ]*"
+    left = f"(?!{harmonic}$)[^ ]*[aeıioöuü][^ ]*"
+    return AgreementRule(left, f"(?!müdür$){particle}(?:{endings})", f"vowel of {particle}")
 
 
-def _asking(vowel: str, vowels: str) -> AgreementRule:
-    """Return that rule for the particle of questions, which takes the endings of a verb."""
+def _question_rule(vowel: str, vowels: str) -> AgreementRule:
+    """Return the harmony rule for the question particle, which takes the endings of verbs."""
     endings = f"|y{vowel}m|s{vowel}n|y{vowel}z|s{vowel}n{vowel}z|d{vowel}r|yd{vowel}.*|ym{vowel}ş.*"
-    return _harmony(f"m{vowel}", vowels, endings)
+    return _harmony_rule(f"m{vowel}", vowels, endings)
 
 
 TURKISH = Language(
@@ -190,12 +177,12 @@ TURKISH = Language(
     fragments=_words("b c ç d e f g ğ h ı i j k l m n ö p r s ş t u ü v y z"),
     repeatable=_words("bir bu şu o her de da ile için gibi kadar göre doğru karşı sonra önce"),
     agreement=(
-        _asking("ı", "aı"),
-        _asking("i", "ei"),
-        _asking("u", "ou"),
-        _asking("ü", "öü"),
-        _harmony("da", "aıou"),
-        _harmony("de", "eiöü"),
+        _question_rule("ı", "aı"),
+        _question_rule("i", "ei"),
+        _question_rule("u", "ou"),
+        _question_rule("ü", "öü"),
+        _harmony_rule("da", "aıou"),
+        _harmony_rule("de", "eiöü"),
     ),
     offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
@@ -212,29 +199,29 @@ HEBREW = Language(
 
 
 @cache
-def _jieba() -> Any:
-    """Return jieba's segmenter with its own dictionary, in whatever process."""
+def _load_jieba() -> Any:
+    """Return a new jieba segmenter with the default dictionary."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its use of old interfaces
+            warnings.simplefilter("ignore")  # jieba uses deprecated interfaces
             import jieba
     except ImportError as error:
         raise MissingExtraError(
-            "Chinese is cut into words by jieba, which is not installed; run: pip install jieba"
+            "Chinese needs the segmenter jieba, which is not installed; run: pip install jieba"
         ) from error
     jieba.setLogLevel(60)
     return jieba.Tokenizer()
 
 
-# Words and numbers of Latin letters stay whole.
+# Words and numbers in Latin script, which are not segmented.
 _LATIN = re.compile(r"([A-Za-z0-9]+(?:[.,:/'’-][A-Za-z0-9]+)*%?)")
 
 
 def segment_chinese(text: str) -> Sequence[str]:
-    """Cut a Chinese text into words and marks: the most probable path through jieba's dictionary.
+    """Segment a Chinese text into words and marks: the most probable path in jieba's dictionary.
 
-    Words that the dictionary does not have are cut into characters, so that what becomes of a text
-    depends on nothing but the text and the dictionary.
+    Words outside the dictionary are divided into characters, so the result depends on the text
+    and the dictionary only.
 
     Raises
     ------
@@ -243,7 +230,7 @@ def segment_chinese(text: str) -> Sequence[str]:
     """
     words: list[str] = []
     for part in _LATIN.split(text):
-        words += [part] if _LATIN.fullmatch(part) else _jieba().lcut(part, HMM=False)
+        words += [part] if _LATIN.fullmatch(part) else _load_jieba().lcut(part, HMM=False)
     return words
 
 
@@ -257,7 +244,7 @@ CHINESE = Language(
     offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
-#: Languages by code. Of others that wordfreq has nothing is known but how often words come.
+#: Registered languages by code.
 LANGUAGES = Registry[Language](
     "language",
     "contstim.languages",
@@ -267,17 +254,13 @@ LANGUAGES = Registry[Language](
     },
     Language,
 )
-
-
-@cache
-def _unrecorded(code: str) -> Language:
-    return Language(code=code, name=code)
+_UNREGISTERED: dict[str, Language] = {}
 
 
 def get_language(code: str) -> Language:
     """Return the language of a code such as ``de`` or ``de-AT``.
 
-    One without a record has its words between white space, and no lists of any kind.
+    An unregistered language has words separated by white space and no word lists.
 
     Examples
     --------
@@ -285,21 +268,25 @@ def get_language(code: str) -> Language:
     'İzmir'
     """
     short = code.replace("_", "-").partition("-")[0].lower()
-    return LANGUAGES[short] if short in LANGUAGES else _unrecorded(short)
+    if short in LANGUAGES:
+        return LANGUAGES[short]
+    return _UNREGISTERED.setdefault(short, Language(code=short, name=short))
 
 
-def _reduced(language: Language) -> str | tuple[Any, ...]:
-    """Return how a language is pickled: by its code, if that is what stands for it."""
+def _reduce(language: Language) -> str | tuple[Any, ...]:
+    """Pickle a language by its code, so that worker processes have one object per language."""
     if get_language(language.code) is language:
         return get_language, (language.code,)
     return object.__reduce_ex__(language, 2)
 
 
-copyreg.pickle(Language, _reduced)  # equal languages are one object in worker processes, too
+copyreg.pickle(Language, _reduce)
 
 
 def language_from_script(text: str) -> Language:
-    """Return what cuts a text of which nothing is known: spaces, but where its script has none.
+    """Return a language that can segment a text of unknown language.
+
+    This is the language of the script if its words are not separated by spaces, else English.
 
     Examples
     --------
@@ -308,39 +295,33 @@ def language_from_script(text: str) -> Language:
     """
     if not text.isascii():
         for _, language in LANGUAGES.items():
-            if language.segment is not None and re.search(language.script_pattern or "(?!)", text):
+            has_segmenter = language.segment is not None and language.script_pattern
+            if has_segmenter and re.search(language.script_pattern, text):
                 return language
     return ENGLISH
 
 
-def detect_language(sentences: Iterable[str], most: int = 1000) -> Language:
-    """Return the language that sentences seem to be of; English if nothing tells.
+def detect_language(sentences: Iterable[str]) -> Language:
+    """Detect the language of sentences from the first 1000.
 
-    Letters tell (Hebrew, Chinese, Turkish), and then how many of a language's frequent words come.
-
-    Parameters
-    ----------
-    sentences
-        Of which the first are read.
-    most
-        How many of them.
+    The language is identified by its letters (Hebrew, Chinese, Turkish) or else by the number of
+    its frequent words in the text. The default is English.
 
     Examples
     --------
     >>> detect_language(["Der Hund schläft nicht, und das ist gut."]).name
     'German'
     """
-    text = " ".join(sentence for sentence, _ in zip(sentences, range(most), strict=False))
-    records = [language for _, language in LANGUAGES.items()]
+    text = " ".join(islice(sentences, _MAX_SENTENCES))
+    languages = [language for _, language in LANGUAGES.items()]
     n_letters = max(1, sum(map(str.isalpha, text)))
-    for language in records:
-        share = (
-            len(re.findall(language.script_pattern, text)) / n_letters
-            if language.script_pattern
-            else 0.0
-        )
-        if share > (0.01 if language.has_case else 0.3):
-            return language
+    for language in languages:
+        if language.script_pattern:
+            share = len(re.findall(language.script_pattern, text)) / n_letters
+            # A script with case has further letters in common with other languages.
+            if share > (
+                _MIN_SHARE_OF_SPECIAL_LETTERS if language.has_case else _MIN_SHARE_OF_SCRIPT
+            ):
+                return language
     counts = Counter(re.findall(r"[^\W\d_]+", text.lower()))
-    scores = [sum(counts[word] for word in language.frequent_words) for language in records]
-    return records[scores.index(max(scores))]
+    return max(languages, key=lambda language: sum(counts[w] for w in language.frequent_words))

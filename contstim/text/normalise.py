@@ -1,7 +1,7 @@
-"""The canonical form of sentences and labels, and the one way to join sentences between tables.
+"""Canonical forms of sentences and labels, and the join of tables by sentence.
 
-Readers apply `normalise_sentence` and `normalise_label` to whatever enters. Everything behind them
-compares texts as they are.
+Readers of files apply `normalise_sentence` and `normalise_label`. All other code compares texts
+for equality.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 from contstim.text.language import NO_BREAK_SPACES
 
 if TYPE_CHECKING:
-    import pandas as pd  # which a server of the experiment does without
+    import pandas as pd  # not installed on servers of the browser experiment
 
-# No-break spaces that French typography puts between a word and its punctuation.
+# No-break space between a word and its punctuation in French.
 _MARK_SPACE = re.compile(rf"[{NO_BREAK_SPACES}](?=[;:!?»%])|(?<=«)[{NO_BREAK_SPACES}]")
-_PLACEHOLDER = "\ue000"
+_PLACEHOLDER = "\ue000"  # a private-use character
 
 
 def normalise_sentence(text: str) -> str:
     """Return a sentence in Unicode NFC, with single spaces between words and none around them.
 
-    Final punctuation and the no-break spaces of French punctuation marks are kept.
+    Final punctuation is kept, and so are the no-break spaces before or after French marks.
 
     Examples
     --------
@@ -36,17 +36,18 @@ def normalise_sentence(text: str) -> str:
     text = unicodedata.normalize("NFC", text)
     if not any(space in text for space in NO_BREAK_SPACES):
         return " ".join(text.split())
-    spaces = iter(_MARK_SPACE.findall(text.replace(_PLACEHOLDER, "")))
-    marked = _MARK_SPACE.sub(_PLACEHOLDER, text.replace(_PLACEHOLDER, ""))
-    single = " ".join(marked.split())
-    return "".join(next(spaces) if c == _PLACEHOLDER else c for c in single)
+    # Protect the spaces of marks by a placeholder while others become single.
+    text = text.replace(_PLACEHOLDER, "")
+    protected = iter(_MARK_SPACE.findall(text))
+    single_spaced = " ".join(_MARK_SPACE.sub(_PLACEHOLDER, text).split())
+    return "".join(next(protected) if c == _PLACEHOLDER else c for c in single_spaced)
 
 
 def normalise_label(value: object) -> str:
-    """Return a label (participant, item, condition, level) as text in NFC, outer spaces stripped.
+    """Return a label (participant, item, condition, level) as NFC text without outer spaces.
 
-    Text stays as it is otherwise: ``007``, ``NA`` and ``null`` are labels. A whole number read as a
-    float, which happens to a column with an empty cell, loses its decimal point.
+    ``007``, ``NA`` and ``null`` are valid labels and stay unchanged. A whole number that was read
+    as a float, because its column has an empty cell, loses its decimal point.
 
     Examples
     --------
@@ -58,11 +59,11 @@ def normalise_label(value: object) -> str:
     return unicodedata.normalize("NFC", str(value)).strip()
 
 
-def normalise_sentences(texts: pd.Series) -> pd.Series:
+def normalise_sentences(sentences: pd.Series) -> pd.Series:
     """Return a column of sentences in canonical form; missing cells stay missing."""
-    given = texts.astype("str")
-    forms = {text: normalise_sentence(text) for text in given.dropna().unique()}
-    return given.map(forms).astype("str").where(texts.notna())
+    texts = sentences.astype("str")
+    canonical = {text: normalise_sentence(text) for text in texts.dropna().unique()}
+    return texts.map(canonical).astype("str").where(sentences.notna())
 
 
 def normalise_labels(labels: pd.Series) -> pd.Series:
@@ -74,33 +75,32 @@ def normalise_labels(labels: pd.Series) -> pd.Series:
     >>> normalise_labels(pd.Series(["p1 ", "p1", 7.0])).tolist()
     ['p1', 'p1', '7']
     """
-    forms = {value: normalise_label(value) for value in labels.dropna().unique()}
-    return labels.map(forms).astype("str").where(labels.notna())
+    canonical = {value: normalise_label(value) for value in labels.dropna().unique()}
+    return labels.map(canonical).astype("str").where(labels.notna())
 
 
 def alphanumeric_key(sentence: str) -> str:
-    """Return the letters and digits of a sentence in lower case: the same for every spelling."""
+    """Return the case-folded letters and digits of a sentence, to find it in any spelling."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFC", sentence).casefold()))
 
 
-def match_sentences(
-    wanted: Iterable[str], available: Iterable[str], *, letters_only: bool = False
-) -> dict[str, str]:
-    """Return which available sentence each wanted one is; wanted ones without any are left out.
+def match_sentences(wanted: Iterable[str], available: Iterable[str]) -> dict[str, str]:
+    """Match sentences of one table to sentences of another.
 
-    Sentences match if they are equal in canonical form. A sentence with no equal also matches the
-    one that differs in nothing but the final period, unless that one is wanted itself: then the
-    period is what tells the two apart.
+    Sentences match if their canonical forms are equal. A sentence without an equal also matches
+    the sentence that differs only in a final period, unless `wanted` includes that sentence too.
 
     Parameters
     ----------
     wanted
         Sentences to look up.
     available
-        Sentences of the other table, or its keys.
-    letters_only
-        Whether to compare letters and digits alone, whatever their case: for lists of sentences
-        that must not appear in any spelling.
+        Sentences of the other table.
+
+    Returns
+    -------
+    dict
+        Available sentence by wanted sentence. Wanted sentences without a match are omitted.
 
     Examples
     --------
@@ -109,17 +109,16 @@ def match_sentences(
     >>> match_sentences(["We left", "We left."], ["We left."])
     {'We left.': 'We left.'}
     """
-    canonical = alphanumeric_key if letters_only else normalise_sentence
-    by_form: dict[str, str] = {}
+    available_by_form: dict[str, str] = {}
     for sentence in available:
-        by_form.setdefault(canonical(sentence), sentence)
-    form_of = {sentence: canonical(sentence) for sentence in wanted}
-    wanted_forms = set(form_of.values())
+        available_by_form.setdefault(normalise_sentence(sentence), sentence)
+    forms = {sentence: normalise_sentence(sentence) for sentence in wanted}
+    wanted_forms = set(forms.values())
     matches = {}
-    for sentence, form in form_of.items():
-        if form not in by_form and not letters_only:
-            other = form[:-1] if form.endswith(".") else f"{form}."
-            form = form if other in wanted_forms else other
-        if form in by_form:
-            matches[sentence] = by_form[form]
+    for sentence, form in forms.items():
+        if form not in available_by_form:
+            variant = form[:-1] if form.endswith(".") else f"{form}."
+            form = form if variant in wanted_forms else variant
+        if form in available_by_form:
+            matches[sentence] = available_by_form[form]
     return matches

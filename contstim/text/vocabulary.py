@@ -1,15 +1,13 @@
-"""The words that a synthetic sentence may be made of: word lists, their rules and files."""
+"""Vocabularies: the candidate words at each position of a synthetic sentence."""
 
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import as_file, files
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
@@ -17,144 +15,48 @@ from typing import Protocol
 import numpy as np
 
 from contstim.arrays import BoolArray
-from contstim.errors import InputError, require_known
+from contstim.errors import InputError
 from contstim.files import digest, replacing
 from contstim.text import WordList
+from contstim.text.frequencies import check_wordfreq_language, relative_frequencies
 from contstim.text.language import Language, split_word
 from contstim.text.languages import ENGLISH, get_language
-from contstim.text_files import (
-    TABLE_SUFFIXES,
-    format_csv_rows,
-    read_csv_header,
-    read_csv_rows,
-    read_lines,
-)
-
-#: Which characters a word may be made of, see `WordRules`.
-CHARACTERS = ("letters", "marks", "any")
-
-_INNER_MARKS = str.maketrans("", "", "'’-")
-
-
-@dataclass(frozen=True)
-class WordRules:
-    """Which words of a list or text become part of a vocabulary, and where they may stand.
-
-    The defaults are for English; see `for_language`.
-
-    Attributes
-    ----------
-    characters
-        ``letters``: words of letters alone. ``marks``: with apostrophes and hyphens inside as
-        well ("don't"). ``any``: whatever has a letter or digit.
-    derive_first
-        Whether every word allowed elsewhere is also allowed first, in capitalised form, even
-        where that form was not listed or seen.
-    names
-        Whether capitalised words without a lower-case form in the list are allowed elsewhere too.
-    capitals
-        Capitalised words that are always allowed elsewhere.
-    exclude
-        Words to leave out, ignoring case.
-    repeatable
-        Words that a sentence may hold more than once, ignoring case.
-    language
-        How words are cut and capitalised.
-    """
-
-    characters: str = "letters"
-    derive_first: bool = False
-    names: bool = False
-    capitals: frozenset[str] = ENGLISH.capitals
-    exclude: frozenset[str] = ENGLISH.fragments
-    repeatable: frozenset[str] = ENGLISH.repeatable
-    language: Language = ENGLISH
-
-    def __post_init__(self) -> None:
-        require_known("kind of characters", self.characters, CHARACTERS)
-
-    @classmethod
-    def for_language(cls, code: str) -> WordRules:
-        """Return the rules of a language; of one without a record, rules without any list."""
-        language = get_language(code)
-        return cls(
-            capitals=language.capitals,
-            exclude=language.fragments,
-            repeatable=language.repeatable,
-            language=language,
-        )
-
-    def filter(self, words: Iterable[str]) -> list[str]:
-        """Return those of `words` that the rules admit, each once, in order."""
-        listed = dict.fromkeys(words)
-        language = self.language
-        exclude = set(map(language.fold, self.exclude))
-        return [
-            word
-            for word in listed
-            if self._formed(word)
-            and language.fold(word) not in exclude
-            # A shouted word that is listed in another case as well is that word.
-            and not (
-                len(word) > 1
-                and word.isupper()
-                and not language.is_elided(word)
-                and (lower := language.lower(word))
-                and (language.capitalise(lower) in listed or lower in listed)
-            )
-        ]
-
-    def _formed(self, word: str) -> bool:
-        if split_word(word)[1] != word or self.language.split(word) != [word]:
-            return False
-        if self.language.is_elided(word):
-            return True
-        if self.characters == "any":
-            return any(c.isalnum() for c in word)
-        bare = word.translate(_INNER_MARKS) if self.characters == "marks" else word
-        ends_in_letters = word[:1].isalnum() and (word[-1].isalnum() or _is_letter(word[-1]))
-        return ends_in_letters and (bare.isalpha() or all(map(_is_letter, bare)))
-
-
-def _is_letter(character: str) -> bool:
-    # Vowel signs of Indic scripts are marks (M), not letters (L), to Unicode.
-    return unicodedata.category(character)[0] in "LM"
-
+from contstim.text.word_rules import WordRules
+from contstim.text.word_tables import flagged_words, parse_frequencies, read_word_rows
+from contstim.text_files import format_csv_rows, read_lines
 
 _COLUMNS = ("word", "first", "elsewhere", "repeatable", "frequency")
-_FLAGS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False, "": False}
+_SENTENCE_ENDS = frozenset(".?!…。？！")
 
 
-class _Knower(Protocol):
+class _HasVocabulary(Protocol):
     def in_vocabulary(self, words: Sequence[str], /) -> BoolArray: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vocabulary:
-    """The candidate words for each position of a sentence.
+    """Candidate words for each position of a sentence.
 
     Attributes
     ----------
     first
-        Words allowed first, in the form they have there (capitalised, where the script has
-        capitals).
+        Words allowed at the first position, capitalised if the script has capitals.
     elsewhere
-        Words allowed at every other position.
+        Words allowed at all other positions.
     repeatable
-        Words allowed more than once in a sentence, compared ignoring case.
+        Words allowed more than once in a sentence, ignoring case.
     frequencies
-        Relative frequency of a word in the form given (0 to 1); may lack words, or be empty.
+        Relative frequencies (0 to 1), by word. Words may be missing.
     tags
-        Penn Treebank tags of a word in lower case, most frequent first; may lack words, or be
-        empty.
+        Penn Treebank tags, the most frequent first, by lower-case word. Words may be missing.
     language
-        Of the words, which says how sentences of them are written.
+        Language of the words.
 
     Raises
     ------
     InputError
-        If no word is allowed first, or none elsewhere; if a word is listed twice, is empty,
-        holds white space or carries punctuation; if a frequency is not between 0 and 1.
+        If no word is allowed first, or none elsewhere; if a word is listed twice, is empty or
+        contains white space or outer punctuation; or if a frequency is not between 0 and 1.
 
     Examples
     --------
@@ -186,13 +88,14 @@ class Vocabulary:
         for word in (*self.first, *self.elsewhere):
             if not word or word.split() != [word] or split_word(word)[1] != word:
                 raise InputError(
-                    f"the vocabulary holds {word!r}; give words without white space or the "
-                    "punctuation around them"
+                    f"the vocabulary contains {word!r}; give words without white space or outer "
+                    "punctuation"
                 )
-            if not self.language.is_space_delimited and self.language.split(word) != [word]:
+            parts = [word] if self.language.is_space_delimited else self.language.split(word)
+            if parts != [word]:
                 raise InputError(
-                    f"the vocabulary holds {word!r}, which {self.language.name} cuts into "
-                    f"{' and '.join(self.language.split(word))}; give single words"
+                    f"the vocabulary contains {word!r}, which {self.language.name} divides into "
+                    f"{' and '.join(parts)}; give single words"
                 )
         for word, frequency in self.frequencies.items():
             if not 0 <= frequency <= 1:  # also refuses NaN
@@ -210,19 +113,20 @@ class Vocabulary:
         frequencies: Mapping[str, float] | None = None,
         rules: WordRules | None = None,
     ) -> Vocabulary:
-        """Make a vocabulary of words in their natural case, such as a model's own word list.
+        """Build a vocabulary from words in their usual case, for example a model's word list.
 
-        Capitalised words are allowed first, lower-case ones elsewhere, words without case in
-        both places; `rules` may allow more, and drops what is not a word ("--").
+        Capitalised words are allowed first, lower-case words elsewhere, and words without case
+        at all positions. Entries that are not words ("--") are dropped.
 
         Parameters
         ----------
         words
-            The words, most frequent first by custom; order is kept.
+            Words, usually the most frequent first. Their order is kept.
         frequencies
-            Relative frequencies, or counts: if one exceeds 1, all are divided by their sum.
+            Relative frequencies or counts, by word. If a value exceeds 1, all are divided by
+            their sum. Default: none.
         rules
-            What to admit; by default `WordRules()`.
+            Words to accept and their positions. Default `WordRules()`.
 
         Examples
         --------
@@ -230,7 +134,7 @@ class Vocabulary:
         ('dog', 'barks')
         """
         rules = rules or WordRules()
-        return cls._arrange(rules.filter(words), rules, frequencies or {})
+        return cls._from_accepted_words(rules.filter(words), rules, frequencies or {})
 
     @classmethod
     def from_text(
@@ -239,52 +143,62 @@ class Vocabulary:
         *,
         size: int | None = None,
         min_count: int = 1,
-        per_million: float = 0.0,
         rules: WordRules | None = None,
     ) -> Vocabulary:
-        """Make a vocabulary of the words seen in a text.
+        """Build a vocabulary from the words of a text.
 
-        Allowed first are the capitalised words seen at the start of a sentence (of a line, or
-        after a word that ends in ``.``, ``?``, ``!`` or ``…``), elsewhere the words seen in
-        lower case, and names seen inside a sentence if `rules` ask for them. Where nouns have
-        capitals, those are nouns that are seen after an article or the like.
+        Capitalised words that begin a sentence (at the start of a line or after ``.``, ``?``,
+        ``!`` or ``…``) are allowed first. Lower-case words are allowed elsewhere; so are names
+        within sentences if `rules` include names and, in languages that capitalise all nouns,
+        capitalised words after a determiner or similar cue.
 
         Parameters
         ----------
         paths
-            One or more UTF-8 text files, best one sentence per line; gzip-compressed if the name
+            UTF-8 text files, preferably with one sentence per line; gzip-compressed if the name
             ends in ``.gz``; ``-`` is standard input.
         size
-            Keep the `size` most frequent forms ("The" and "the" are two), the earlier seen of
-            equally frequent ones.
+            Maximum number of word forms ("The" and "the" are two). The most frequent are kept,
+            and among equally frequent ones the first in the text. Default: no maximum.
         min_count
-            Keep forms seen at least so often.
-        per_million
-            Keep forms seen at least so often in a million words of the text.
+            Minimum number of occurrences of a form. Default 1.
         rules
-            What to admit; by default `WordRules()`.
+            Words to accept and their positions. Default `WordRules()`.
 
         Raises
         ------
         InputError
-            For a file that cannot be read or is not UTF-8, and where no word is left.
+            If a file cannot be read or is not UTF-8, or if no word remains.
         """
-        if size is not None and size < 1:
-            raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
+        _check_size(size)
         rules = rules or WordRules()
-        files = [paths] if isinstance(paths, str | PathLike) else paths
-        counts, opening, inside, nouns = _count(files, rules.language)
-        total = counts.total()
-        admitted = [
-            word
-            for word in rules.filter(counts)
-            if counts[word] >= min_count and counts[word] * 1e6 / total >= per_million
-        ]
+        language = rules.language
+        counts: Counter[str] = Counter()
+        sentence_initial: set[str] = set()
+        sentence_internal: set[str] = set()
+        nouns: set[str] = set()
+        split = cache(split_word)  # most words of a text recur
+        for path in [paths] if isinstance(paths, str | PathLike) else paths:
+            for _, line in read_lines(path):
+                is_initial, previous = True, ""
+                for word in language.split(line):
+                    _, core, after = split(word)
+                    counts[core] += 1
+                    (sentence_initial if is_initial else sentence_internal).add(core)
+                    if core[:1].isupper() and previous in language.noun_cues:
+                        nouns.add(core)
+                    is_initial = not _SENTENCE_ENDS.isdisjoint(after)
+                    previous = "" if after else language.lower(core)
+
+        n_words = counts.total()
+        accepted = [word for word in rules.filter(counts) if counts[word] >= min_count]
         # The sort is stable: equally frequent words stay in order of first occurrence.
-        words = sorted(admitted, key=lambda word: -counts[word])[:size]
-        frequencies = {word: counts[word] / total for word in words}
+        words = sorted(accepted, key=lambda word: -counts[word])[:size]
+        frequencies = {word: counts[word] / n_words for word in words}
         rules = replace(rules, capitals=rules.capitals | nouns)
-        return cls._arrange(words, rules, frequencies, opening, inside)
+        return cls._from_accepted_words(
+            words, rules, frequencies, sentence_initial, sentence_internal
+        )
 
     @classmethod
     def from_wordfreq(
@@ -292,91 +206,82 @@ class Vocabulary:
         language: str = "en",
         *,
         size: int | None = None,
-        per_million: float = 0.0,
         rules: WordRules | None = None,
     ) -> Vocabulary:
-        """Make a vocabulary of the words of the `wordfreq` package (Speer 2022).
+        """Build a vocabulary from the words of the `wordfreq` package (Speer 2022).
 
-        Its words are all in lower case, names among them, so every word is allowed first in
-        capitalised form; for names in their own case use a text.
+        All words of the package are in lower case, including names, and the capitalised form of
+        each is allowed first. Use `from_text` for names in their own case.
 
         Parameters
         ----------
         language
-            A language code such as ``en``.
+            Language code. Default ``en``.
         size
-            Keep the `size` most frequent words that the rules admit.
-        per_million
-            Keep words at least so frequent; Zipf value z is 10 ** (z - 3) per million.
+            Maximum number of words. The most frequent are kept. Default: no maximum.
         rules
-            What to admit; by default ``WordRules.for_language(language)``.
+            Words to accept. Default ``WordRules.for_language(language)``.
 
         Raises
         ------
         UnknownNameError
-            For a language that wordfreq does not have.
+            If wordfreq does not cover the language.
         InputError
-            For one in which nouns have capitals, which that list does not know.
+            If the language capitalises all nouns, which the package does not mark.
         """
-        import wordfreq
-
-        if size is not None and size < 1:
-            raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
+        _check_size(size)
         check_wordfreq_language(language)
         rules = rules or WordRules.for_language(language)
-        spoken = rules.language
-        if spoken.noun_cues:
+        conventions = rules.language
+        if conventions.noun_cues:
             raise InputError(
-                f"wordfreq lists the words of {spoken.name} in lower case, nouns too; make the "
-                "vocabulary from a text, which has their capitals"
+                f"wordfreq lists the words of {conventions.name} in lower case, nouns too; make "
+                "the vocabulary from a text, which has their capitals"
             )
-        # An elided word is listed without its apostrophe.
-        capitals = {t: t + "'" for t in rules.exclude if spoken.is_elided(t + "'")}
-        capitals |= {spoken.fold(word): word for word in sorted(rules.capitals)}
-        table = wordfreq.get_frequency_dict(language)
-        ordered = sorted(table, key=lambda word: -table[word])
-        frequencies = {
-            capitals.get(word, word): table[word]
-            for word in ordered
-            if table[word] * 1e6 >= per_million
-        }
+        # wordfreq lists elided words without apostrophe and "I" in lower case.
+        spellings = {w: f"{w}'" for w in rules.exclude if conventions.is_elided(f"{w}'")}
+        spellings |= {conventions.fold(word): word for word in sorted(rules.capitals)}
+        listed = relative_frequencies(language)
+        by_frequency = sorted(listed, key=lambda word: -listed[word])
+        frequencies = {spellings.get(word, word): listed[word] for word in by_frequency}
         words = rules.filter(frequencies)[:size]
-        return cls._arrange(words, replace(rules, derive_first=True), frequencies)
+        return cls._from_accepted_words(words, replace(rules, derive_first=True), frequencies)
 
     @classmethod
-    def _arrange(
+    def _from_accepted_words(
         cls,
         words: Sequence[str],
         rules: WordRules,
         frequencies: Mapping[str, float],
-        opening: set[str] | None = None,
-        inside: set[str] | None = None,
+        sentence_initial: set[str] | None = None,
+        sentence_internal: set[str] | None = None,
     ) -> Vocabulary:
-        """Make a vocabulary of admitted words, each where it was seen; None: seen anywhere."""
+        """Build a vocabulary from words seen at given positions; None means all positions."""
         listed = set(words)
-        # Words without case (digits, scripts without capitals) may stand anywhere.
-        first = [w for w in words if not w[:1].islower() and (opening is None or w in opening)]
-        elsewhere = [
-            w
-            for w in words
-            if not (w[:1].isupper() or w[:1].istitle())
-            or w in rules.capitals
-            or (rules.names and w.lower() not in listed and (inside is None or w in inside))
+        first = [
+            word
+            for word in words
+            if not word[:1].islower() and (sentence_initial is None or word in sentence_initial)
         ]
-        relative = _relative(frequencies)
+        elsewhere = []
+        for word in words:
+            has_capital = word[:1].isupper() or word[:1].istitle()
+            is_seen = sentence_internal is None or word in sentence_internal
+            is_name = rules.names and is_seen and word.lower() not in listed
+            if not has_capital or word in rules.capitals or is_name:
+                elsewhere.append(word)
+        relative = _normalise_counts(frequencies)
         if rules.derive_first:
-            capital = rules.language.capitalise
-            first = list(dict.fromkeys([*first, *map(capital, elsewhere)]))
-            relative = {
-                **{capital(w): relative[w] for w in elsewhere if w in relative},
-                **relative,
-            }
+            capitalise = rules.language.capitalise
+            first += map(capitalise, elsewhere)
+            derived = {capitalise(word): relative[word] for word in elsewhere if word in relative}
+            relative = {**derived, **relative}
         used = {*first, *elsewhere}
         return cls(
             WordList.from_words(first),
             WordList.from_words(elsewhere),
             rules.repeatable,
-            {w: p for w, p in relative.items() if w in used},
+            {word: frequency for word, frequency in relative.items() if word in used},
             language=rules.language,
         )
 
@@ -388,70 +293,71 @@ class Vocabulary:
 
     @property
     def digest(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the saved form, for provenance."""
+        """First 16 hexadecimal digits of the SHA-256 of the CSV form, for provenance."""
         return digest(self.to_csv())[:16]
 
     def words_at(self, position: int) -> WordList:
-        """Return the words allowed at `position`, counted from 0; always the same object."""
+        """Return the words allowed at a position, counted from 0, always as the same object."""
         return self.first if position == 0 else self.elsewhere
 
     def unlisted_words(self, words: Sequence[str]) -> list[str]:
-        """Return those of a sentence's W cores that are not allowed where they stand."""
+        """Return the cores of a sentence that are not allowed at their positions."""
         return [word for i, word in enumerate(words) if word not in self.words_at(i)]
 
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
-        """Return the vocabulary with other words, each once, of which it may know something."""
+        """Return the vocabulary with other words, and the known frequencies of these words."""
         lists = WordList.from_words(first), WordList.from_words(elsewhere)
         used = {*lists[0], *lists[1]}
         frequencies = {w: p for w, p in self.frequencies.items() if w in used}
         return replace(self, first=lists[0], elsewhere=lists[1], frequencies=frequencies)
 
     def without_words(self, words: Collection[str]) -> Vocabulary:
-        """Return the vocabulary without some words, given case-folded."""
+        """Return the vocabulary without the given case-folded words, and without frequencies."""
         first, elsewhere = (
-            WordList(tuple(word for word in own if self.language.fold(word) not in words))
-            for own in (self.first, self.elsewhere)
+            WordList(tuple(word for word in listed if self.language.fold(word) not in words))
+            for listed in (self.first, self.elsewhere)
         )
         return replace(self, first=first, elsewhere=elsewhere, frequencies={})
 
-    def restrict(self, models: Iterable[_Knower]) -> tuple[Vocabulary, dict[str, int]]:
-        """Keep the words that every one of `models` knows.
+    def restrict(self, models: Iterable[_HasVocabulary]) -> tuple[Vocabulary, dict[str, int]]:
+        """Restrict the vocabulary to the words that all models know.
 
         Returns
         -------
         vocabulary
-            What is left, in the same order.
-        left_out
-            For each model (by its spec) how many of the words it does not know.
+            Words known to all models, in the same order.
+        n_unknown
+            Number of words that each model does not know, by model spec.
 
         Raises
         ------
         InputError
-            If nothing is left to stand first, or elsewhere.
+            If no word remains at the first position, or elsewhere.
         """
         words = list(dict.fromkeys((*self.first, *self.elsewhere)))
-        by_all = np.ones(len(words), dtype=np.bool_)
-        left_out: dict[str, int] = {}
+        is_shared = np.ones(len(words), dtype=np.bool_)
+        n_unknown: dict[str, int] = {}
         for model in models:
-            knows = np.asarray(model.in_vocabulary(words), dtype=np.bool_)
-            left_out[str(getattr(model, "spec", model))] = int((~knows).sum())
-            by_all &= knows
-        shared = {word for word, keep in zip(words, by_all, strict=True) if keep}
-        first, elsewhere = ([w for w in own if w in shared] for own in (self.first, self.elsewhere))
+            is_known = np.asarray(model.in_vocabulary(words), dtype=np.bool_)
+            n_unknown[str(getattr(model, "spec", model))] = int((~is_known).sum())
+            is_shared &= is_known
+        shared = {word for word, keep in zip(words, is_shared, strict=True) if keep}
+        first = [word for word in self.first if word in shared]
+        elsewhere = [word for word in self.elsewhere if word in shared]
         if not first or not elsewhere:
-            where = "first" if not first else "after the first"
-            unknown = ", ".join(f"{n} unknown to {name}" for name, n in left_out.items())
+            position = "first" if not first else "after the first"
+            unknown = ", ".join(f"{n} unknown to {name}" for name, n in n_unknown.items())
             raise InputError(
-                f"no word is left that every model knows and that may stand {where} (of "
-                f"{len(words)} words {unknown}); use another vocabulary or other models"
+                f"no word that every model knows is allowed {position} (of {len(words)} words "
+                f"{unknown}); use another vocabulary or other models"
             )
-        return self.with_words(first, elsewhere), left_out
+        return self.with_words(first, elsewhere), n_unknown
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a CSV with columns word, first, elsewhere, repeatable, frequency, for `read`.
+        """Write the vocabulary as CSV, for `read`.
 
-        If any word has tags there is a column tags as well, with spaces between; if they are not
-        English a column language, with its code.
+        The columns are word, first, elsewhere, repeatable and frequency; tags if any word has
+        tags; and language if it is not English.
 
         Raises
         ------
@@ -462,184 +368,108 @@ class Vocabulary:
             temporary.write_text(self.to_csv(), encoding="utf-8", newline="")
 
     def to_csv(self) -> str:
-        """Return the CSV that `save` writes: a row for each word first, then elsewhere."""
-        fold, tagged, foreign = self.language.fold, bool(self.tags), self.language is not ENGLISH
+        """Return the CSV that `save` writes, with one row per word and position."""
+        fold = self.language.fold
+        has_tags, has_language = bool(self.tags), self.language is not ENGLISH
         used = {fold(word) for word in (*self.first, *self.elsewhere)}
-        rows = []
         unused = sorted(self.repeatable - used)
-        for words, place in ((self.first, (1, 0)), (self.elsewhere, (0, 1)), (unused, (0, 0))):
+        rows = []
+        for words, flags in ((self.first, (1, 0)), (self.elsewhere, (0, 1)), (unused, (0, 0))):
             for word in words:
                 frequency = self.frequencies.get(word)
                 number = "" if frequency is None else repr(float(frequency))
-                row = [word, *place, int(fold(word) in self.repeatable), number]
-                if tagged:
+                row = [word, *flags, int(fold(word) in self.repeatable), number]
+                if has_tags:
                     row.append(" ".join(self.tags.get(word.lower(), ())))
-                rows.append([*row, self.language.code] if foreign else row)
-        return format_csv_rows((*_COLUMNS, *["tags"] * tagged, *["language"] * foreign), rows)
+                if has_language:
+                    row.append(self.language.code)
+                rows.append(row)
+        return format_csv_rows(
+            (*_COLUMNS, *["tags"] * has_tags, *["language"] * has_language), rows
+        )
 
     @classmethod
     def read(
         cls, path: str | PathLike[str], *, rules: WordRules | None = None, language: str = "en"
     ) -> Vocabulary:
-        """Read a word list: one word a line, or a CSV with the columns that `save` writes.
+        """Read a vocabulary from a word list or CSV file.
 
-        Of the CSV's columns only ``word`` is needed. With a column ``first`` the list says
-        itself where words may stand (``elsewhere``, if missing, is the opposite of ``first``),
-        otherwise their case does, as in `from_words`. ``repeatable`` replaces the rules' list.
-        ``frequency`` may hold counts: if one exceeds 1, all are divided by their sum. ``tags`` may
-        hold Penn Treebank tags, most frequent first, with spaces between. ``language`` says what
-        the words are of, where `language` does not say another than English, and so which lists
-        stand in for those of the rules.
+        A word list has one word per line. A CSV needs the column ``word`` only; the others are
+        optional. ``first`` and ``elsewhere`` (default: the opposite of ``first``) state the
+        positions, which otherwise follow from the case of the words as in `from_words`.
+        ``repeatable`` replaces the list of the rules. ``frequency`` may contain counts; if one
+        exceeds 1, all are divided by their sum. ``tags`` contains Penn Treebank tags separated
+        by spaces, the most frequent first. ``language`` applies if the argument is ``en``.
+
+        Parameters
+        ----------
+        path
+            UTF-8 file, or ``-`` for standard input.
+        rules
+            Words to accept and their positions. Default `WordRules()`. The lists of a language
+            other than English replace those of the rules.
+        language
+            Code of the language of the words. Default ``en``.
 
         Raises
         ------
         InputError
-            For a file that cannot be read, is not UTF-8, or has a cell that cannot be used.
+            If the file cannot be read, is not UTF-8, or contains an invalid value.
         """
         rules = rules or WordRules()
         rows, columns = read_word_rows(path)
         code = rows[0].get("language", "") if rows and language == "en" else language
-        if (spoken := get_language(code or "en")) is not ENGLISH:
+        conventions = get_language(code or "en")
+        if conventions is not ENGLISH:
             rules = replace(
-                rules, language=spoken, capitals=spoken.capitals, repeatable=spoken.repeatable
+                rules,
+                language=conventions,
+                capitals=conventions.capitals,
+                repeatable=conventions.repeatable,
             )
         words = [row["word"] for row in rows]
         if "repeatable" in columns:
-            rules = replace(rules, repeatable=frozenset(_flagged(path, rows, "repeatable")))
-        frequencies = _numbers(path, rows, "frequency") if "frequency" in columns else {}
-        tags = {r["word"].lower(): tuple(r["tags"].split()) for r in rows if r.get("tags")}
+            rules = replace(rules, repeatable=frozenset(flagged_words(path, rows, "repeatable")))
+        frequencies = parse_frequencies(path, rows) if "frequency" in columns else {}
+        tags = {row["word"].lower(): tuple(row["tags"].split()) for row in rows if row.get("tags")}
+
         if "first" not in columns:
             return replace(cls.from_words(words, frequencies=frequencies, rules=rules), tags=tags)
-        first = _flagged(path, rows, "first")
-        elsewhere = (
-            _flagged(path, rows, "elsewhere")
-            if "elsewhere" in columns
-            else [word for word in words if word not in set(first)]
-        )
+        first = flagged_words(path, rows, "first")
+        if "elsewhere" in columns:
+            elsewhere = flagged_words(path, rows, "elsewhere")
+        else:
+            elsewhere = [word for word in words if word not in set(first)]
         return cls(
             WordList.from_words(first),
             WordList.from_words(elsewhere),
             rules.repeatable,
-            _relative(frequencies),
+            _normalise_counts(frequencies),
             tags,
             rules.language,
         )
 
 
-def has_frequencies(language: str) -> bool:
-    """Return whether wordfreq has frequencies of a language, by its code."""
-    import wordfreq
-
-    return language in wordfreq.available_languages("best")
+def _check_size(size: int | None) -> None:
+    if size is not None and size < 1:
+        raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
 
 
-def check_wordfreq_language(language: str) -> None:
-    """Refuse a language that wordfreq does not have.
-
-    Raises
-    ------
-    UnknownNameError
-        Naming it, and near matches.
-    """
-    import wordfreq
-
-    languages = wordfreq.available_languages("best")
-    require_known("wordfreq language", language, languages)
-
-
-def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], list[str]]:
-    """Read a word list, one word a line or a CSV with a column ``word``.
-
-    Returns
-    -------
-    rows, columns
-        The cells of each row that holds a word, by column, and the names of the columns.
-
-    Raises
-    ------
-    InputError
-        For a file that cannot be read or is not UTF-8, and for a row without a word.
-    """
-    lines = [text for _, text in read_lines(path)]
-    header = read_csv_header(path, lines, "word")
-    if header is None or (len(header) == 1 and not {*TABLE_SUFFIXES} & {*Path(path).suffixes}):
-        return [{"word": line.strip()} for line in lines if line.strip()], ["word"]
-    rows = []
-    for number, cells in islice(read_csv_rows(lines, str(path), fill=True), 1, None):
-        row = dict(zip(header, (cell.strip() for cell in cells), strict=True))
-        if any(row.values()) and not row["word"]:
-            raise InputError(f"{path}, row {number} has no word; fill the column 'word'")
-        if row["word"]:
-            rows.append(row)
-    return rows, header
-
-
-def _flagged(path: str | PathLike[str], rows: list[dict[str, str]], column: str) -> list[str]:
-    """Return the words whose cell in `column` says yes."""
-    words = []
-    for row in rows:
-        if row[column].lower() not in _FLAGS:
-            raise InputError(
-                f"{path}: column {column!r} of {row['word']!r} is {row[column]!r}; write 1 or 0"
-            )
-        if _FLAGS[row[column].lower()]:
-            words.append(row["word"])
-    return words
-
-
-def _numbers(
-    path: str | PathLike[str], rows: list[dict[str, str]], column: str
-) -> dict[str, float]:
-    """Return the numbers in `column` by word, leaving out empty cells."""
-    numbers = {}
-    for row in rows:
-        try:
-            if row[column]:
-                numbers[row["word"]] = float(row[column])
-        except ValueError:
-            raise InputError(
-                f"{path}: column {column!r} of {row['word']!r} is {row[column]!r}, not a number"
-            ) from None
-    return numbers
-
-
-def _relative(frequencies: Mapping[str, float]) -> dict[str, float]:
-    """Divide counts by their sum; leave relative frequencies as they are."""
+def _normalise_counts(frequencies: Mapping[str, float]) -> dict[str, float]:
+    """Divide counts by their sum; return relative frequencies unchanged."""
+    if not any(value > 1 for value in frequencies.values()):
+        return dict(frequencies)
     total = math.fsum(frequencies.values())
-    counts = any(value > 1 for value in frequencies.values())
-    return {word: value / total if counts else value for word, value in frequencies.items()}
-
-
-def _count(
-    paths: Iterable[str | PathLike[str]], language: Language
-) -> tuple[Counter[str], set[str], set[str], set[str]]:
-    """Count the cores in files; say which open sentences, stand inside, and follow noun cues."""
-    counts: Counter[str] = Counter()
-    opening: set[str] = set()
-    inside: set[str] = set()
-    nouns: set[str] = set()
-    split = cache(split_word)  # a text repeats most of its words
-    for path in paths:
-        for _, line in read_lines(path):
-            at_start, before = True, ""
-            for word in language.split(line):
-                _, core, after = split(word)
-                counts[core] += 1
-                (opening if at_start else inside).add(core)
-                if language.noun_cues and core[:1].isupper() and before in language.noun_cues:
-                    nouns.add(core)
-                at_start = any(mark in after for mark in ".?!…。？！") if after else False
-                before = "" if after else language.lower(core)
-    return counts, opening, inside, nouns
+    return {word: value / total for word, value in frequencies.items()}
 
 
 @cache
 def bundled_vocabulary() -> Vocabulary:
-    """Return the bundled English vocabulary, all of it known to the bundled models.
+    """Return the bundled English vocabulary, which all bundled models know.
 
-    They are words in use today (Zipf frequency of at least 3.2 in wordfreq), without names,
-    abbreviations, foreign, archaic and offensive words; ``contstim/data/README.md`` says by what
-    rule, ``models/vocabulary.py`` makes it.
+    It contains contemporary words (Zipf frequency of at least 3.2 in wordfreq) without names,
+    abbreviations and foreign, archaic or offensive words. ``contstim/data/README.md`` describes
+    the selection, and ``models/vocabulary.py`` reproduces it.
 
     Examples
     --------

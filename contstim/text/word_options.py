@@ -1,9 +1,9 @@
-"""Which words of a vocabulary may be used: by frequency, lists, names, case and part of speech."""
+"""Options that select words of a vocabulary: frequency, word lists, names, case, word class."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import as_file, files
@@ -15,19 +15,16 @@ from pydantic import Field
 from contstim.errors import InputError, require_known
 from contstim.settings import Several, one_of, option, settings
 from contstim.text import Sentence, read_words
+from contstim.text.frequencies import check_wordfreq_language, has_frequencies, zipf_frequency
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.text.vocabulary import (
-    Vocabulary,
-    check_wordfreq_language,
-    has_frequencies,
-    read_word_rows,
-)
+from contstim.text.vocabulary import Vocabulary
+from contstim.text.word_tables import read_word_rows
 
 if TYPE_CHECKING:
     from nltk.tag.perceptron import PerceptronTagger
 
-#: Classes of words, by the Penn Treebank tags that belong to them (Marcus et al. 1993).
+#: Penn Treebank tags (Marcus et al. 1993) by word class.
 WORD_CLASSES: Mapping[str, frozenset[str]] = {
     name: frozenset(tags.split())
     for name, tags in {
@@ -46,24 +43,25 @@ WORD_CLASSES: Mapping[str, frozenset[str]] = {
     }.items()
 }
 
-_CLASS_OF = {tag: name for name, tags in WORD_CLASSES.items() for tag in tags}
+_CLASS_BY_TAG = {tag: name for name, tags in WORD_CLASSES.items() for tag in tags}
 
-#: How words are written: as the vocabulary has them; every word elsewhere also first, with a
-#: capital; all in lower case.
+#: Treatments of case: as listed; words allowed elsewhere also first, with a capital; lower case.
 CASINGS = ("listed", "sentence", "lower")
+
+_LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
 
 
 @cache
 def offensive_words() -> Mapping[str, int]:
-    """Return the listed offensive words and phrases, in lower case, with their levels.
+    """Return the levels of the bundled English offensive words and phrases, in lower case.
 
-    Level 2 is likely to be meant offensively, 1 perhaps, 0 unlikely: most such words are harmless
-    ("fire"). A word of the second list alone, which has no levels, has level 1.
+    Level 2 is likely to be meant offensively, level 1 maybe, and level 0 unlikely: most words of
+    level 0 are harmless ("fire").
 
     Notes
     -----
-    Source: the lists ``cuss`` 2.2.0, which has the levels, and ``better-profanity`` 0.7.0, both
-    under the MIT licence; see ``contstim/data/README.md``.
+    Source: the lists ``cuss`` 2.2.0, which has levels, and ``better-profanity`` 0.7.0, which has
+    none and is included with level 1. Both have the MIT licence; see ``contstim/data/README.md``.
     """
     with as_file(files("contstim") / "data" / "offensive.csv") as path:
         return {row["word"]: int(row["level"]) for row in read_word_rows(path)[0]}
@@ -71,29 +69,30 @@ def offensive_words() -> Mapping[str, int]:
 
 @settings
 class WordOptions:
-    """Which words of a vocabulary may be used. Without options: all of them, as listed.
+    """Options that select the words of a vocabulary. By default all words are used, as listed.
 
     Attributes
     ----------
     min_zipf
-        The least Zipf frequency in wordfreq: log10 of occurrences per thousand million words.
+        Minimum Zipf frequency in wordfreq: log10 of the occurrences per billion words.
     language
-        Language of words and sentences, and of the frequencies, as wordfreq names it; where it is
-        English, that which the vocabulary says.
+        Code of the language of words, sentences and frequencies. The default ``en`` stands for
+        the language of the vocabulary.
     allow, block
-        Files of words, one a line: those to use whatever the other options say, and those never
-        to use. Case does not count; words match as wholes. A word to use that the vocabulary does
-        not list inside sentences is written there as in its file.
+        Files with one word per line, matched as whole words, ignoring case. Words in `allow` are
+        used whatever the other options say, in the case of the file if the vocabulary does not
+        list them. Words in `block` are never used.
     offensive
-        Leave out the offensive words of this level or more (`offensive_words`).
+        Minimum level of the offensive words to exclude, see `offensive_words`.
     names
-        False leaves out words that are listed with a capital only; True allows them inside
-        sentences.
+        False excludes words that are only listed with a capital. True allows them within
+        sentences. Default None: as listed.
     casing
-        ``listed``: as the vocabulary has them. ``sentence``: every word that may stand inside may
-        open a sentence, with a capital. ``lower``: all words in lower case.
+        ``listed``: words as in the vocabulary. ``sentence``: capitalised forms of the words
+        allowed elsewhere are also allowed first. ``lower``: all words in lower case.
     part_of_speech
-        Classes (``noun``, ``verb``) or Penn Treebank tags (``NNS``): words that can be one.
+        Word classes (``noun``, ``verb``) or Penn Treebank tags (``NNS``). Words that can have
+        none of them are excluded.
 
     Examples
     --------
@@ -103,36 +102,36 @@ class WordOptions:
 
     min_zipf: Annotated[float, Field(ge=0, le=10)] | None = option(
         None,
-        "leave out words of a lower Zipf frequency in wordfreq (3 is once in a million words)",
+        "minimum Zipf frequency of a word in wordfreq (3 is once per million words)",
         "ZIPF",
     )
     language: str = option(
         "en",
-        "language of words, sentences and those frequencies (default: the vocabulary's)",
+        "language of words, sentences and frequencies (default: the vocabulary's)",
         "CODE",
     )
     allow: Several[str] = option(
-        (), "words to use whatever the other options say, one a line", "FILE"
+        (), "words to use whatever the other options say, one per line", "FILE"
     )
-    block: Several[str] = option((), "words never to use, one a line, whatever their case", "FILE")
+    block: Several[str] = option((), "words never to use, one per line, ignoring case", "FILE")
     offensive: Annotated[int, Field(ge=0, le=2)] | None = option(
         None,
-        "leave out words of the bundled list of offensive words: 2, those that are likely to be "
-        "meant so; 1, also those that may be; 0, all",
+        "minimum level of the offensive words to exclude: 2, likely to be meant offensively; "
+        "1, maybe; 0, unlikely",
         "LEVEL",
     )
     names: bool | None = option(
         None,
-        "allow words that are listed with a capital only inside sentences, or leave them out",
+        "allow words that are only listed with a capital within sentences, or exclude them",
     )
     casing: Annotated[str, one_of(CASINGS)] = option(
         "listed",
-        "words as listed (the default); 'sentence': those that may stand inside may also open a "
-        "sentence, with a capital; 'lower': all in lower case",
+        "words as listed (default); 'sentence': words allowed within sentences are also allowed "
+        "first, with a capital; 'lower': all words in lower case",
     )
     part_of_speech: Several[str] = option(
         (),
-        "keep words that can be of this class (noun, verb, ...) or Penn Treebank tag",
+        "class (noun, verb, ...) or Penn Treebank tag that a word must be able to have",
         "CLASS",
     )
 
@@ -141,50 +140,57 @@ class WordOptions:
 
     @property
     def non_defaults(self) -> dict[str, object]:
-        """The options that are not at their defaults."""
-        usual = WordOptions()
-        names = WordOptions.__annotations__
-        return {n: v for n in names if (v := getattr(self, n)) != getattr(usual, n)}
+        """Options that differ from their defaults, by name."""
+        values = {name: getattr(self, name) for name in WordOptions.__annotations__}
+        defaults = WordOptions()
+        return {name: v for name, v in values.items() if v != getattr(defaults, name)}
 
     def read_lists(
         self, folder: Path, language: Language = ENGLISH
     ) -> tuple[dict[str, str], frozenset[str]]:
-        """Return the allowed and the blocked words; case does not count.
+        """Read the files of allowed and blocked words.
 
         Parameters
         ----------
         folder
-            What paths of the lists are relative to.
+            Folder that relative paths refer to.
         language
-            Of the words.
+            Language of the words. Default English.
 
         Returns
         -------
         allowed
-            As it is last written, by the word case-folded.
+            Allowed words as written in their file, by case-folded word.
         blocked
-            Case-folded.
+            Case-folded blocked words.
 
         Raises
         ------
         InputError
-            If a file cannot be read or holds no word, or a word is in both lists.
+            If a file cannot be read, or a word is allowed and blocked.
         """
         allowed, blocked = (
             {language.fold(word): word for name in names for word in read_words(folder / name)}
             for names in (self.allow, self.block)
         )
         for word in sorted(allowed.keys() & blocked.keys()):
-            raise InputError(f"the word {word!r} is allowed and blocked; take it off one list")
+            raise InputError(f"the word {word!r} is allowed and blocked; remove it from one list")
         return allowed, frozenset(blocked)
 
     def blocked_words(self, folder: Path, language: Language = ENGLISH) -> frozenset[str]:
-        """Return the words never to use, case-folded: the blocked ones and the offensive ones.
+        """Return the case-folded words never to use: blocked and offensive ones.
+
+        Parameters
+        ----------
+        folder
+            Folder that relative paths refer to.
+        language
+            Language of the words. Default English.
 
         Raises
         ------
         InputError
-            If offensive words of a language are asked for of which contstim brings no list.
+            If `offensive` is set and no list of offensive words of the language is bundled.
         """
         allowed, blocked = self.read_lists(folder, language)
         if self.offensive is None:
@@ -201,146 +207,150 @@ class WordOptions:
     def check_not_blocked(
         self, words: Iterable[str], folder: Path, language: Language = ENGLISH
     ) -> None:
-        """Refuse words that are never to be used.
+        """Raise `InputError` that names the first of the words that must never be used.
 
-        Raises
-        ------
-        InputError
-            Naming the first of them.
+        Parameters
+        ----------
+        words
+            Words listed as possible edits of a sentence.
+        folder
+            Folder that relative paths refer to.
+        language
+            Language of the words. Default English.
         """
         blocked = self.blocked_words(folder, language)
         for word in words:
-            if not blocked.isdisjoint(_forms(word, language)):
+            if not blocked.isdisjoint(_matched_forms(word, language)):
                 raise InputError(
-                    f"the edits list {word!r}, which is blocked; take it off one of the lists"
+                    f"the edits list {word!r}, which is blocked; remove it from one of the lists"
                 )
 
     def filter(self, vocabulary: Vocabulary, folder: Path) -> Vocabulary:
-        """Return the vocabulary with the words that may be used.
+        """Return the vocabulary with the selected words.
 
         Parameters
         ----------
         vocabulary
-            The words to choose from.
+            Words to select from.
         folder
-            What paths of the lists are relative to.
+            Folder that relative paths refer to.
 
         Raises
         ------
         InputError
-            If a list cannot be read, a word is on both lists, `min_zipf` is of a language that
-            wordfreq does not have, parts of speech are asked for and neither the vocabulary has
-            tags nor NLTK its tagger, or no word is left.
+            If a list cannot be read; if a word is allowed and blocked; if `min_zipf` is set and
+            wordfreq does not cover the language; if `part_of_speech` is set, the vocabulary has
+            no tags and NLTK's tagger is not installed; or if no word remains.
         """
         if not self.non_defaults:
             return vocabulary
         if self.language != "en":
             check_wordfreq_language(self.language)
-        spoken = vocabulary.language
-        code = spoken.code if self.language == "en" else self.language
+        language = vocabulary.language
+        code = language.code if self.language == "en" else self.language
         if self.min_zipf is not None and not has_frequencies(code):
             raise InputError(
-                f"min_zipf = {self.min_zipf:g} goes by frequencies, and wordfreq has none of "
+                f"min_zipf = {self.min_zipf:g} needs word frequencies, and wordfreq has none for "
                 f"{code!r}; name the language as wordfreq does, or leave min_zipf out"
             )
-        allowed, never = self.read_lists(folder, spoken)
-        blocked = self.blocked_words(folder, spoken)
-        wanted = expand_classes(self.part_of_speech)
-        if wanted and not vocabulary.tags:
+        allowed, listed_as_blocked = self.read_lists(folder, language)
+        blocked = self.blocked_words(folder, language)
+        tags = expand_classes(self.part_of_speech)
+        if tags and not vocabulary.tags:
             vocabulary = tag_words(vocabulary)
-        # Where nouns have capitals, those that may stand inside are no names.
-        lower = {
-            spoken.lower(word)
+        # Where all nouns are capitalised, capitalised words allowed elsewhere are no names.
+        common_words = {
+            language.lower(word)
             for word in vocabulary.elsewhere
-            if spoken.noun_cues or word == spoken.lower(word)
+            if language.noun_cues or word == language.lower(word)
         }
 
-        def fits(word: str) -> bool:
-            folded = spoken.fold(word)
-            if not blocked.isdisjoint(_forms(word, spoken)):
+        def is_name(word: str) -> bool:
+            lower = language.lower(word)
+            return word != lower and word not in language.capitals and lower not in common_words
+
+        def is_selected(word: str) -> bool:
+            if not blocked.isdisjoint(_matched_forms(word, language)):
                 return False
-            if folded in allowed:
+            if language.fold(word) in allowed:
                 return True
-            if self.names is False and _is_name(word, lower, spoken):
+            if self.names is False and is_name(word):
                 return False
-            if self.min_zipf is not None:
-                from wordfreq import zipf_frequency
+            if self.min_zipf is not None and zipf_frequency(word, code) < self.min_zipf:
+                return False
+            return not tags or not tags.isdisjoint(vocabulary.tags.get(word.lower(), ()))
 
-                if zipf_frequency(word, code) < self.min_zipf:
-                    return False
-            return not wanted or not wanted.isdisjoint(vocabulary.tags.get(word.lower(), ()))
+        first = [word for word in vocabulary.first if is_selected(word)]
+        elsewhere = [word for word in vocabulary.elsewhere if is_selected(word)]
 
-        first = [word for word in vocabulary.first if fits(word)]
-        elsewhere = [word for word in vocabulary.elsewhere if fits(word)]
-        added = [
-            allowed[folded]
-            for folded in sorted(allowed.keys() - set(map(spoken.fold, elsewhere)))
-            if never.isdisjoint(_forms(folded, spoken))
-        ]
-        elsewhere += added
-        first += map(spoken.capitalise, added)
+        # Add the allowed words that the vocabulary does not list.
+        for folded in sorted(allowed.keys() - set(map(language.fold, elsewhere))):
+            if listed_as_blocked.isdisjoint(_matched_forms(folded, language)):
+                elsewhere.append(allowed[folded])
+                first.append(language.capitalise(allowed[folded]))
+
         if self.names:
-            inside = set(map(spoken.lower, elsewhere))
+            lower_elsewhere = set(map(language.lower, elsewhere))
             elsewhere += [
-                w for w in first if _is_name(w, lower, spoken) and spoken.lower(w) not in inside
+                word
+                for word in first
+                if is_name(word) and language.lower(word) not in lower_elsewhere
             ]
         if self.casing == "sentence":
-            first += map(spoken.capitalise, elsewhere)
+            first += map(language.capitalise, elsewhere)
         elif self.casing == "lower":
-            first, elsewhere = (list(map(spoken.lower, words)) for words in (first, elsewhere))
+            first, elsewhere = (
+                list(map(language.lower, first)),
+                list(map(language.lower, elsewhere)),
+            )
         if not first or not elsewhere:
-            where = "inside" if first else "first"
+            position = "elsewhere" if first else "first"
+            options = ", ".join(f"{name} = {value!r}" for name, value in self.non_defaults.items())
             raise InputError(
-                f"no word that may stand {where} is left of the vocabulary's by "
-                f"{', '.join(f'{name} = {value!r}' for name, value in self.non_defaults.items())}; "
-                "ask for less"
+                f"no word of the vocabulary that is allowed {position} satisfies {options}; "
+                "relax an option"
             )
         return vocabulary.with_words(first, elsewhere)
 
 
-def _is_name(word: str, lower: Collection[str], language: Language) -> bool:
-    small = language.lower(word)
-    return word != small and word not in language.capitals and small not in lower
-
-
 def offensive_source(language: Language) -> str:
-    """Return where a list of a language's offensive words can be had, in a few words.
+    """Return a short text that names a list of offensive words of a language.
 
     Examples
     --------
     >>> from contstim.text.languages import get_language
     >>> offensive_source(get_language("he"))
-    'none is known for this language'
+    'no list is known for this language'
     """
     if language.offensive_list == "bundled":
-        return "comes with contstim"
+        return "a list is bundled with contstim"
     if not language.offensive_list:
-        return "none is known for this language"
-    return f"a list of them is {language.offensive_list}"
+        return "no list is known for this language"
+    return f"one list is {language.offensive_list}"
 
 
 def expand_classes(names: Iterable[str]) -> frozenset[str]:
-    """Return the Penn Treebank tags of classes of words; a tag stands for itself.
+    """Return the Penn Treebank tags of word classes; tags are returned unchanged.
 
     Raises
     ------
     UnknownNameError
-        For what is neither.
+        If a name is neither a word class nor a tag.
     """
-    found: set[str] = set()
+    tags: set[str] = set()
     for name in names:
-        require_known("part of speech", name, [*WORD_CLASSES, *_CLASS_OF])
-        found |= WORD_CLASSES.get(name, {name})
-    return frozenset(found)
+        require_known("part of speech", name, [*WORD_CLASSES, *_CLASS_BY_TAG])
+        tags |= WORD_CLASSES.get(name, {name})
+    return frozenset(tags)
 
 
 def load_tagger() -> PerceptronTagger:
-    """Return NLTK's part-of-speech tagger for English (an averaged perceptron; Honnibal 2013).
+    """Load NLTK's part-of-speech tagger for English (averaged perceptron; Honnibal 2013).
 
     Raises
     ------
     InputError
-        If its weights are not among NLTK's data on this machine.
+        If NLTK's data do not include the weights of the tagger.
     """
     from nltk.tag.perceptron import PerceptronTagger
 
@@ -355,78 +365,84 @@ def load_tagger() -> PerceptronTagger:
 
 
 def tag_words(vocabulary: Vocabulary) -> Vocabulary:
-    """Return a vocabulary with the tag that NLTK's tagger gives each word standing alone.
+    """Return the vocabulary with one tag per word, predicted by NLTK's tagger without context.
 
     Raises
     ------
     InputError
-        As `tagger`.
+        If the tagger is not installed, see `load_tagger`.
     """
-    model = load_tagger()
-    words = dict.fromkeys(w.lower() for w in (*vocabulary.first, *vocabulary.elsewhere))
-    return replace(vocabulary, tags={word: (model.tag([word])[0][1],) for word in words})
+    tagger = load_tagger()
+    words = dict.fromkeys(word.lower() for word in (*vocabulary.first, *vocabulary.elsewhere))
+    return replace(vocabulary, tags={word: (tagger.tag([word])[0][1],) for word in words})
 
 
 def same_class_words(
-    vocabulary: Vocabulary, sentence: Sentence, likeness: str
+    vocabulary: Vocabulary, sentence: Sentence, similarity: str
 ) -> dict[int, tuple[str, ...]]:
-    """Return for each position of a sentence the words that may replace its word.
+    """Return the words of the same class as each word of a sentence.
 
     Parameters
     ----------
     vocabulary
-        The words, with tags.
+        Candidate words, with tags.
     sentence
-        The natural sentence.
-    likeness
-        ``class``: words that can be of the class that the word has most often. ``tag``: words that
-        can have its most frequent tag, so that a plural replaces a plural.
+        Natural sentence.
+    similarity
+        ``class``: words that can belong to the most frequent class of the original word. ``tag``:
+        words that can have its most frequent tag, so that a plural replaces a plural.
 
     Returns
     -------
     dict
-        For `Edits.words`. The position of a word without tags, such as a name, has no words.
+        Words by position. Positions of words without tags, such as names, have no words, and
+        marks that stand alone have no entry.
     """
-    replacing = {}
+    words = {}
     for position, word in enumerate(sentence.words):
-        if any(c.isalnum() for c in word):
-            tags = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
-            if likeness == "class":
-                tags = frozenset(
-                    t for tag in tags for t in WORD_CLASSES.get(_CLASS_OF.get(tag, ""), tags)
-                )
-            replacing[position] = _having(vocabulary, position == 0, tags)
-    return replacing
+        if not any(map(str.isalnum, word)):
+            continue
+        tags = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
+        if similarity == "class":
+            classes = [WORD_CLASSES.get(_CLASS_BY_TAG.get(tag, ""), tags) for tag in tags]
+            tags = frozenset[str]().union(*classes)
+        words[position] = _words_with_tags(vocabulary, position == 0, tags)
+    return words
 
 
 @cache
-def _having(vocabulary: Vocabulary, first: bool, tags: frozenset[str]) -> tuple[str, ...]:
-    words = vocabulary.first if first else vocabulary.elsewhere
+def _words_with_tags(
+    vocabulary: Vocabulary, is_first: bool, tags: frozenset[str]
+) -> tuple[str, ...]:
+    """Return the words allowed first, or elsewhere, that can have one of the tags."""
+    words = vocabulary.first if is_first else vocabulary.elsewhere
     return tuple(w for w in words if not tags.isdisjoint(vocabulary.tags.get(w.lower(), ())))
 
 
-def find_offensive(sentence: str, level: int) -> list[str]:
-    """Return the listed offensive words and phrases of a level or more that a sentence holds.
+def find_offensive(sentence: str, min_level: int) -> list[str]:
+    """Return the listed offensive words and phrases of at least a level in a sentence.
 
-    They match as whole words, whatever their case: "Scunthorpe" holds none.
+    Whole words are matched, ignoring case: "Scunthorpe" contains none.
     """
-    text = f" {' '.join(_PARTS.findall(sentence.casefold()))} "
-    return [word for word, its, parts in _phrases() if its >= level and parts in text]
+    text = _pad_words(sentence.casefold())
+    return [
+        phrase
+        for phrase, padded in _padded_offensive_words().items()
+        if padded in text and offensive_words()[phrase] >= min_level
+    ]
 
 
 @cache
-def _phrases() -> tuple[tuple[str, int, str], ...]:
-    """Return each listed word or phrase, its level, and its words between spaces."""
-    return tuple(
-        (word, level, f" {' '.join(_PARTS.findall(word))} ")
-        for word, level in offensive_words().items()
-    )
+def _padded_offensive_words() -> dict[str, str]:
+    return {phrase: _pad_words(phrase) for phrase in offensive_words()}
 
 
-_PARTS = re.compile(r"[^\W_]+")
+def _pad_words(text: str) -> str:
+    """Return the words of a text with one space before and after each."""
+    return f" {' '.join(_LETTERS_AND_DIGITS.findall(text))} "
 
 
-def _forms(word: str, language: Language) -> set[str]:
-    """Return a word and the parts of a compound, case-folded, without a possessive ending."""
+def _matched_forms(word: str, language: Language) -> set[str]:
+    """Return a word, without a possessive ending and divided at hyphens, all case-folded."""
     folded = language.fold(word)
     return {folded, re.sub("['’]s$", "", folded), *re.split("[-–]", folded)}

@@ -126,7 +126,7 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         ),
         (["synthesize", "--limit", "0"], "'0' is not a whole number from 1 up"),
         (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),
-        (["sentences", "sample", "x.txt", "--length", "eight"], "'eight' is no length"),
+        (["sentences", "sample", "x.txt", "--length", "eight"], "'eight' is not a length"),
     ],
 )
 def test_bad_arguments(fail, argv: list[str], words: str) -> None:

@@ -52,7 +52,7 @@ def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
     assert {"Hund", "sah", "die", "Katze", "zurück"} <= set(made.elsewhere)
     assert "Der" not in made.elsewhere  # seen first only
     assert capsys.readouterr().err == (
-        "offensive words of German are not left out: a list of them is LDNOOBW (npm "
+        "offensive words of German are not left out: one list is LDNOOBW (npm "
         "naughty-words, CC BY 4.0)\n"
         f"3 words may open a sentence, {len(made.elsewhere)} stand elsewhere\n"
     )

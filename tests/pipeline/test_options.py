@@ -85,7 +85,7 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
         (GOOD + "[set]\nsynthetic = true\n", "set.synthetic needs triplets; add [synthesis]"),
         (GOOD + "[natural]\nper_pair = 2.5\n", "natural.per_pair is 2.5; give a whole number"),
         (GOOD + "[natural]\n[design]\nconditions = 'x'\n", "design.conditions is 'x'; give a list"),
-        (GOOD + "[sentences]\nwords = 'long'\n", "'long' is no length"),
+        (GOOD + "[sentences]\nwords = 'long'\n", "'long' is not a length"),
         ('models = ["a:b"]\n[study]\nname="x"\n', "models lists 1 model(s)"),
         ('models = ["a:b", "a:b"]\n[study]\nname="x"\n', "models lists 'a:b' twice"),
         ('[study]\nname="x"\n', "models is None; give a list"),

@@ -13,7 +13,8 @@ from contstim.synthesis.problem import Problem
 from contstim.text import Sentence
 from contstim.text.language import Language
 from contstim.text.languages import LANGUAGES, get_language
-from contstim.text.vocabulary import Vocabulary, WordRules
+from contstim.text.vocabulary import Vocabulary
+from contstim.text.word_rules import WordRules
 from contstim.training.ngram import train_ngram
 
 WORDS = ("猫", "狗", "上海", "上", "海水", "水", "去", "喝")

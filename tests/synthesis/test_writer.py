@@ -189,7 +189,7 @@ def test_guidance_weights_are_inverse_scales(models: dict[str, SentenceModel]) -
     [
         ({"marks": "a"}, "marks='a' holds what ends no sentence; give .?! or one"),
         ({"marks": ".,"}, "marks='.,' holds what ends no sentence; give .?! or one"),
-        ({"lengths": "seven"}, "'seven' is no length; write 8 or 6-12"),
+        ({"lengths": "seven"}, "'seven' is not a length in words; write 8 or 6-12"),
         ({"top_p": 0.0}, "top_p"),
     ],
 )

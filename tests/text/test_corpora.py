@@ -120,7 +120,7 @@ class TestNltk:
 
     def test_corpus_without_sentences(self, nltk_folder, monkeypatch):
         add_corpus(nltk_folder, monkeypatch, "words", WordListCorpusReader, en="a\nb\n")
-        with pytest.raises(InputError, match="'words' holds no sentences"):
+        with pytest.raises(InputError, match="'words' contains no sentences"):
             list(corpus_sentences("nltk:words"))
 
     def test_data_missing(self, nltk_folder, monkeypatch):

@@ -170,9 +170,11 @@ def test_figures() -> None:
     )
     assert found.row()["most_frequent"]["ran"] == 0.3333
     line = format_diversity(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
-    assert line.startswith("words: 4 different ones of 8 (50%; natural 100%), English Zipf freq")
-    assert line.endswith("than 2% of the sentences and more than naturally: 'dog' in 100.0%")
-    with pytest.raises(InputError, match="the diversity of no words was asked for"):
+    assert line.startswith("words: 4 distinct of 8 (50%; natural 100%), English Zipf freq")
+    assert line.endswith(
+        "than 2% of the sentences and more often than in natural sentences: 'dog' in 100.0%"
+    )
+    with pytest.raises(InputError, match="cannot measure the diversity of no words"):
         measure_diversity(["--"])
 
 

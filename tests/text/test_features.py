@@ -50,7 +50,7 @@ def test_words_that_recur():
         ("It cost 40 pounds.", ["number: 40"]),
         (
             "Those was a apple to went.",
-            ["agreement: a apple ('an' before a vowel)", "agreement: to went (no plain verb)"],
+            ["agreement: a apple ('an' before a vowel)", "agreement: to went (not a base form)"],
         ),
         ("He ate these dog.", ["agreement: these dog (singular after a plural)"]),
         ("Every dogs ran.", ["agreement: every dogs (plural after a singular)"]),

@@ -93,12 +93,12 @@ def test_chinese_needs_its_segmenter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jieba", None)
     from contstim.text import languages
 
-    languages._jieba.cache_clear()
+    languages._load_jieba.cache_clear()
     with pytest.raises(MissingExtraError) as caught:
         get_language("zh").split("我喜欢猫")
-    languages._jieba.cache_clear()
+    languages._load_jieba.cache_clear()
     assert str(caught.value) == (
-        "Chinese is cut into words by jieba, which is not installed; run: pip install jieba"
+        "Chinese needs the segmenter jieba, which is not installed; run: pip install jieba"
     )
 
 
@@ -110,4 +110,4 @@ def test_chinese_words() -> None:
     assert words == ["我", "喜欢", "猫，", "但是", "他", "说：", "“你好！”"]
     # 研究生 before 命 is read as 研究 and 生命: both neighbours change.
     assert chinese.split("研究生命") == ["研究", "生命"]
-    assert not chinese.round_trips(["研究生", "命"])
+    assert chinese.split("研究生命") != ["研究生", "命"]

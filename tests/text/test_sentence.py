@@ -87,7 +87,7 @@ def test_nothing_is_no_sentence(text: str) -> None:
 
 
 def test_a_word_list_holds_each_word_once() -> None:
-    with pytest.raises(InputError, match="^the word list holds 'b' twice; list each word once$"):
+    with pytest.raises(InputError, match="^the word list contains 'b' twice; list each word once$"):
         WordList(("a", "b", "b"))
     listed = WordList.from_words(["a", "b", "a"])
     assert listed.words == ("a", "b")

@@ -110,7 +110,7 @@ def test_lists_win_over_the_other_options(lists: Path) -> None:
     kept = options.filter(WORDS, lists)
     assert kept.first.words == ("The", "Paris", "I", "Zyzzyva")
     assert kept.elsewhere.words == ("the", "Rome", "I", "idiot", "cat", "zyzzyva")
-    with pytest.raises(InputError, match="'dog' is allowed and blocked; take it off one list"):
+    with pytest.raises(InputError, match="'dog' is allowed and blocked; remove it from one list"):
         WordOptions(allow=("block.txt",), block=("block.txt",)).filter(WORDS, lists)
     with pytest.raises(InputError, match="the edits list 'Sea', which is blocked"):
         options.check_not_blocked(["cat", "Sea"], lists)
@@ -159,8 +159,8 @@ def test_frequencies_that_there_are_not(code: str) -> None:
     with pytest.raises(InputError) as error:
         WordOptions(min_zipf=3).filter(vocabulary, HERE)
     assert str(error.value) == (
-        f"min_zipf = 3 goes by frequencies, and wordfreq has none of {code!r}; name the language "
-        "as wordfreq does, or leave min_zipf out"
+        f"min_zipf = 3 needs word frequencies, and wordfreq has none for {code!r}; name the "
+        "language as wordfreq does, or leave min_zipf out"
     )
     assert "dog" in WordOptions(casing="sentence").filter(vocabulary, HERE).elsewhere
 
@@ -183,7 +183,7 @@ def test_no_option_is_no_change() -> None:
 def test_options_that_leave_nothing() -> None:
     with pytest.raises(
         InputError,
-        match=r"no word that may stand first is left of the vocabulary's by min_zipf = 9.5; ask",
+        match=r"no word of the vocabulary that is allowed first satisfies min_zipf = 9.5; relax",
     ):
         WordOptions(min_zipf=9.5).filter(WORDS, HERE)
     with pytest.raises(UnknownNameError, match="unknown part of speech 'nown'; .*noun"):

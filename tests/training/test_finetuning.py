@@ -116,7 +116,7 @@ def test_bad_requests(bert: Path, cola: Path, tmp_path: Path) -> None:
     folder = write_cola(tmp_path / "one", (20, 20, 20))
     good = [f"x\t1\t\t{s}" for s in read_cola(folder / "in_domain_dev.tsv").sentences]
     (folder / "in_domain_dev.tsv").write_text("\n".join(good) + "\n")
-    with pytest.raises(InputError, match="has the label 1 alone"):
+    with pytest.raises(InputError, match="has only the label 1"):
         finetune(str(bert), folder, tmp_path / "x")
     with pytest.raises(InputError, match="there is no file"):
         finetune(str(bert), tmp_path, tmp_path / "x")

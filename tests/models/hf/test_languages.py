@@ -18,7 +18,8 @@ from contstim.synthesis.problem import Problem
 from contstim.text import Sentence
 from contstim.text.language import Language
 from contstim.text.languages import LANGUAGES
-from contstim.text.vocabulary import Vocabulary, WordRules
+from contstim.text.vocabulary import Vocabulary
+from contstim.text.word_rules import WordRules
 
 WORDS = ("猫", "狗", "上海", "北京", "去", "看见", "今天", "喜欢", "上", "海水")
 TEXT = ["猫去上海。", "今天狗看见猫。", "狗喜欢北京。", "猫喜欢海水。", "今天狗去北京。"]
