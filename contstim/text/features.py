@@ -86,11 +86,13 @@ def sentence_features(
     if vectors is not None:
         columns["similarity"] = []
         for sentence in words:
-            known = [np.asarray(vectors[w], dtype=np.float64) for w in sentence if w in vectors]
+            word_vectors = [
+                np.asarray(vectors[w], dtype=np.float64) for w in sentence if w in vectors
+            ]
             similarity = float("nan")
-            if len(known) >= 2:
-                correlations = np.asarray(np.corrcoef(np.stack(known)))
-                similarity = float(correlations[np.triu_indices(len(known), 1)].mean())
+            if len(word_vectors) >= 2:
+                correlations = np.asarray(np.corrcoef(np.stack(word_vectors)))
+                similarity = float(correlations[np.triu_indices(len(word_vectors), 1)].mean())
             columns["similarity"].append(similarity)
     return pd.DataFrame(columns, index=pd.Index(labels))
 
