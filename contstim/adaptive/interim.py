@@ -495,7 +495,7 @@ def _at_analyses(
                 interval = np.array(mean.interval(1 - 2 * float(ndtr(-boundary))))
                 interval = np.where(np.isnan(interval), (-1, 1), interval)
                 low[row], high[row] = np.clip(interval, -1, 1)
-        p_values = partial(_repeated_p_values, [mean.p() for mean in means], stopping, shares)
+        p_values = partial(_repeated_p_values, [mean.p_value() for mean in means], stopping, shares)
         difference = differences[:, :n].mean(axis=1)
         table = partial(_pairs_table, models, difference, low, high, p_values)
         conclusion = _conclude(models, low, high, stopping, n, table)

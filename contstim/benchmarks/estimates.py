@@ -9,7 +9,8 @@ from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.evaluation.inference.quasi_f import MIN_UNITS, MeanEstimate
+from contstim.evaluation.inference.estimate import MeanEstimate
+from contstim.evaluation.inference.quasi_f import MIN_UNITS
 
 #: An estimate and the ends of its 95 % interval (NaN if it has none).
 Estimate = tuple[float, float, float]

@@ -20,7 +20,8 @@ from contstim.benchmarks.estimates import (
     z_scores,
 )
 from contstim.errors import InputError
-from contstim.evaluation.inference.quasi_f import MIN_UNITS, MeanEstimate
+from contstim.evaluation.inference.estimate import MeanEstimate
+from contstim.evaluation.inference.quasi_f import MIN_UNITS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

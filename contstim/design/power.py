@@ -15,6 +15,7 @@ from contstim.errors import InputError, require_whole
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.inference.quasi_f import (
     MIN_PARTICIPANTS,
+    CellMean,
     CrossedDesign,
     estimate_differences,
 )
@@ -247,11 +248,12 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                 if (rows[0] == rows[1]).all():
                     designs[1] = designs[0]
                 first, second = (
-                    (np.flatnonzero(row), design, cells[model, studies][:, row])
+                    CellMean(np.flatnonzero(row), design, cells[model, studies][:, row])
                     for model, row, design in zip((i, j), rows, designs, strict=True)
                 )
-                means = estimate_differences(first, second, data.person, item)
-                p[studies] = [mean.p() for mean in means]
+                whole = CrossedDesign(data.person, item)
+                means = estimate_differences(first, second, whole)
+                p[studies] = [mean.p_value() for mean in means]
                 difference[studies] = [mean.value for mean in means]
             p_values.append(p)
             differences.append(difference)

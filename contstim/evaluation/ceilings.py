@@ -1,14 +1,15 @@
-"""Noise ceilings: how well participants predict each other, which bounds what a model can reach.
+"""Noise ceilings: bounds on the value of the best possible model.
 
-The *lower* ceiling puts the mean vote of the other participants in the place of predictions, the
-*upper* ceiling the mean vote of all participants (Nili et al. 2014, doi
-10.1371/journal.pcbi.1003553; Golan et al. 2023, doi 10.1038/s42256-023-00718-1). Both use only the
-trials that enough other participants saw. `Measure.ceilings` defines them for each measure.
+The lower ceiling predicts a participant by the mean vote of the other participants, the upper
+ceiling by the mean vote of all participants (Nili et al. 2014, doi 10.1371/journal.pcbi.1003553;
+Golan et al. 2023, doi 10.1038/s42256-023-00718-1). `Measure.ceilings` defines both for each
+measure.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,23 +21,23 @@ from contstim.evaluation.subset import Subset
 if TYPE_CHECKING:
     from contstim.evaluation.measures import Measure
 
-#: Decimals that mean votes are rounded to, so that means of the same votes in another order tie.
+#: Number of decimals of mean votes, so that equal means are ties in spite of rounding errors.
 DECIMALS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseCeilings:
-    """Both noise ceilings of a subset.
+    """The lower and upper noise ceilings of the participants of a subset.
 
     Attributes
     ----------
     measure
-        The measure.
+        Measure of the ceilings.
     matched
-        The trials that enough other participants saw.
+        The trials that enough other participants judged.
     lower, upper
         Ceilings of the participants of `matched`, shape (N,). NaN if a participant has no
-        preference in any trial; their votes still count in the means of others.
+        preference in any trial; the votes of this participant still contribute to the means.
     """
 
     measure: Measure
@@ -44,20 +45,41 @@ class NoiseCeilings:
     lower: FloatArray
     upper: FloatArray
 
-    @classmethod
-    def of(cls, subset: Subset, measure: Measure, min_others: int = 1) -> NoiseCeilings:
-        """Return the noise ceilings on the trials that at least `min_others` others saw."""
-        enough = subset.n_judges > min_others
-        matched = subset
-        if not enough.all():
-            matched = Subset(subset.data, subset.rows[enough], subset.models)
-        return cls(measure, matched, *measure.ceilings(matched))
+    @cached_property
+    def influence(self) -> tuple[FloatArray, FloatArray]:
+        """Influence of each choice on the lower and the upper ceiling, shape (R,) each."""
+        return self.measure.ceiling_influence(self.matched)
 
     @property
     def has_test(self) -> bool:
-        """Whether most choices are on pairs that at least three participants saw.
+        """Whether the median choice is on a pair that at least three participants judged.
 
-        With two participants each is predicted by the other alone, and the variance between
+        With two judges per pair, each is predicted by the other alone, and the variance between
         participants cannot be estimated.
         """
         return self.matched.n_rows > 0 and bool(np.median(self.matched.n_judges) >= MIN_UNITS)
+
+
+def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> NoiseCeilings:
+    """Return the noise ceilings of the participants of a subset.
+
+    Parameters
+    ----------
+    subset
+        Choices of an analysis.
+    measure
+        Measure of the ceilings.
+    min_others
+        Minimum number of other participants who judged the pair of a trial. Other trials are
+        excluded.
+
+    Returns
+    -------
+    NoiseCeilings
+        Ceilings of the participants with at least one remaining trial.
+    """
+    has_others = subset.n_judges > min_others
+    matched = subset
+    if not has_others.all():
+        matched = Subset(subset.data, subset.rows[has_others], subset.models)
+    return NoiseCeilings(measure, matched, *measure.ceilings(matched))

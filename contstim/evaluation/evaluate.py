@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,6 @@ from contstim.evaluation.exclusion import (
     exclude_unknown_words,
 )
 from contstim.evaluation.importers import read_choices
-from contstim.evaluation.inference.base import Inference
 from contstim.evaluation.inference.crossed import QuasiFInference
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import (
@@ -65,6 +65,9 @@ from contstim.progress import track
 from contstim.settings import read_toml
 from contstim.tables import read_table
 from contstim.trial_kinds import EXPERIMENTAL
+
+if TYPE_CHECKING:
+    from contstim.evaluation.inference.signed_rank import SignedRankInference
 
 
 def evaluate(
@@ -187,7 +190,7 @@ def evaluate(
 
 def _inference(
     data: TrialData, options: EvaluationOptions
-) -> tuple[Inference, EvaluationOptions, tuple[str, ...]]:
+) -> tuple[QuasiFInference | SignedRankInference, EvaluationOptions, tuple[str, ...]]:
     """Return how means are tested, the options with the samples drawn for it, and their levels."""
     if options.condition and options.inference != "crossed":
         raise InputError(
@@ -202,7 +205,7 @@ def _inference(
     from contstim.evaluation.inference.signed_rank import SignedRankInference
 
     levels = options.levels or default_levels(data)
-    return SignedRankInference.of(data, options, levels), options, levels
+    return SignedRankInference.from_options(data, options, levels), options, levels
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ class SegmentRanks:
         average = below + (np.bincount(self._tie) + 1) / 2
         self.ranks[self._order] = np.sign(values[self._order]) * average[self._tie]
 
-    def raised(self, weight: FloatArray) -> FloatArray:
+    def sum_above(self, weight: FloatArray) -> FloatArray:
         """Return for each value the weights of those of its segment whose rank it raises, (R,).
 
         All of the weight of those greater in size, half of that of those tied with it, itself
@@ -113,6 +113,40 @@ def signed_ranks(values: ArrayLike) -> FloatArray:
     return SegmentRanks(vector, np.zeros(len(vector), dtype=np.int64), 1).ranks
 
 
+def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the signed ranks of vectors in which each value counts as several ties.
+
+    Parameters
+    ----------
+    values
+        N vectors, shape (N, k).
+    weights
+        Number of copies of each position in B resamples, shape (B, k).
+
+    Returns
+    -------
+    ranks : array
+        Signed ranks, shape (B, N, k).
+    counts : array
+        Number of non-zero values with their copies, shape (B, N).
+    """
+    ranks = np.zeros((len(weights), *values.shape))
+    counts = np.zeros((len(weights), len(values)))
+    for i, vector in enumerate(values):
+        order = np.argsort(np.abs(vector), kind="stable")
+        order = order[vector[order] != 0]
+        if not len(order):
+            continue
+        size = np.abs(vector[order])
+        is_new = np.diff(size, prepend=-1.0) != 0
+        n_ties = np.add.reduceat(weights[:, order], np.flatnonzero(is_new), axis=1)
+        n_up_to = np.cumsum(n_ties, axis=1)
+        average = n_up_to - n_ties + (n_ties + 1) / 2
+        ranks[:, i, order] = average[:, np.cumsum(is_new) - 1] * np.sign(vector[order])
+        counts[:, i] = n_up_to[:, -1]
+    return ranks, counts
+
+
 def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     """Return the signed-rank cosine similarity of two vectors over the same n trials.
 
@@ -149,15 +183,30 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def rank_biserial(differences: ArrayLike) -> float:
-    """Return the matched-pairs rank-biserial correlation of paired differences; 0 if all are zero.
+    """Return the matched-pairs rank-biserial correlation of paired differences.
 
-    The sum of the ranks of positive differences minus that of negative ones, over the sum of all,
-    zeros ranked too. Differences are rounded to 12 decimals, so that those that are equal tie.
+    The sum of the ranks of positive minus negative differences, divided by the sum of all ranks
+    (Kerby 2014, doi 10.2466/11.IT.3.1). Zeros are ranked. Differences are rounded to 12 decimals,
+    so that equal differences are ties in spite of rounding errors.
 
-    Source
-    ------
-    Kerby (2014), doi 10.2466/11.IT.3.1.
+    Parameters
+    ----------
+    differences
+        Differences; missing values (NaN) are ignored.
+
+    Returns
+    -------
+    float
+        Correlation, -1 to 1; 0 if all differences are 0, NaN if all are missing.
+
+    Examples
+    --------
+    >>> rank_biserial([0.3, 0.1, -0.2])
+    0.3333333333333333
     """
     d = np.round(np.asarray(differences, dtype=np.float64), _DECIMALS)
+    d = d[~np.isnan(d)]
+    if not len(d):
+        return float("nan")
     ranks = rankdata(np.abs(d))
     return float((ranks * np.sign(d)).sum() / ranks.sum())

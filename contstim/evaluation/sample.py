@@ -1,4 +1,4 @@
-"""The planned sample, the table ``[sample]`` of an analysis plan."""
+"""The planned sample of a study, the table ``[sample]`` of an analysis plan."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contstim.trial_kinds import EXPERIMENTAL
 
 @settings
 class Sample:
-    """``[sample]``: the number of participants and trials of a study with fixed trials.
+    """The planned numbers of participants, groups and trials.
 
     Attributes
     ----------
     participants
-        Number of participants, in all groups together.
+        Number of participants in all groups together.
     groups
-        Number of groups, each with pairs of its own.
+        Number of groups, each with its own sentence pairs.
     trials_each
-        Number of experimental pairs that each participant judges.
+        Number of experimental trials per participant.
     """
 
     participants: Count | None = None
@@ -27,21 +27,20 @@ class Sample:
     trials_each: Count | None = None
 
     def describe_deviations(self, choices: pd.DataFrame) -> list[str]:
-        """Return where choices depart from the plan, a sentence each."""
+        """Return one sentence for each deviation of the data from the plan."""
         sentences = []
-        judged = choices[choices["kind"] == EXPERIMENTAL].groupby("participant").size()
-        counts = {
-            "participants": (self.participants, choices["participant"].nunique()),
-            "groups": (self.groups, choices["group"].nunique()),
-        }
-        for what, (planned, there) in counts.items():
-            if planned is not None and there != planned:
-                sentences.append(f"The data have {there} {what}; the plan has {planned}.")
-        if (each := self.trials_each) is not None:
-            for how, other in (("more", judged > each), ("fewer", judged < each)):
-                if n := int(other.sum()):
-                    sentences.append(
-                        f"{n} of {len(judged)} participants judged {how} than {each} pairs; the "
-                        f"plan has {each} each."
-                    )
+        for name in ("participants", "groups"):
+            planned, n_observed = getattr(self, name), choices[name[:-1]].nunique()
+            if planned is not None and n_observed != planned:
+                sentences.append(f"The data have {n_observed} {name}; the plan has {planned}.")
+        if self.trials_each is None:
+            return sentences
+        trials = choices[choices["kind"] == EXPERIMENTAL].groupby("participant").size()
+        planned = self.trials_each
+        for comparison, is_other in (("more", trials > planned), ("fewer", trials < planned)):
+            if is_other.any():
+                sentences.append(
+                    f"{is_other.sum()} of {len(trials)} participants judged {comparison} than "
+                    f"{planned} pairs; the plan has {planned} each."
+                )
         return sentences

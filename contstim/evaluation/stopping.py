@@ -9,7 +9,7 @@ from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.evaluation.group_sequential import SPENDING, alpha_spent, interim_boundaries
-from contstim.evaluation.inference.quasi_f import MeanEstimate
+from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.settings import Count, Several, one_of, settings
 
 #: Minimum number of participants for the confidence sequence, which is asymptotic.
@@ -85,4 +85,4 @@ def stopping_boundary(
 
 def item_variance_share(mean: MeanEstimate) -> float:
     """Return the share of the variance that more participants do not reduce, rounded to 0.01."""
-    return float(np.clip(np.nan_to_num(mean.shares[1]), 0.0, 0.99).round(2))
+    return float(np.clip(np.nan_to_num(mean.variance_shares[1]), 0.0, 0.99).round(2))

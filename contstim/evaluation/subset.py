@@ -93,17 +93,27 @@ class Subset:
         return self._designs[key]
 
     def iterate_pair_sets(
-        self, answer: FloatArray
+        self, values: FloatArray
     ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """Yield the participants who saw the same pairs, those pairs, and a number of each row.
+        """Yield the participants of each set of pairs, the k pairs, and the values as a table.
 
-        One entry a set of pairs: n participants (of those here), k pairs, numbers (n, k).
+        Parameters
+        ----------
+        values
+            One number per choice, shape (R,).
+
+        Yields
+        ------
+        participants, pairs : array
+            Indices of n participants who judged the same k pairs, and of the pairs.
+        table : array
+            Values of these participants, shape (n, k).
         """
         shared = self.pair_sets
         for number in range(shared.n):
             members = np.flatnonzero(shared.set_indices == number)
             rows = [np.arange(self._starts[i], self._starts[i + 1]) for i in members]
-            yield members, shared.pair[shared.number == number], answer[np.stack(rows)]
+            yield members, shared.pair[shared.number == number], values[np.stack(rows)]
 
     @cached_property
     def human_ranks(self) -> SegmentRanks:
@@ -168,3 +178,10 @@ class Subset:
     def sum_by_participant(self, values: FloatArray) -> FloatArray:
         """Return the sum of a number of each row, (R,), over those of each participant, (N,)."""
         return np.asarray(np.bincount(self.person, values, self.n_participants), dtype=np.float64)
+
+    def mean_by_participant(self, values: FloatArray) -> FloatArray:
+        """Return each participant's mean of the values (R,) that are not NaN, shape (N,)."""
+        is_defined = ~np.isnan(values)
+        sums = self.sum_by_participant(np.where(is_defined, values, 0.0))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(sums / self.sum_by_participant(is_defined.astype(np.float64)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
-from contstim.evaluation.inference.base import Inference, InferenceResult
+from contstim.evaluation.inference.base import InferenceResult
 from contstim.evaluation.inference.crossed import TOO_FEW, QuasiFInference
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
@@ -22,6 +23,9 @@ from contstim.evaluation.result import (
 from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, mean_defined, unit_means
 from contstim.trial_kinds import EXPERIMENTAL
+
+if TYPE_CHECKING:
+    from contstim.evaluation.inference.signed_rank import SignedRankInference
 
 _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
@@ -37,7 +41,9 @@ _TESTED = ("side", "ci_low", "ci_high", "n_units", "test")
 
 
 def result_tables(
-    outcomes: Iterable[AnalysisValues], inference: Inference, options: EvaluationOptions
+    outcomes: Iterable[AnalysisValues],
+    inference: QuasiFInference | SignedRankInference,
+    options: EvaluationOptions,
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, pd.DataFrame]]:
     """Return models, comparisons, and the values of participants, groups and ceilings by name."""
     models, comparisons, people, groups, ceilings = [], [], [], [], []
@@ -89,12 +95,14 @@ def condition_table(
     ]
     every = product(analyses, options.measures, contrasts)
     for analysis, name, (by, levels) in every:
-        for models, sizes, mean in inference.between(data, analysis, MEASURES[name], by, levels):
+        for models, sizes, mean in inference.compare_conditions(
+            data, analysis, MEASURES[name], by, levels
+        ):
             low, high = _possible(mean.value, *mean.interval(), MEASURES[name], 2 * len(models))
             called = [data.models[m] for m in models]
             tested = mean.stderr == mean.stderr
             row = (analysis.name, name, by, *levels, *called, *[""] * (2 - len(called)))
-            numbers = (mean.value, mean.p(), np.nan, low, high, mean.stderr, mean.df)
+            numbers = (mean.value, mean.p_value(), np.nan, low, high, mean.stderr, mean.df)
             rows.append((*row, *numbers, *sizes, "", "" if tested else TOO_FEW))
     table = pd.DataFrame(rows, columns=list(CONDITION_COLUMNS))
     for _, family in table.groupby(table["model_2"] == ""):
@@ -153,7 +161,8 @@ def _model_rows(
             "p_ceiling": contrast.p,
             "effect_ceiling": contrast.effect,
             **_counts(outcome, m),
-            **{name: getattr(contrast, name) for name in (*_TESTED, *columns)},
+            **{name: getattr(contrast, name) for name in _TESTED},
+            **{name: contrast.details.get(name, np.nan) for name in columns},
             "note": _model_note(outcome, m, contrast),
             "family": family,
         }
@@ -211,7 +220,8 @@ def _comparison_rows(
             "difference": mean_defined(outcome.value[:, i] - outcome.value[:, j]),
             "p": contrast.p,
             "effect": contrast.effect,
-            **{name: getattr(contrast, name) for name in (*_TESTED, *columns)},
+            **{name: getattr(contrast, name) for name in _TESTED},
+            **{name: contrast.details.get(name, np.nan) for name in columns},
             "note": (
                 _IDENTICAL
                 if contrast.n_units and not np.isnan(contrast.p) and _are_identical(outcome, i, j)

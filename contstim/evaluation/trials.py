@@ -16,6 +16,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayed
 from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import require_aligned
+from contstim.evaluation.inference.quasi_f import CrossedDesign
 from contstim.evaluation.items import encode_items
 from contstim.evaluation.rows import refuse_rows
 from contstim.evaluation.scores import log_ratios
@@ -210,6 +211,11 @@ class TrialData:
     def item(self) -> IntArray:
         """The code of each pair's item, shape (P,): its own where `pairs` names none."""
         return encode_items(self.pairs)
+
+    @cached_property
+    def design(self) -> CrossedDesign:
+        """Participant and item of each choice."""
+        return CrossedDesign(self.participant, self.item[self.pair])
 
     @property
     def n_items(self) -> int:

@@ -1,15 +1,15 @@
-"""Every model's value and noise ceilings in one analysis by one measure."""
+"""Values of models and noise ceilings in one analysis by one measure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.ceilings import NoiseCeilings
+from contstim.arrays import FloatArray, IntArray
+from contstim.evaluation.ceilings import NoiseCeilings, compute_ceilings
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData, select
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SubsetValues:
-    """What one measure says of m models that share their trials.
+    """Values of m models that are evaluated on the same trials of n participants.
 
     Attributes
     ----------
     subset
-        The trials and models.
+        Trials and models.
     value
-        Shape (n participants here, m); NaN where the measure is not defined.
+        Values, shape (n, m); NaN where the measure is not defined.
     ceilings
-        Of the same participants.
+        Noise ceilings of the n' participants with trials that enough others judged.
     matched
-        Values on the trials that the ceilings rest on, shape (n', m) for the n' participants of
-        `ceilings.matched`.
+        Values on the trials of the ceilings, shape (n', m).
     """
 
     subset: Subset
@@ -40,28 +39,24 @@ class SubsetValues:
     ceilings: NoiseCeilings
     matched: FloatArray
 
-    @classmethod
-    def of(cls, subset: Subset, measure: Measure, options: EvaluationOptions) -> SubsetValues:
-        """Compute the values of one measure."""
-        value = measure.values(subset)
-        ceilings = NoiseCeilings.of(subset, measure, options.min_others)
-        whole = ceilings.matched is subset
-        return cls(subset, value, ceilings, value if whole else measure.values(ceilings.matched))
-
 
 @dataclass(frozen=True, eq=False)
 class AnalysisValues:
-    """Values of M models for N participants in one analysis and measure.
+    """Values of M models for N participants in one analysis by one measure.
 
     Attributes
     ----------
+    data
+        Trials of all analyses.
+    analysis, measure
+        Analysis and measure.
     parts
-        One for the models that share their trials; none for models without a trial.
+        Values of models that are evaluated on the same trials. A model without trials is in none.
     value, lower, upper
-        Values and noise ceilings, shape (N, M); NaN where a participant has no trial or the
-        measure is not defined.
+        Values, and lower and upper noise ceilings, shape (N, M). NaN for a participant without
+        trials, or where the measure is not defined.
     matched
-        Values on the trials that the ceilings rest on, shape (N, M).
+        Values on the trials of the ceilings, shape (N, M).
     """
 
     data: TrialData
@@ -73,80 +68,105 @@ class AnalysisValues:
     upper: FloatArray
     matched: FloatArray
 
-    @classmethod
-    def of(
-        cls, data: TrialData, analysis: Analysis, measure: Measure, parts: tuple[SubsetValues, ...]
-    ) -> AnalysisValues:
-        """Spread the values of the parts over all participants and models."""
-
-        def spread(of: Callable[[SubsetValues], FloatArray], matched: bool = False) -> FloatArray:
-            table = np.full((len(data.participants), len(data.models)), np.nan)
-            for part in parts:
-                subset = part.ceilings.matched if matched else part.subset
-                table[np.ix_(subset.participants, subset.models)] = of(part)
-            return table
-
-        return cls(
-            *(data, analysis, measure, parts),
-            value=spread(lambda part: part.value),
-            lower=spread(lambda part: part.ceilings.lower[:, None], matched=True),
-            upper=spread(lambda part: part.ceilings.upper[:, None], matched=True),
-            matched=spread(lambda part: part.matched, matched=True),
-        )
-
     def part_of(self, model: int) -> SubsetValues | None:
-        """Return the part that this model is in, if it has any trial."""
+        """Return the part that contains the model, or None if the model has no trials."""
         return next((part for part in self.parts if model in part.subset.models), None)
 
     def targeted_pairs(self) -> list[tuple[int, int]]:
-        """Return the pairs of models (i < j) that some trial of the analysis pits."""
+        """Return the pairs of models (i < j) that are the target of at least one trial."""
         index = {name: i for i, name in enumerate(self.data.models)}
-        seen = np.unique(np.concatenate([[], *(part.subset.pair for part in self.parts)]))
-        targets = self.data.pairs.loc[seen.astype(np.int64), ["model_1", "model_2"]]
-        both = [
-            (index[a], index[b]) for a, b in targets.itertuples(index=False) if {a, b} <= {*index}
-        ]
-        return sorted({(min(pair), max(pair)) for pair in both})
+        pairs = np.unique(np.concatenate([[], *(part.subset.pair for part in self.parts)]))
+        targets = self.data.pairs.loc[pairs.astype(np.int64), ["model_1", "model_2"]]
+        targeted = set()
+        for first, second in targets.itertuples(index=False):
+            if first in index and second in index:
+                targeted.add((min(index[first], index[second]), max(index[first], index[second])))
+        return sorted(targeted)
 
 
 def compute_values(
     data: TrialData, analysis: Analysis, options: EvaluationOptions
 ) -> Iterator[AnalysisValues]:
-    """Yield the values of `analysis` by each measure."""
+    """Yield the values and noise ceilings of all models in an analysis, by each measure.
+
+    Parameters
+    ----------
+    data
+        Trials of all analyses.
+    analysis
+        Selection of trials.
+    options
+        Options with the names of the measures.
+
+    Yields
+    ------
+    AnalysisValues
+        One object per measure.
+    """
     subsets = [subset for subset in group_by_trials(data, analysis) if subset.n_rows]
+    shape = len(data.participants), len(data.models)
     for measure in (MEASURES[name] for name in options.measures):
-        parts = tuple(SubsetValues.of(subset, measure, options) for subset in subsets)
-        yield AnalysisValues.of(data, analysis, measure, parts)
+        parts = []
+        value, lower, upper, matched = (np.full(shape, np.nan) for _ in range(4))
+        for subset in subsets:
+            ceilings = compute_ceilings(subset, measure, options.min_others)
+            part_value = part_matched = measure.values(subset)
+            if ceilings.matched is not subset:
+                part_matched = measure.values(ceilings.matched)
+            parts.append(SubsetValues(subset, part_value, ceilings, part_matched))
+            value[np.ix_(subset.participants, subset.models)] = part_value
+            cells = np.ix_(ceilings.matched.participants, subset.models)
+            matched[cells] = part_matched
+            lower[cells], upper[cells] = ceilings.lower[:, None], ceilings.upper[:, None]
+        yield AnalysisValues(data, analysis, measure, tuple(parts), value, lower, upper, matched)
 
 
 def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
-    """Yield the models that share their trials; without targets that is all of them, or none."""
-    everyone, there = np.arange(len(data.models)), data.has_levels(analysis)
+    """Yield one subset per group of models that are evaluated on the same trials.
+
+    Without targeted models, all models form one group.
+    """
+    models, has_levels = np.arange(len(data.models)), data.has_levels(analysis)
     if analysis.target == "all":
         pairs = select(analysis, data.pairs, ["any"])[:, 0]
-        yield Subset(data, np.flatnonzero(pairs[data.pair] & there), everyone)
+        yield Subset(data, np.flatnonzero(pairs[data.pair] & has_levels), models)
         return
-    chosen = select(analysis, data.pairs, data.models)
-    columns: dict[bytes, BoolArray] = {chosen[:, m].tobytes(): chosen[:, m] for m in everyone}
-    for key, pairs in columns.items():
-        same = [m for m in everyone if chosen[:, m].tobytes() == key]
-        yield Subset(data, np.flatnonzero(pairs[data.pair] & there), np.array(same))
+    selected = select(analysis, data.pairs, data.models)
+    groups: dict[bytes, list[int]] = {}
+    for model in models:
+        groups.setdefault(selected[:, model].tobytes(), []).append(int(model))
+    for members in groups.values():
+        pairs = selected[:, members[0]]
+        yield Subset(data, np.flatnonzero(pairs[data.pair] & has_levels), np.array(members))
 
 
 def mean_defined(values: FloatArray) -> float:
-    """Return the mean of the values that are not missing; NaN without any."""
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else float("nan")
+    """Return the mean of the values that are not NaN, or NaN without any."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else float("nan")
 
 
-def unit_means(values: FloatArray, unit_of: IntArray) -> FloatArray:
-    """Average (N, K) over the participants of each unit, shape (units, K); NaN do not count."""
-    n = int(unit_of.max()) + 1
-    means = np.empty((n, values.shape[1]))
+def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
+    """Return the mean over the participants of each unit, ignoring NaN.
+
+    Parameters
+    ----------
+    values
+        K values of each participant, shape (N, K).
+    unit_codes
+        Code of the unit of each participant, shape (N,).
+
+    Returns
+    -------
+    array
+        Means, shape (units, K), NaN for a unit without a value.
+    """
+    n_units = int(unit_codes.max()) + 1
+    means = np.empty((n_units, values.shape[1]))
     for column in range(values.shape[1]):
-        there = ~np.isnan(values[:, column])
-        total = np.bincount(unit_of[there], values[there, column], minlength=n)
-        size = np.bincount(unit_of[there], minlength=n)
+        is_defined = ~np.isnan(values[:, column])
+        total = np.bincount(unit_codes[is_defined], values[is_defined, column], minlength=n_units)
+        size = np.bincount(unit_codes[is_defined], minlength=n_units)
         with np.errstate(invalid="ignore", divide="ignore"):
             means[:, column] = total / size
     return means

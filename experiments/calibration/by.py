@@ -24,7 +24,9 @@ from scipy.stats import norm
 from study import GAIN, ITEMS, LEANING, LIMITS, TASTE
 
 from contstim.evaluation.inference import ALPHA
-from contstim.evaluation.inference.quasi_f import CrossedDesign, MeanEstimate, estimate_contrast
+from contstim.evaluation.inference.conditions import estimate_contrast
+from contstim.evaluation.inference.estimate import MeanEstimate
+from contstim.evaluation.inference.quasi_f import CellMean, CrossedDesign
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -131,7 +133,8 @@ def said(
     One or the other, or both, by the numbers of `models`.
     """
     designs = one, two = cell.designs()
-    person, item = (np.append(getattr(one, k), getattr(two, k)) for k in ("participant", "item"))
+    codes = [np.append(getattr(one, k), getattr(two, k)) for k in ("participant", "item")]
+    person, whole = codes[0], CrossedDesign(*codes)
     places = np.arange(len(one.participant)), np.arange(len(one.participant), len(person))
     contrasts: list[list[MeanEstimate]] = [[] for _ in models]
     while n > 0:
@@ -148,13 +151,11 @@ def said(
             )
         for number in range(size):
             levels = [
-                [(where, design, model[number]) for model in of_models]
+                [CellMean(where, design, model[number]) for model in of_models]
                 for where, design, of_models in zip(places, designs, of_levels, strict=True)
             ]
             for found, n_models in zip(contrasts, models, strict=True):
-                found.append(
-                    estimate_contrast(*(level[:n_models] for level in levels), person, item)
-                )
+                found.append(estimate_contrast(*(level[:n_models] for level in levels), whole))
     return contrasts
 
 
@@ -173,10 +174,10 @@ def row_of(cell: Conditions, measure: str, n: int, rng: np.random.Generator) -> 
     oracle = np.abs(values) / values.std() > norm.isf(ALPHA / 2)
     held = [low <= values.mean() <= high for low, high in (mean.interval() for mean in found)]
     shares = (
-        [mean.p() < ALPHA for mean in null],
-        [mean.p() < ALPHA for mean in difference],
+        [mean.p_value() < ALPHA for mean in null],
+        [mean.p_value() < ALPHA for mean in difference],
         held,
-        [mean.p() < ALPHA for mean in found],
+        [mean.p_value() < ALPHA for mean in found],
         oracle,
     )
     return [100 * float(np.mean(share)) for share in shares]

@@ -96,14 +96,14 @@ def row_of(cell: Cell, measure: str, n: int, seed: list[int]) -> dict[str, float
 
 def share_significant(found: Iterator[Result] | list[Result]) -> float:
     """Return the share of studies with p < .05 for the difference of the models."""
-    return float(np.mean([one.means["difference"].p() < ALPHA for one in found]))
+    return float(np.mean([one.means["difference"].p_value() < ALPHA for one in found]))
 
 
 def at_ceiling(cell: Cell, measure: str, n: int, seed: list[int]) -> dict[str, float]:
     """Return how often a model that is as good as the lower ceiling is found to differ from it."""
     rng = np.random.default_rng(seed)
     blur = blur_at_ceiling(cell, measure, n, rng)
-    p = [mean.p() for mean in gaps(cell, measure, n, rng, blur)] if blur == blur else []
+    p = [mean.p_value() for mean in gaps(cell, measure, n, rng, blur)] if blur == blur else []
     return {"ceiling": float(np.mean(np.array(p) < ALPHA)) if p else np.nan}
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.ceilings import NoiseCeilings
-from contstim.evaluation.inference.quasi_f import CrossedDesign, MeanEstimate, estimate_differences
+from contstim.evaluation.ceilings import compute_ceilings
+from contstim.evaluation.inference.estimate import MeanEstimate
+from contstim.evaluation.inference.quasi_f import CellMean, CrossedDesign, estimate_differences
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -151,7 +152,7 @@ def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) 
     for design, size in _batches(cell, n, rng):
         data = simulate(cell, design, size, rng, blurs)
         subset = Subset(data, np.arange(len(data.pair)), np.arange(2, 2 + len(blurs)))
-        lower = NoiseCeilings.of(subset, MEASURES[measure]).lower
+        lower = compute_ceilings(subset, MEASURES[measure]).lower
         above += size * np.nanmean(MEASURES[measure].values(subset) - lower[:, None], axis=0)
     if above[0] <= 0:
         return float("nan")
@@ -177,7 +178,7 @@ def gaps_of(
     design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(3))
     kind = MEASURES[measure]
-    ceilings = NoiseCeilings.of(subset, kind)
+    ceilings = compute_ceilings(subset, kind)
     if not ceilings.has_test:  # as in `evaluate`
         return
     both = (
@@ -224,7 +225,7 @@ def results_of(data: TrialData, design: CrossedDesign, measure: str, size: int) 
     design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
     kind = MEASURES[measure]
-    ceilings = NoiseCeilings.of(subset, kind)
+    ceilings = compute_ceilings(subset, kind)
     cells = [kind.trial_influence(subset, data.log_ratio[data.pair, m]) for m in (0, 1)]
     cells += kind.ceiling_influence(subset)
     cells += kind.maximum_influence(subset)
@@ -247,15 +248,15 @@ def _differences(
     design: CrossedDesign, first: np.ndarray, second: np.ndarray
 ) -> list[MeanEstimate]:
     """Return the difference of two means in each study, from cells of shape (studies, C)."""
-    codes = design.participant, design.item
     if not np.isnan(first + second).any():
         rows = np.arange(len(design.participant))
-        return estimate_differences((rows, design, first), (rows, design, second), *codes)
+        means = [CellMean(rows, design, cells) for cells in (first, second)]
+        return estimate_differences(*means, design)
     found = []
     for pair in zip(first, second, strict=True):
         sides = [_side(design, cells) for cells in pair]
-        sides = [(rows, of_defined, cells[None]) for rows, of_defined, cells in sides]
-        found += estimate_differences(*sides, *codes)
+        means = [CellMean(rows, of_defined, cells[None]) for rows, of_defined, cells in sides]
+        found += estimate_differences(*means, design)
     return found
 
 

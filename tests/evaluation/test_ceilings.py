@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
-from contstim.evaluation.ceilings import NoiseCeilings
+from contstim.evaluation.ceilings import compute_ceilings
 from contstim.evaluation.inference.bootstrap import Resamples, resample_values
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
@@ -32,7 +32,7 @@ def everything(data):
 
 
 def ceilings_of(subset, measure, min_others=1):
-    return NoiseCeilings.of(subset, MEASURES[measure], min_others)
+    return compute_ceilings(subset, MEASURES[measure], min_others)
 
 
 def study_of(choices):
@@ -183,8 +183,8 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
     data = TrialData.from_choices(choices, wide)
     rng = np.random.default_rng(1)
-    people = rng.integers(0, 3, size=(12, 9)).astype(float)
-    pairs = rng.integers(0, 4, size=(12, data.n_pairs)).astype(float)
+    people = rng.integers(0, 3, size=(12, 9))
+    pairs = rng.integers(0, 4, size=(12, data.n_pairs))
     pairs[0, :] = 0
     for measure in ("accuracy", "signed_rank_cosine"):
         found = resample_values(everything(data), MEASURES[measure], Resamples(people, pairs, 9))

@@ -72,7 +72,7 @@ def test_segments_are_ranked_apart(x, random):
     segment = np.sort([random.randrange(3) for _ in x])
     ranked = SegmentRanks(x, segment, 3)
     weight = np.array([random.random() for _ in x])
-    raised = ranked.raised(weight)
+    raised = ranked.sum_above(weight)
     for k in range(3):
         here = segment == k
         expected = np.zeros(here.sum())

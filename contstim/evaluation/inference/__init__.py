@@ -1,4 +1,4 @@
-"""From values to p-values and intervals; here: what is called significant among many tests."""
+"""Inference: tests, confidence intervals and adjustment for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -10,31 +10,45 @@ from scipy.stats import false_discovery_control
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 
-#: The false discovery rate at which a difference is called significant.
+#: False discovery rate of significant differences.
 ALPHA = 0.05
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
-    """Return the adjusted p-values (q) of one family; missing ones stay missing and do not count.
+    """Return p-values adjusted for the false discovery rate (q values).
 
-    Source
+    The adjusted value of the i-th smallest of n p-values is the minimum of n p_(j) / j over j >= i
+    (Benjamini and Hochberg 1995, doi 10.1111/j.2517-6161.1995.tb02031.x; computed by SciPy).
+
+    Parameters
+    ----------
+    p_values
+        p-values of one family of tests. Missing values (NaN) stay missing and do not count.
+
+    Returns
+    -------
+    array
+        Adjusted p-values.
+
+    Raises
     ------
-    Benjamini and Hochberg (1995), doi 10.1111/j.2517-6161.1995.tb02031.x.
+    InputError
+        If a p-value is not between 0 and 1.
 
     Examples
     --------
     >>> benjamini_hochberg([0.01, 0.02, 0.5])
     array([0.03, 0.03, 0.5 ])
     """
-    q = np.array(p_values, dtype=np.float64)
-    there = ~np.isnan(q)
-    if ((q[there] < 0) | (q[there] > 1)).any():
+    q_values = np.array(p_values, dtype=np.float64)
+    is_tested = ~np.isnan(q_values)
+    if ((q_values[is_tested] < 0) | (q_values[is_tested] > 1)).any():
         raise InputError("p-values must lie between 0 and 1")
-    q[there] = false_discovery_control(q[there])
-    return q
+    q_values[is_tested] = false_discovery_control(q_values[is_tested])
+    return q_values
 
 
 def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
-    """Return in which rows a significant difference has an interval that includes zero."""
-    inside = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
-    return (comparisons["q"] < ALPHA) & inside
+    """Return whether a difference is significant although its interval includes zero, by row."""
+    includes_zero = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
+    return (comparisons["q"] < ALPHA) & includes_zero

@@ -1,4 +1,4 @@
-"""Intervals by resampling groups, participants and sentence pairs."""
+"""Bootstrap intervals over groups, participants and sentence pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from contstim.arrays import FloatArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import require_known
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.options import LEVELS
@@ -17,35 +17,34 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.response_model import MIN_GROUPS, inference_unit
 
-# Work arrays of so many numbers stay in the cache; much larger ones cost four times as much.
-_MOST_CELLS = 300_000
+# Number of elements of an array that fits into the cache.
+_CHUNK_SIZE = 300_000
 
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """B resamples as counts.
+    """B resamples with replacement, as counts.
 
     Attributes
     ----------
-    people
-        How often each participant counts, shape (B, N).
+    participants
+        Number of copies of each participant, shape (B, N).
     pairs
-        How often each pair counts, shape (B, P), or None if pairs are not resampled.
+        Number of copies of each sentence pair, shape (B, P), or None if pairs are not resampled.
     n_units
-        Number of units at the level with fewest, see `percentile_intervals`.
+        Smallest number of units that were resampled, see `percentile_intervals`.
     """
 
-    people: FloatArray
-    pairs: FloatArray | None
+    participants: IntArray
+    pairs: IntArray | None
     n_units: int
 
 
 def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, ...]:
-    """Return ``("group",)`` if groups can carry the interval, else participants and pairs.
+    """Return the levels to resample: groups if possible, otherwise participants and pairs.
 
-    They can if there are at least `min_groups` and no pair is seen by two: a resampled group
-    then brings its participants and its pairs with it, and resampling those again would widen
-    the interval for nothing.
+    Groups are resampled if there are at least `min_groups` and if no pair was judged by two groups,
+    so that the participants and the pairs of a group are resampled together.
     """
     if inference_unit(len(data.groups), min_groups) == "group" and data.has_disjoint_groups:
         return ("group",)
@@ -53,98 +52,117 @@ def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, 
 
 
 def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Resamples:
-    """Draw B = `n_draws` resamples with replacement.
+    """Draw resamples of groups, participants and sentence pairs with replacement.
 
-    With ``group`` whole groups are drawn, with ``participant`` participants within their group
-    (within the drawn groups if both are named), with ``pair`` sentence pairs, whole items where
-    pairs were made of one another; pairs are crossed with people, so that the counts multiply.
+    The levels are crossed, so a choice is copied as often as its participant times as often as its
+    pair (Owen 2007, doi 10.1214/07-AOAS122).
+
+    Parameters
+    ----------
+    data
+        Trials.
+    levels
+        ``group``: whole groups. ``participant``: participants within each drawn group. ``pair``:
+        items, with all their sentence pairs.
+    n_draws
+        Number of resamples B.
+    seed
+        Seed of the random numbers.
 
     Raises
     ------
     UnknownNameError
-        For a level that is not among `LEVELS`.
-
-    Source
-    ------
-    Owen (2007), doi 10.1214/07-AOAS122, for crossed resampling.
+        If a level is unknown.
     """
     for level in levels:
         require_known("resampling level", level, LEVELS)
     rng = np.random.default_rng(seed)
-    n_people, n_groups = len(data.participants), len(data.groups)
-    people = np.ones((n_draws, n_people))
-    sizes = []
+    n_groups, n_items = len(data.groups), data.n_items
     group_counts = np.ones((n_draws, n_groups), dtype=np.int64)
     if "group" in levels:
         group_counts = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=n_draws)
-        sizes.append(n_groups)
-        people = group_counts[:, data.group_codes].astype(np.float64)
+    participants, pairs = group_counts[:, data.group_codes], None
     if "participant" in levels:
-        sizes.append(n_people)
-        for g in range(n_groups):
-            members = np.flatnonzero(data.group_codes == g)
-            trials = group_counts[:, g] * len(members)
-            share = np.full(len(members), 1 / len(members))
-            people[:, members] = rng.multinomial(trials, share)
-    pairs: FloatArray | None = None
+        for group in range(n_groups):
+            members = np.flatnonzero(data.group_codes == group)
+            n_drawn = group_counts[:, group] * len(members)
+            participants[:, members] = rng.multinomial(
+                n_drawn, np.full(len(members), 1 / len(members))
+            )
     if "pair" in levels:
-        n_items = data.n_items
         counts = rng.multinomial(n_items, np.full(n_items, 1 / n_items), size=n_draws)
-        pairs = counts.astype(np.float64)[:, data.item]
-        sizes.append(n_items)
-    return Resamples(people, pairs, min(sizes, default=n_people))
+        pairs = counts[:, data.item]
+    n_units = {"group": n_groups, "participant": len(data.participants), "pair": n_items}
+    smallest = min((n_units[level] for level in levels), default=len(data.participants))
+    return Resamples(participants, pairs, smallest)
 
 
-def resample_values(subset: Subset, measure: Measure, draws: Resamples) -> FloatArray:
-    """Return each model's mean over participants in each resample, shape (B, M here).
+def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> FloatArray:
+    """Return the mean value of each model in each resample.
 
-    The values of `Measure.values` with each pair as often as drawn, averaged; here as products of
-    dense matrices, one for each set of participants who saw the same pairs. NaN in a resample
-    that holds no participant for whom the measure is defined.
+    Choices on resampled pairs are copied, and values are averaged over the copies of participants.
+
+    Parameters
+    ----------
+    subset
+        Choices and models of an analysis.
+    measure
+        Measure of the values.
+    resamples
+        B resamples.
+
+    Returns
+    -------
+    array
+        Means, shape (B, M), NaN in a resample without a defined value.
     """
-    people = draws.people[:, subset.participants]
-    shape = (len(people), len(subset.models))
-    total, weight = np.zeros(shape), np.zeros(shape)
-    if draws.pairs is None:
-        value = measure.values(subset)
-        there = ~np.isnan(value)
-        total, weight = people @ np.where(there, value, 0.0), people @ there.astype(np.float64)
-    else:
-        for members, pair, rating in subset.iterate_pair_sets(measure.responses(subset)):
-            values = measure.resampled(rating, subset.data.log_ratio[pair][:, subset.models])
-            step = max(1, _MOST_CELLS // max(rating.size, len(members)))
-            for start in range(0, len(people), step):
-                here = slice(start, start + step)
-                chosen = people[here][:, members]
-                for m, value in enumerate(values(draws.pairs[here][:, pair])):
-                    there = ~np.isnan(value)
-                    total[here, m] += np.einsum("bn,bn->b", chosen, np.where(there, value, 0.0))
-                    weight[here, m] += np.einsum("bn,bn->b", chosen, there.astype(np.float64))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(total / weight)
+    shape = len(resamples.participants), len(subset.models)
+    total, n_values = np.zeros(shape), np.zeros(shape)
+    log_ratio = subset.data.log_ratio[:, subset.models]
+    for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
+        # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
+        n_chunks = min(shape[0], 1 + shape[0] * rating.size // _CHUNK_SIZE)
+        for draws in np.array_split(np.arange(shape[0]), n_chunks):
+            if resamples.pairs is None:
+                copies = np.ones((1, len(pairs)))
+            else:
+                copies = resamples.pairs[draws][:, pairs].astype(np.float64)
+            values = measure.resampled_values(rating, log_ratio[pairs], copies)
+            weights = resamples.participants[draws][:, subset.participants[members]]
+            weights = weights[:, :, None] * ~np.isnan(values)
+            total[draws] += (weights * np.nan_to_num(values)).sum(axis=1)
+            n_values[draws] += weights.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return total / n_values
 
 
 def percentile_intervals(
     samples: FloatArray, n_units: int, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the percentile interval of each column, NaN without a usable sample.
+    """Return the expanded percentile interval of each column of bootstrap samples.
 
-    The percentiles are moved outwards so that the interval of a mean of `n_units` values has the
-    width of Student's interval: the plain one is too narrow by sqrt((n - 1) / n) and by the use
-    of normal for Student's quantiles.
+    The percentiles Φ(± sqrt(n / (n - 1)) t_{n-1}) give the interval of a mean of n values the width
+    of the t interval (Hesterberg 2015, doi 10.1080/00031305.2015.1089789).
 
-    Source
-    ------
-    Hesterberg (2015), doi 10.1080/00031305.2015.1089789, the expanded percentile interval.
+    Parameters
+    ----------
+    samples
+        B resampled values in each of K columns, shape (B, K). NaN values are ignored.
+    n_units
+        Number n of resampled units.
+    level
+        Confidence level.
+
+    Returns
+    -------
+    low, high : array
+        Ends of the intervals, shape (K,) each, NaN without a sample or with fewer than two units.
     """
-    low, high = np.full(samples.shape[1], np.nan), np.full(samples.shape[1], np.nan)
-    if n_units < 2:
-        return low, high
-    reach = np.sqrt(n_units / (n_units - 1)) * student.ppf((1 + level) / 2, n_units - 1)
-    tail = float(norm.sf(reach))
-    for column in range(samples.shape[1]):
-        values = samples[:, column]
-        values = values[~np.isnan(values)]
-        if len(values):
-            low[column], high[column] = np.quantile(values, [tail, 1 - tail])
+    low, high = np.full((2, samples.shape[1]), np.nan)
+    has_samples = ~np.isnan(samples).all(axis=0)
+    if n_units >= 2:
+        z = np.sqrt(n_units / (n_units - 1)) * student.ppf((1 + level) / 2, n_units - 1)
+        tail = float(norm.sf(z))
+        ends = np.nanquantile(samples[:, has_samples], [tail, 1 - tail], axis=0)
+        low[has_samples], high[has_samples] = ends
     return low, high

@@ -1,4 +1,4 @@
-"""The default inference: t tests of means over participants and items that are both random."""
+"""The default inference: quasi-F tests of models, of their differences and of interactions."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ from itertools import combinations
 
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.inference.base import CEILING_INTERVALS, InferenceResult, InferenceResults
-from contstim.evaluation.inference.quasi_f import (
-    ITEM_EFFECTS,
-    CellMean,
-    MeanEstimate,
-    estimate_contrast,
-    estimate_differences,
-)
+from contstim.arrays import FloatArray
+from contstim.evaluation.inference.base import CEILING_INTERVALS, InferenceResult
+from contstim.evaluation.inference.conditions import estimate_contrast
+from contstim.evaluation.inference.estimate import MeanEstimate
+from contstim.evaluation.inference.quasi_f import CellMean, estimate_differences
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import rank_biserial
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, group_by_trials, mean_defined
 
-#: Why a mean has no standard error.
+#: Note on a mean without a standard error.
 TOO_FEW = "too few participants or sentences to say anything of others like them"
 _TOO_FEW_JUDGES = (
     "no interval of the ceilings and no test against them: most pairs were seen by two people, "
@@ -33,19 +29,19 @@ _TOO_FEW_JUDGES = (
 
 @dataclass(frozen=True, eq=False)
 class QuasiFInference:
-    """t tests and intervals of means over participants and items, see `CrossedDesign`.
+    """Quasi-F tests with Satterthwaite degrees of freedom (Clark 1973), see `CrossedDesign`.
 
     Attributes
     ----------
-    population
-        One of `ITEM_EFFECTS`.
-    margin
-        Differences are called equivalent within this share of the way from chance to the lower
+    item_effects
+        ``random`` if results generalise to new items, ``fixed`` if they describe the items used.
+    equivalence
+        Largest difference of equivalent models, as a share of the distance from chance to the lower
         noise ceiling.
     """
 
-    population: str
-    margin: float
+    item_effects: str
+    equivalence: float
     columns = (
         ("p_chance", "stderr", "df", *CEILING_INTERVALS),
         ("stderr", "df", "margin", "p_equivalence", "participants_needed", "items_needed"),
@@ -53,20 +49,21 @@ class QuasiFInference:
 
     @property
     def unit(self) -> str:
-        """What is tested across."""
-        return "participant" if self.population == ITEM_EFFECTS[1] else "participant and sentence"
+        """Unit of the population to which results generalise."""
+        return "participant" if self.item_effects == "fixed" else "participant and sentence"
 
     def __call__(
-        self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]
-    ) -> InferenceResults:
-        """Test the models of an analysis, and compare the `pairs` of them."""
-        means = _cells_of((part.subset for part in outcome.parts), outcome.measure)
+        self, values: AnalysisValues, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[list[InferenceResult], list[InferenceResult]]:
+        """Test each model against the lower noise ceiling, and compare `pairs` of models."""
+        cells = _model_cells((part.subset for part in values.parts), values.measure)
+        models = range(len(values.data.models))
         return (
-            [self._model(outcome, m, means.get(m)) for m in range(len(outcome.data.models))],
-            [self._comparison(outcome, i, j, means.get(i), means.get(j)) for i, j in pairs],
+            [self._test_model(values, model, cells.get(model)) for model in models],
+            [self._compare(values, i, j, cells.get(i), cells.get(j)) for i, j in pairs],
         )
 
-    def between(
+    def compare_conditions(
         self,
         data: TrialData,
         analysis: Analysis,
@@ -74,14 +71,30 @@ class QuasiFInference:
         column: str,
         levels: tuple[str, str],
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, int], MeanEstimate]]:
-        """Yield by how much models are better at one level of a factor than at another.
+        """Yield the difference between two levels of a factor for each model and pair of models.
 
-        For each model its value, and for each two models their difference: the models, the numbers
-        of participants at both levels, and the contrast. If participants have choices at both
-        levels, only those participants count.
+        If some participants have choices at both levels, all others are excluded.
+
+        Parameters
+        ----------
+        data
+            Trials of all analyses.
+        analysis, measure
+            Analysis and measure of the values.
+        column, levels
+            Name of the factor, and the two levels.
+
+        Yields
+        ------
+        models : tuple of int
+            Index of the model, or of the two models of an interaction.
+        n_participants : tuple of int
+            Number of participants at each level.
+        estimate : MeanEstimate
+            Value, or difference of the two models, at the first level minus the second.
         """
         first, second = (
-            _cells_of(
+            _model_cells(
                 group_by_trials(
                     data,
                     replace(analysis, factor_levels=(*analysis.factor_levels, (column, level))),
@@ -90,154 +103,146 @@ class QuasiFInference:
             )
             for level in levels
         )
-        both = [m for m in range(len(data.models)) if m in first and m in second]
-        for models in (*((m,) for m in both), *combinations(both, 2)):
-            sides = [[cells[m] for m in models] for cells in (first, second)]
-            if {*sides[0][0].people} & {*sides[1][0].people}:
-                every = _common_participants([*sides[0], *sides[1]])
-                here, there = every[: len(models)], every[len(models) :]
+        tested = [model for model in range(len(data.models)) if model in first and model in second]
+        for models in (*((model,) for model in tested), *combinations(tested, 2)):
+            cells = [[level_cells[model] for model in models] for level_cells in (first, second)]
+            if np.intersect1d(cells[0][0].participants, cells[1][0].participants).size:
+                means = _common_participants([*cells[0], *cells[1]])
+                conditions = [means[: len(models)], means[len(models) :]]
             else:
-                here, there = map(_common_participants, sides)
-            if not all(len(values) for *_, values in (*here, *there)):
+                conditions = [_common_participants(level_cells) for level_cells in cells]
+            if any(len(mean.rows) == 0 for mean in (*conditions[0], *conditions[1])):
                 continue
-            sizes = [len(np.unique(data.participant[side[0][0]])) for side in (here, there)]
-            items = data.item[data.pair]
-            interaction = estimate_contrast(here, there, data.participant, items, self.population)
-            yield models, (sizes[0], sizes[1]), interaction
+            sizes = [len(np.unique(data.participant[means[0].rows])) for means in conditions]
+            estimate = estimate_contrast(*conditions, data.design, self.item_effects)
+            yield models, (sizes[0], sizes[1]), estimate
 
-    def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> InferenceResult:
-        part = outcome.part_of(m)
+    def _test_model(
+        self, values: AnalysisValues, model: int, cells: _Cells | None
+    ) -> InferenceResult:
+        part = values.part_of(model)
         if cells is None or part is None:
             return InferenceResult()
-        measure = outcome.measure
-        value, most = cells.mean(measure, self.population)
-        low, high = value.bounded_interval(measure.chance, maximum=most)
-        tested = InferenceResult(
-            ci_low=low,
-            ci_high=high,
-            p_chance=value.p_chance(measure.chance, most),
-            stderr=value.stderr,
-            df=value.df,
-            note="" if value.stderr == value.stderr else TOO_FEW,
-        )
-        ceilings = part.ceilings
-        subset = ceilings.matched
+        measure, ceilings, subset = values.measure, part.ceilings, part.ceilings.matched
+        estimate, (low, high), p_chance = cells.describe(measure, self.item_effects)
+        details = {"p_chance": p_chance, "stderr": estimate.stderr, "df": estimate.df}
+        note = TOO_FEW if np.isnan(estimate.stderr) else ""
+        result = InferenceResult(ci_low=low, ci_high=high, note=note, details=details)
         if not subset.n_rows:
-            return tested
-        ratio = outcome.data.log_ratio[subset.pair, m]
-        matched = _Cells(subset, measure.trial_influence(subset, ratio))
-        tested = replace(tested, n_units=len(matched.people), test="crossed")
-        if not ceilings.has_test:
-            return replace(tested, note=tested.note or _TOO_FEW_JUDGES)
-        lower, upper = (_Cells(subset, cells) for cells in measure.ceiling_influence(subset))
-        gap = matched.minus(lower, self.population)
-        ends = []
-        for number, ceiling in enumerate((lower, upper)):
-            mean, most = ceiling.mean(measure, self.population, number)
-            ends.append(mean.bounded_interval(measure.chance, maximum=most))
-        numbers = np.ravel([*ends, gap.interval()]).tolist()
-        intervals = dict(zip(CEILING_INTERVALS, numbers, strict=True))
-        effect = _rank_biserial(outcome.matched[:, m] - outcome.lower[:, m])
-        side = float(np.sign(gap.value))
-        return replace(tested, **intervals, p=gap.p(), effect=effect, side=side)
+            return result
 
-    def _comparison(
-        self, outcome: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
+        # Compare with the noise ceilings on the trials that enough other participants judged.
+        log_ratio = values.data.log_ratio[subset.pair, model]
+        matched = _Cells(subset, measure.trial_influence(subset, log_ratio))
+        result = replace(result, n_units=len(matched.participants), test="crossed")
+        if not ceilings.has_test:
+            return replace(result, note=note or _TOO_FEW_JUDGES)
+        lower, upper = (_Cells(subset, influence) for influence in ceilings.influence)
+        gap = matched.difference(lower, self.item_effects)
+        intervals = (
+            *lower.describe(measure, self.item_effects)[1],
+            *upper.describe(measure, self.item_effects, is_upper_ceiling=True)[1],
+            *gap.interval(),
+        )
+        return replace(
+            result,
+            p=gap.p_value(),
+            effect=rank_biserial(values.matched[:, model] - values.lower[:, model]),
+            side=float(np.sign(gap.value)),
+            details=details | dict(zip(CEILING_INTERVALS, intervals, strict=True)),
+        )
+
+    def _compare(
+        self, values: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
     ) -> InferenceResult:
-        differences = outcome.value[:, i] - outcome.value[:, j]
-        n_people = int((~np.isnan(differences)).sum())
-        if first is None or second is None or not n_people:
+        differences = values.value[:, i] - values.value[:, j]
+        n_participants = np.count_nonzero(~np.isnan(differences))
+        if first is None or second is None or not n_participants:
             return InferenceResult()
-        difference = first.minus(second, self.population)
-        low, high = difference.interval()
-        lower = mean_defined(np.minimum(outcome.lower[:, i], outcome.lower[:, j]))
-        margin = self.margin * (lower - outcome.measure.chance)
-        people, sentences = difference.sizes_needed()
-        n_pairs = min(cells.subset.n_pairs for cells in (first, second))
-        alike = difference.value == difference.stderr == 0.0  # whatever the margin
-        note = "" if margin > 0 or alike else "no margin of equivalence: no ceiling above chance"
-        small = difference.p_equivalence(margin) if margin > 0 else np.nan
+        estimate = first.difference(second, self.item_effects)
+        low, high = estimate.interval()
+        lower_ceiling = mean_defined(np.minimum(values.lower[:, i], values.lower[:, j]))
+        margin = self.equivalence * (lower_ceiling - values.measure.chance)
+        note, p_equivalence = "", np.nan
+        if estimate.value == estimate.stderr == 0.0:
+            p_equivalence = 0.0
+        elif margin > 0:
+            p_equivalence = estimate.p_equivalence(margin)
+        else:
+            note = "no margin of equivalence: no ceiling above chance"
+        growth_participants, growth_items = estimate.required_growth()
+        details = {
+            "stderr": estimate.stderr,
+            "df": estimate.df,
+            "margin": margin,
+            "p_equivalence": p_equivalence,
+            "participants_needed": np.ceil(growth_participants * n_participants),
+            "items_needed": np.ceil(growth_items * min(first.n_pairs, second.n_pairs)),
+        }
         return InferenceResult(
-            p=difference.p(),
-            effect=_rank_biserial(differences),
-            side=float(np.sign(difference.value)),
+            p=estimate.p_value(),
+            effect=rank_biserial(differences),
+            side=float(np.sign(estimate.value)),
             ci_low=low,
             ci_high=high,
-            n_units=n_people,
+            n_units=n_participants,
             test="crossed",
-            note=note if difference.stderr == difference.stderr else TOO_FEW,
-            stderr=difference.stderr,
-            df=difference.df,
-            margin=margin,
-            p_equivalence=0.0 if alike else small,
-            participants_needed=np.ceil(people * n_people),
-            items_needed=np.ceil(sentences * n_pairs),
+            note=TOO_FEW if np.isnan(estimate.stderr) else note,
+            details=details,
         )
 
 
 class _Cells:
-    """The choices of a subset with a number each, of participants for whom it is defined."""
+    """A number for each choice of a subset, NaN for participants without a value."""
 
     def __init__(self, subset: Subset, cells: FloatArray) -> None:
-        self.subset = subset
-        self.defined = ~np.isnan(cells)
-        self.cells = cells
-        counts = np.bincount(subset.person[self.defined], minlength=subset.n_participants)
-        self.people = subset.participants[counts > 0]
+        self.subset, self.cells = subset, cells
+        self.n_pairs = subset.n_pairs
+        self.is_defined = ~np.isnan(cells)
+        self.participants = subset.participants[np.unique(subset.person[self.is_defined])]
 
-    def mean(
-        self, measure: Measure, population: str, number: int = 0
-    ) -> tuple[MeanEstimate, float]:
-        """Return the mean, and the largest possible one: that `number` of `maximum_influence`."""
-        if not self.defined.any():
-            return MeanEstimate(np.nan, np.nan, np.nan), measure.maximum
-        largest = measure.maximum_influence(self.subset)[number][self.defined]
-        design = self.subset.design(self.defined)
-        return design.estimate_ratio(self.cells[self.defined], largest, measure.chance, population)
-
-    def minus(self, other: _Cells, population: str) -> MeanEstimate:
-        """Return the mean difference over the participants who are in both."""
-        first, second = (
-            (rows, design, values[None])
-            for rows, design, values in _common_participants([self, other])
+    def describe(
+        self, measure: Measure, item_effects: str, is_upper_ceiling: bool = False
+    ) -> tuple[MeanEstimate, tuple[float, float], float]:
+        """Return the mean, its interval on Fisher's z scale, and its p-value against chance."""
+        if not self.is_defined.any():
+            return MeanEstimate(np.nan, np.nan, np.nan), (np.nan, np.nan), np.nan
+        largest = measure.maximum_influence(self.subset)[int(is_upper_ceiling)]
+        estimate, maximum = self.subset.design(self.is_defined).estimate_ratio(
+            *(self.cells[self.is_defined], largest[self.is_defined], measure.chance, item_effects)
         )
-        if not len(first[0]) or not len(second[0]):
+        interval = estimate.bounded_interval(measure.chance, maximum=maximum)
+        return estimate, interval, estimate.p_chance(measure.chance, maximum)
+
+    def difference(self, other: _Cells, item_effects: str) -> MeanEstimate:
+        """Return the mean difference over the participants with values in both."""
+        first, second = _common_participants([self, other])
+        if not len(first.rows) or not len(second.rows):
             return MeanEstimate(np.nan, np.nan, np.nan)
-        data = self.subset.data
-        everybody = data.participant, data.item[data.pair]
-        return estimate_differences(first, second, *everybody, population)[0]
-
-    def rows_of(self, people: IntArray) -> BoolArray:
-        """Return which rows are of some people, shape (R,)."""
-        if np.array_equal(people, self.people):
-            return self.defined
-        return self.defined & np.isin(self.subset.participants, people)[self.subset.person]
+        means = [mean._replace(cells=mean.cells[None]) for mean in (first, second)]
+        return estimate_differences(*means, self.subset.data.design, item_effects)[0]
 
 
-def _cells_of(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:
-    """Return the cells of each model that has any."""
-    return {
-        int(m): _Cells(
-            subset, measure.trial_influence(subset, subset.data.log_ratio[subset.pair, m])
-        )
-        for subset in subsets
-        if subset.n_rows
-        for m in subset.models
-    }
+def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:
+    """Return the cells of each model with trials."""
+    cells = {}
+    for subset in subsets:
+        for model in subset.models if subset.n_rows else ():
+            log_ratio = subset.data.log_ratio[subset.pair, model]
+            cells[int(model)] = _Cells(subset, measure.trial_influence(subset, log_ratio))
+    return cells
 
 
 def _common_participants(several: Sequence[_Cells]) -> list[CellMean]:
-    """Return the cells of those participants who are in all."""
+    """Return the cells of the participants with values in all of several means."""
     means = []
     for cells in several:
-        rows = cells.defined
+        rows = cells.is_defined
         for other in several:
-            rows = rows & cells.rows_of(other.people)
-        means.append((cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows]))
+            if not np.array_equal(other.participants, cells.participants):
+                is_common = np.isin(cells.subset.participants, other.participants)
+                rows = rows & is_common[cells.subset.person]
+        means.append(
+            CellMean(cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
+        )
     return means
-
-
-def _rank_biserial(values: FloatArray) -> float:
-    """Return the matched-pairs rank-biserial correlation of values that are not missing, or NaN."""
-    values = values[~np.isnan(values)]
-    return rank_biserial(values) if len(values) else float("nan")

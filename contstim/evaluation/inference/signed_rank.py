@@ -1,14 +1,14 @@
-"""The published inference: signed-rank tests across groups or participants."""
+"""The published inference: signed-rank tests and bootstrap intervals (Golan et al. 2023)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.evaluation.inference.base import InferenceResult, InferenceResults
+from contstim.evaluation.inference.base import InferenceResult
 from contstim.evaluation.inference.bootstrap import (
     Resamples,
     draw_resamples,
@@ -25,81 +25,81 @@ from contstim.response_model import inference_unit
 
 @dataclass(frozen=True, eq=False)
 class SignedRankInference:
-    """Wilcoxon's signed-rank tests across groups or participants, and bootstrap intervals.
+    """Wilcoxon signed-rank tests across groups or participants, with bootstrap intervals.
 
     Attributes
     ----------
     unit
         ``group`` or ``participant``.
-    unit_of
-        The unit that each participant belongs to, shape (N,).
+    unit_codes
+        Code of the unit of each participant, shape (N,).
     method
-        See `wilcoxon_signed_rank`.
-    draws
-        Resamples for the intervals, or None.
+        Method of `wilcoxon_signed_rank`.
+    resamples
+        Bootstrap resamples, or None for no intervals.
     """
 
     unit: str
-    unit_of: IntArray
+    unit_codes: IntArray
     method: str
-    draws: Resamples | None
+    resamples: Resamples | None
     columns = (("p_smallest",), ("p_smallest",))
 
     @classmethod
-    def of(
+    def from_options(
         cls, data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]
     ) -> SignedRankInference:
-        """Make the tests that `options` ask for; intervals are from resamples of `levels`."""
-        unit = options.unit
-        if unit == "auto":
-            unit = inference_unit(len(data.groups))
-        unit_of = data.group_codes if unit == "group" else np.arange(len(data.participants))
-        draws = None
+        """Return the inference that `options` specify, with resamples of `levels`."""
+        unit = inference_unit(len(data.groups)) if options.unit == "auto" else options.unit
+        codes = data.group_codes if unit == "group" else np.arange(len(data.participants))
+        resamples = None
         if options.n_bootstrap:
-            draws = draw_resamples(data, levels, options.n_bootstrap, options.seed)
-        return cls(unit, unit_of, options.test_method, draws)
+            resamples = draw_resamples(data, levels, options.n_bootstrap, options.seed)
+        return cls(unit, codes, options.test_method, resamples)
 
     def __call__(
-        self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]
-    ) -> InferenceResults:
-        """Test the models of an analysis, and compare the `pairs` of them."""
-        first, second = (np.array([p[k] for p in pairs], dtype=np.int64) for k in (0, 1))
-        samples = apart = None
-        if self.draws is not None:
-            # Each model's mean in each resample, shape (B, M).
-            samples = np.full((len(self.draws.people), len(outcome.data.models)), np.nan)
-            for part in outcome.parts:
-                samples[:, part.subset.models] = resample_values(
-                    part.subset, outcome.measure, self.draws
-                )
-            apart = samples[:, first] - samples[:, second]
+        self, values: AnalysisValues, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[list[InferenceResult], list[InferenceResult]]:
+        """Test each model against the lower noise ceiling, and compare `pairs` of models."""
+        first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        samples = None
+        if self.resamples is not None:
+            n_resamples = len(self.resamples.participants)
+            samples = np.full((n_resamples, len(values.data.models)), np.nan)
+            for part in values.parts:
+                means = resample_values(part.subset, values.measure, self.resamples)
+                samples[:, part.subset.models] = means
+        differences = None if samples is None else samples[:, first] - samples[:, second]
         return (
-            self._contrasts(outcome.matched - outcome.lower, samples),
-            self._contrasts(outcome.value[:, first] - outcome.value[:, second], apart),
+            self._test(values.matched - values.lower, samples),
+            self._test(values.value[:, first] - values.value[:, second], differences),
         )
 
-    def _contrasts(self, values: FloatArray, samples: FloatArray | None) -> list[InferenceResult]:
-        """Test the columns of `values`, shape (N, K); intervals are those of `samples`, (B, K)."""
+    def _test(self, values: FloatArray, samples: FloatArray | None) -> list[InferenceResult]:
+        """Test each column of values, shape (N, K), with intervals of samples, shape (B, K)."""
         low = high = np.full(values.shape[1], np.nan)
-        note = "no bootstrap"
-        if samples is not None and self.draws is not None:
-            low, high = percentile_intervals(samples, self.draws.n_units)
-            note = "no interval: too few units to resample"
-        contrasts = []
-        for column, mean in enumerate(unit_means(values, self.unit_of).T):
-            there = mean[~np.isnan(mean)]
-            contrast = InferenceResult(
-                ci_low=float(low[column]),
-                ci_high=float(high[column]),
-                n_units=len(there),
-                note=note if np.isnan(low[column]) else "",
-            )
-            if len(there) >= MIN_UNITS:
-                test = wilcoxon_signed_rank(there, self.method)
-                tested = {name: getattr(test, name) for name in ("p", "effect", "p_smallest")}
-                side = float(np.sign(test.effect))
-                contrast = replace(contrast, **tested, side=side, test=test.method)
-            elif len(there):
-                contrast = replace(contrast, note=f"too few {self.unit}s to test across")
-            contrasts.append(contrast)
-        return contrasts
+        no_interval = "no bootstrap"
+        if samples is not None and self.resamples is not None:
+            low, high = percentile_intervals(samples, self.resamples.n_units)
+            no_interval = "no interval: too few units to resample"
+        results = []
+        for column, means in enumerate(unit_means(values, self.unit_codes).T):
+            defined = means[~np.isnan(means)]
+            interval = {"ci_low": float(low[column]), "ci_high": float(high[column])}
+            note = no_interval if np.isnan(low[column]) else ""
+            if len(defined) < MIN_UNITS:
+                note = f"too few {self.unit}s to test across" if len(defined) else note
+                result = InferenceResult(**interval, n_units=len(defined), note=note)
+            else:
+                test = wilcoxon_signed_rank(defined, self.method)
+                side, details = float(np.sign(test.effect)), {"p_smallest": test.p_smallest}
+                result = InferenceResult(
+                    *(test.p, test.effect, side),
+                    **interval,
+                    n_units=len(defined),
+                    test=test.method,
+                    note=note,
+                    details=details,
+                )
+            results.append(result)
+        return results

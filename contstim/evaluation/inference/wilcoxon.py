@@ -1,4 +1,4 @@
-"""Wilcoxon's signed-rank test, exact with ties and zeros."""
+"""The Wilcoxon signed-rank test, exact with ties and zeros."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.options import TEST_METHODS
 
-# Up to here the exact distribution takes milliseconds; beyond, the normal one is as good.
-_MOST_EXACT = 100
+# Largest number of differences for the exact distribution.
+_MAX_EXACT = 100
 
 
 @dataclass(frozen=True)
@@ -28,54 +28,51 @@ class SignedRankTest:
     p
         Two-sided p-value.
     effect
-        Matched-pairs rank-biserial correlation, the sum of ranks of positive minus that of
-        negative differences over the sum of all, -1 ... 1.
-    n, n_zero
-        Number of differences, and how many of them are zero.
+        Matched-pairs rank-biserial correlation: sum of the ranks of positive minus negative
+        differences, divided by the sum of all ranks, -1 to 1.
     p_smallest
-        The smallest p-value that n differences can give in the exact test, 2 / 2^n.
+        Smallest p-value of the exact test with n differences, 2 / 2^n.
     method
-        ``exact`` or ``asymptotic``, the one that was used.
+        Distribution that was used, ``exact`` or ``asymptotic``.
     """
 
     statistic: float
     p: float
     effect: float
-    n: int
-    n_zero: int
     p_smallest: float
     method: str
 
 
 def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> SignedRankTest:
-    """Test whether paired differences are symmetric about zero, two-sided.
+    """Test whether paired differences are symmetric about zero.
 
-    Differences are rounded to 12 decimals, so that equal ones tie. Ties have average ranks. Zeros
-    are ranked, and half of their ranks count for either side (``zsplit`` of SciPy).
+    Differences are rounded to 12 decimals, so that equal differences are ties in spite of rounding
+    errors. Ties have average ranks. Zeros are ranked, and half of their ranks counts for each sign
+    (``zsplit`` of SciPy).
 
     Parameters
     ----------
     differences
-        One number per unit (group or participant), without missing values.
+        One number per participant or group, without missing values, shape (n,).
     method
-        ``exact``: the distribution over all changes of sign of the differences, up to 100 of them;
-        the normal approximation of `scipy.stats.wilcoxon` beyond. ``scipy-1.7``: as SciPy 1.7 in
-        the published analysis of Golan et al. (2023), the exact distribution of untied ranks up to
-        25 differences if none is zero, and the normal approximation otherwise.
+        ``exact``: distribution over all 2^n changes of sign, up to 100 differences, otherwise the
+        normal approximation. ``scipy-1.7``: rule of SciPy 1.7, as in the analysis of Golan et al.
+        (2023): exact distribution of untied ranks up to 25 differences without zeros, otherwise the
+        normal approximation.
 
     Returns
     -------
     SignedRankTest
-        With p = 1 and effect 0 if every difference is zero.
+        p = 1 and effect = 0 if all differences are 0.
 
     Raises
     ------
     InputError
-        If there is no difference, one is not finite, or the method is unknown.
+        If there is no difference, a difference is not finite, or the method is unknown.
 
-    Source
-    ------
-    Wilcoxon (1945); Kerby (2014), doi 10.2466/11.IT.3.1, for the effect size.
+    References
+    ----------
+    Wilcoxon (1945), doi 10.2307/3001968; Kerby (2014), doi 10.2466/11.IT.3.1, for the effect size.
 
     Examples
     --------
@@ -84,49 +81,37 @@ def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> Signe
     0.062
     """
     require_known("test method", method, TEST_METHODS)
-    given = np.asarray(differences, dtype=np.float64)
-    if given.ndim != 1 or not len(given):
+    d = np.round(np.asarray(differences, dtype=np.float64), DECIMALS)
+    if d.ndim != 1 or not len(d):
         raise InputError("a signed-rank test needs a vector with at least one difference")
-    if not np.isfinite(given).all():
+    if not np.isfinite(d).all():
         raise InputError("a signed-rank test needs finite differences")
-    d = np.round(given, DECIMALS)
-    n, n_zero = len(d), int((d == 0).sum())
-    smallest = min(1.0, float(2.0 ** (1 - n)))
-    if n_zero == n:
-        return SignedRankTest(0.0, 1.0, 0.0, n, n_zero, smallest, "exact")
+    n, p_smallest = len(d), min(1.0, float(2.0 ** (1 - len(d))))
+    if not d.any():
+        return SignedRankTest(0.0, 1.0, 0.0, p_smallest, "exact")
     ranks = np.asarray(rankdata(np.abs(d)), dtype=np.float64)
-    plus, minus = float(ranks[d > 0].sum()), float(ranks[d < 0].sum())
+    plus, minus, zero = (float(ranks[np.sign(d) == sign].sum()) for sign in (1, -1, 0))
     if method == "scipy-1.7":
-        exact = n <= 25 and n_zero == 0
+        is_exact = n <= 25 and zero == 0
         used_ranks, statistic = np.arange(1.0, n + 1), float(int(plus))
     else:
-        exact = n <= _MOST_EXACT
+        is_exact = n <= _MAX_EXACT
         used_ranks, statistic = ranks[d != 0], plus
-    if exact:
-        p = _exact_p(used_ranks, statistic)
+    if is_exact:
+        p = _exact_p_value(used_ranks, statistic)
     else:
         p = float(wilcoxon(d, zero_method="zsplit", method="approx").pvalue)
-    return SignedRankTest(
-        statistic=plus + float(ranks[d == 0].sum()) / 2,
-        p=p,
-        effect=(plus - minus) / float(ranks.sum()),
-        n=n,
-        n_zero=n_zero,
-        p_smallest=smallest,
-        method="exact" if exact else "asymptotic",
-    )
+    effect = (plus - minus) / float(ranks.sum())
+    name = "exact" if is_exact else "asymptotic"
+    return SignedRankTest(plus + zero / 2, p, effect, p_smallest, name)
 
 
-def _exact_p(ranks: FloatArray, statistic: float) -> float:
-    """Return the share of the 2^n sign patterns at least as far out, twice the smaller tail."""
-    doubled = np.round(2 * ranks).astype(np.int64)  # average ranks are whole or half
-    mass = np.zeros(int(doubled.sum()) + 1)
-    mass[0] = 1.0
-    reach = 0
-    for rank in doubled:
-        mass[rank : reach + rank + 1] += mass[: reach + 1].copy()
-        reach += int(rank)
-        mass[: reach + 1] /= 2
-    at = round(2 * statistic)
-    tail = min(float(mass[: at + 1].sum()), float(mass[at:].sum()))
-    return min(1.0, 2 * tail)
+def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
+    """Return twice the smaller tail probability of the sum of positive ranks."""
+    probability = np.ones(1)  # of each sum, in units of 1/2, since average ranks may be half
+    for rank in np.round(2 * ranks).astype(np.int64):
+        negative, positive = np.pad(probability, (0, rank)), np.pad(probability, (rank, 0))
+        probability = (negative + positive) / 2
+    observed = round(2 * statistic)
+    lower, upper = probability[: observed + 1].sum(), probability[observed:].sum()
+    return min(1.0, 2 * float(min(lower, upper)))

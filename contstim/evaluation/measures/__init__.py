@@ -1,13 +1,12 @@
-"""Measures of how well a model predicts what people answered, by name.
+"""Measures: how well a model predicts the responses of participants.
 
-A package adds its own, an instance of `TrialMean` or of `Measure`, by an entry point of the group
+Measures of other packages are instances of `TrialMean` or `Measure` in the entry-point group
 ``contstim.measures``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -16,38 +15,30 @@ from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.subset import Subset
 from contstim.plugins import Registry
 
-#: From weights of k pairs in B resamples, (B, k), to values of n participants, (B, n), one array
-#: per model.
-Resampled = Callable[[FloatArray], Iterator[FloatArray]]
-
-# By how much weights change in difference quotients.
-_STEP = 1e-5
-
 
 class Measure(ABC):
-    """How well a model's predictions agree with a participant's answers.
+    """Agreement between the predictions of a model and the responses of a participant.
 
-    Ratings are positive for sentence 2. Predictions are log-ratios of the two sentences, positive
-    for sentence 2. What is predicted is ratings, unless `responses` returns something else. Values
-    and noise ceilings follow from `participant_value` and `vote` alone, by loops over participants;
-    a measure may compute them faster, and `check_measure` compares.
+    Predictions are log-ratios, log p(sentence 2) - log p(sentence 1). Responses are ratings,
+    positive for sentence 2, unless `responses` is overridden. All other methods have definitions in
+    terms of `participant_value` and `vote`. A measure may override them with faster equivalents,
+    which `check_measure` compares with the definitions.
 
     Attributes
     ----------
     name
         Name in options and tables.
     label
-        Label in figures.
+        Axis label in figures.
     chance, maximum
-        The value of a model that guesses, and of a perfect one.
+        Value of a model that guesses, and of a perfect model.
     is_trial_mean
-        Whether a value is the mean over a participant's trials of numbers that do not depend on
-        the other trials.
+        Whether the value is the mean of one independent number per trial.
     description
-        Sentence for the methods section, without its end: what is measured, and what the lower
-        noise ceiling is.
+        Beginning of a sentence in the methods section: definition of the measure and of its lower
+        noise ceiling.
     upper_ceiling_description
-        The end of that sentence: what the upper noise ceiling is.
+        End of that sentence: definition of the upper noise ceiling.
 
     Examples
     --------
@@ -68,130 +59,181 @@ class Measure(ABC):
     upper_ceiling_description: str = "; its upper one includes the participant."
 
     def responses(self, subset: Subset) -> FloatArray:
-        """Return what is predicted for each choice, shape (R,); NaN where it is missing."""
+        """Return the response to be predicted for each choice, shape (R,); NaN if missing."""
         return subset.rating
 
     @abstractmethod
     def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
-        """Return the value of one participant's n answers; NaN if it is not defined."""
+        """Return the value for one participant, or NaN if it is not defined.
+
+        Parameters
+        ----------
+        rating, prediction
+            Responses of the participant and predictions of the model in n trials, shape (n,).
+        """
 
     @abstractmethod
     def vote(self, rating: FloatArray) -> FloatArray:
-        """Return one participant's votes (n,), of which mean votes are predictions."""
+        """Return the votes of one participant, which noise ceilings average over participants.
+
+        Parameters
+        ----------
+        rating
+            Responses of the participant in n trials, shape (n,).
+
+        Returns
+        -------
+        array
+            Votes, shape (n,), NaN for a trial without a response.
+        """
 
     def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
-        """Return the upper noise ceiling of one participant, from the mean votes of all, (n,)."""
+        """Return the upper noise ceiling of one participant from the mean votes of all, (n,)."""
         return self.participant_value(rating, everyone)
 
-    @abstractmethod
-    def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
-        """Return a function from the weights of k pairs to values.
-
-        Parameters
-        ----------
-        rating, ratios
-            Answers of n participants who saw the same k pairs, shape (n, k); predictions of M
-            models, (k, M).
-        """
-
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return what each choice contributes to its participant's value, shape (R,).
+        """Return the influence of each choice on the value of its participant.
 
-        value + n (value' - mean of value'), where value' is the derivative of the value of a
-        participant with n choices by the weight of the choice: the infinitesimal jackknife (Jaeckel
-        1972; Efron 1982, The jackknife, the bootstrap and other resampling plans, ch. 6). The mean
-        over a participant's choices is the value. By default the derivative is a difference
-        quotient of `resampled`. NaN where the value is not defined or the answer is missing.
+        The influence of trial i on the value v of n trials is the centred pseudo-value of the
+        delete-one jackknife (Efron 1982, The jackknife, the bootstrap and other resampling plans),
+
+            v + (n - 1) (mean of v_(j) over j - v_(i)),
+
+        where v_(i) is the value without trial i, or v if it is not defined. The mean over trials is
+        v.
 
         Parameters
         ----------
+        subset
+            Choices, R rows.
         prediction
-            One number per choice, shape (R,).
+            Prediction for each choice, shape (R,).
+
+        Returns
+        -------
+        array
+            Influence, shape (R,), NaN if the value is not defined or the response is missing.
         """
-        answer, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
-        for person in range(subset.n_participants):
-            rows = np.flatnonzero((subset.person == person) & ~np.isnan(answer + prediction))
-            n = len(rows)
+        responses, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
+        for participant in range(subset.n_participants):
+            is_answered = (subset.person == participant) & ~np.isnan(responses + prediction)
+            rating, predicted = responses[is_answered], prediction[is_answered]
+            n = len(rating)
             if not n:
                 continue
-            values = self.resampled(answer[rows][None], prediction[rows][:, None])
-            shift = _STEP * np.eye(n)
-            more, less = (next(iter(values(1.0 + side * shift)))[:, 0] for side in (1, -1))
-            slope = (more - less) / (2 * _STEP)
-            value = self.participant_value(answer[rows], prediction[rows])
-            influence[rows] = value + n * (slope - slope.mean())
+            value = self.participant_value(rating, predicted)
+            without = np.full(n, value)
+            for i in range(n if n > 1 else 0):
+                without[i] = self.participant_value(np.delete(rating, i), np.delete(predicted, i))
+            without[np.isnan(without)] = value
+            influence[is_answered] = value + (n - 1) * (without.mean() - without)
         return influence
 
     def values(self, subset: Subset) -> FloatArray:
-        """Return each model's value for each participant, shape (N here, M here).
-
-        NaN where the measure is not defined.
-        """
-        answer, ratio = self.responses(subset), subset.data.log_ratio[subset.pair][:, subset.models]
+        """Return the value of each model for each participant, shape (N, M), NaN if not defined."""
+        responses = self.responses(subset)
+        log_ratio = subset.data.log_ratio[subset.pair][:, subset.models]
         values = np.full((subset.n_participants, len(subset.models)), np.nan)
-        for person in range(subset.n_participants):
-            rows = subset.person == person
-            for m in range(len(subset.models)):
-                values[person, m] = self.participant_value(answer[rows], ratio[rows, m])
+        for participant in range(subset.n_participants):
+            rows = subset.person == participant
+            for model in range(len(subset.models)):
+                values[participant, model] = self.participant_value(
+                    responses[rows], log_ratio[rows, model]
+                )
+        return values
+
+    def resampled_values(
+        self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
+    ) -> FloatArray:
+        """Return the values if each pair is copied a number of times.
+
+        Parameters
+        ----------
+        rating
+            Responses of n participants to k pairs, shape (n, k).
+        log_ratio
+            Log-ratios of M models, shape (k, M).
+        copies
+            Number of copies of each pair in B resamples, shape (B, k).
+
+        Returns
+        -------
+        array
+            Values, shape (B, n, M), NaN if not defined.
+        """
+        values = np.full((len(copies), len(rating), log_ratio.shape[1]), np.nan)
+        for draw, participant, model in np.ndindex(values.shape):
+            pairs = np.repeat(np.arange(len(log_ratio)), copies[draw].astype(np.int64))
+            if len(pairs):
+                values[draw, participant, model] = self.participant_value(
+                    rating[participant, pairs], log_ratio[pairs, model]
+                )
         return values
 
     def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return for each choice the mean vote of the others, and of all, on its pair, (R,) each.
+        """Return the mean vote on the pair of each choice.
 
-        NaN if nobody else has a vote.
+        Returns
+        -------
+        others, everyone : array
+            Mean votes of the other participants, and of all participants, shape (R,) each. NaN if
+            no other participant has a vote.
         """
-        answer, votes = self.responses(subset), np.empty(subset.n_rows)
-        for person in range(subset.n_participants):
-            rows = subset.person == person
-            votes[rows] = self.vote(answer[rows])
+        responses, votes = self.responses(subset), np.empty(subset.n_rows)
+        for participant in range(subset.n_participants):
+            rows = subset.person == participant
+            votes[rows] = self.vote(responses[rows])
         has_vote = (~np.isnan(votes)).astype(np.float64)
-        votes, seen = np.nan_to_num(votes), subset.sum_by_pair(has_vote)
-        total = subset.sum_by_pair(votes)
+        votes = np.nan_to_num(votes)
+        total, n_votes = subset.sum_by_pair(votes), subset.sum_by_pair(has_vote)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = (total - votes) / (seen - has_vote), total / seen
-        return np.round(means[0], DECIMALS), np.round(means[1], DECIMALS)
+            others, everyone = (total - votes) / (n_votes - has_vote), total / n_votes
+        return np.round(others, DECIMALS), np.round(everyone, DECIMALS)
 
     def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and the upper noise ceiling of each participant, (N,) each."""
-        answer, (others, everyone) = self.responses(subset), self.mean_votes(subset)
-        values = np.full((2, subset.n_participants), np.nan)
-        for person in range(subset.n_participants):
-            rows = subset.person == person
-            values[:, person] = (
-                self.participant_value(answer[rows], others[rows]),
-                self.upper_value(answer[rows], everyone[rows]),
-            )
-        return values[0], values[1]
+        """Return the lower and the upper noise ceiling of each participant, shape (N,) each."""
+        responses, (others, everyone) = self.responses(subset), self.mean_votes(subset)
+        lower, upper = np.full((2, subset.n_participants), np.nan)
+        for participant in range(subset.n_participants):
+            rows = subset.person == participant
+            lower[participant] = self.participant_value(responses[rows], others[rows])
+            upper[participant] = self.upper_value(responses[rows], everyone[rows])
+        return lower, upper
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return what each choice contributes to the lower and to the upper ceiling, both (R,).
+        """Return the influence of each choice on the lower and the upper ceiling.
 
-        The influence of `trial_influence` for the mean votes as predictions, moved to the
-        participant's ceiling. A mean vote is nearly the best prediction of the votes that it is
-        made of, so that what a choice contributes to other participants' ceilings is left out.
+        The influence on the participant's value with mean votes as predictions, shifted so that
+        its mean is the participant's ceiling. The small influence of a choice on the ceilings of
+        other participants is neglected.
+
+        Returns
+        -------
+        lower, upper : array
+            Influence, shape (R,) each.
         """
-        influence = []
-        for value, votes in zip(self.ceilings(subset), self.mean_votes(subset), strict=True):
-            raw = self.trial_influence(subset, votes)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                mean = subset.sum_by_participant(np.nan_to_num(raw)) / subset.sum_by_participant(
-                    ~np.isnan(raw)
-                )
-            influence.append(raw + (value - mean)[subset.person])
-        return influence[0], influence[1]
+        influences = []
+        for ceiling, votes in zip(self.ceilings(subset), self.mean_votes(subset), strict=True):
+            influence = self.trial_influence(subset, votes)
+            shift = ceiling - subset.mean_by_participant(influence)
+            influences.append(influence + shift[subset.person])
+        return influences[0], influences[1]
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return what each choice contributes to the largest value that is possible, both (R,).
+        """Return the influence of each choice on the largest possible value of its participant.
 
-        The first for models and the lower ceiling, the second for the upper ceiling. Values below
-        `maximum` arise where a participant's answers tie.
+        Returns
+        -------
+        value, upper_ceiling : array
+            Influence on the largest value of a model or of the lower ceiling, and of the upper
+            ceiling, shape (R,) each. Ties can reduce it below `maximum`.
         """
-        largest = np.full(subset.n_rows, self.maximum)
-        return largest, largest
+        maximum = np.full(subset.n_rows, self.maximum)
+        return maximum, maximum
 
 
 class TrialMean(Measure):
-    """A measure that is the mean over a participant's trials of a number of each.
+    """A measure that is the mean of one number per trial.
 
     Examples
     --------
@@ -204,30 +246,27 @@ class TrialMean(Measure):
 
     @abstractmethod
     def trial_value(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
-        """Return the number of each trial; shapes are broadcast."""
+        """Return the value of each trial; `rating` and `prediction` are broadcast."""
 
     def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
-        """Return the mean over one participant's trials."""
+        """Return the mean over the trials of one participant."""
         return float(self.trial_value(rating, prediction).mean())
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return the number of each choice, shape (R,)."""
+        """Return the value of each choice, shape (R,)."""
         return self.trial_value(subset.rating, prediction)
 
-    def resampled(self, rating: FloatArray, ratios: FloatArray) -> Resampled:
-        """Return how values follow from weights of pairs: weighted means."""
-        agreements = [self.trial_value(rating, ratio) for ratio in ratios.T]
-
-        def values(weights: FloatArray) -> Iterator[FloatArray]:
-            n = weights.sum(axis=1)[:, None]
-            for agreement in agreements:
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    yield weights @ agreement.T / n
-
-        return values
+    def resampled_values(
+        self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
+    ) -> FloatArray:
+        """Return the means over copied trials, shape (B, n, M)."""
+        trial_values = self.trial_value(rating[:, :, None], log_ratio)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            weights = copies / copies.sum(axis=1, keepdims=True)
+            return np.tensordot(weights, trial_values, axes=(1, 1))
 
 
-#: The measures by name.
+#: Measures by name.
 MEASURES: Registry[Measure] = Registry(
     "measure",
     "contstim.measures",

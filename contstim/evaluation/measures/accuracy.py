@@ -1,4 +1,4 @@
-"""Accuracy: the share of a participant's choices that a model predicts."""
+"""Accuracy: the proportion of a participant's choices that a model predicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from contstim.evaluation.subset import Subset
 
 
 class Accuracy(TrialMean):
-    """The share of choices that a model predicts, whatever the confidence; a tie is one half."""
+    """The proportion of choices that a model predicts, irrespective of confidence.
+
+    The value of a trial is (1 + sign(rating) sign(log-ratio)) / 2: 1 if the model prefers the
+    chosen sentence, 0 if it prefers the other one, and 1/2 if the model or the participant has no
+    preference.
+    """
 
     name = "accuracy"
     label = "accuracy of predicting choices"
@@ -24,27 +29,27 @@ class Accuracy(TrialMean):
     upper_ceiling_description = "; its upper one includes the participant in the majority."
 
     def trial_value(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
-        """Return 1 where prediction and rating agree in sign, 0 where not, 1/2 for a tie."""
+        """Return 1 if prediction and rating agree in sign, 0 if they differ, 1/2 for a tie."""
         return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
 
     def vote(self, rating: FloatArray) -> FloatArray:
-        """Return the signs of the ratings."""
+        """Return the signs of the ratings, shape (n,)."""
         return np.sign(rating)
 
     def values(self, subset: Subset) -> FloatArray:
-        """Return each model's accuracy for each participant, shape (N here, M here)."""
-        # A tie on either side has sign 0 and so counts one half.
-        total = subset.participant_matrix(np.sign(subset.rating), subset.pair, subset.data.n_pairs)
-        agreed = np.asarray(total @ subset.signs)
-        return np.asarray(0.5 + 0.5 * agreed / subset.n_trials[:, None])
+        """Return the accuracy of each model for each participant, shape (N, M)."""
+        choices = subset.participant_matrix(
+            np.sign(subset.rating), subset.pair, subset.data.n_pairs
+        )
+        agreement = np.asarray(choices @ subset.signs)
+        return np.asarray(0.5 + 0.5 * agreement / subset.n_trials[:, None])
 
     def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and the upper noise ceiling of each participant, (N,) each."""
-        sign = np.sign(subset.rating)
-        votes = subset.sum_by_pair(sign)
-        lower, upper = self.trial_value(sign, votes - sign), self.trial_value(sign, votes)
-        sums = subset.sum_by_participant(lower), subset.sum_by_participant(upper)
-        return sums[0] / subset.n_trials, sums[1] / subset.n_trials
+        """Return the lower and the upper noise ceiling of each participant, shape (N,) each."""
+        choices = np.sign(subset.rating)
+        votes = subset.sum_by_pair(choices)
+        lower, upper = self.trial_value(choices, votes - choices), self.trial_value(choices, votes)
+        return subset.mean_by_participant(lower), subset.mean_by_participant(upper)
 
 
 ACCURACY = Accuracy()

@@ -86,10 +86,10 @@ def test_default_levels_follow_the_design():
 def test_counts_of_resamples():
     data = study(np.ones((6, 5), dtype=bool), np.arange(6) % 3)
     draws = draw_resamples(data, ("group", "participant", "pair"), 50, 0)
-    assert draws.people.sum(axis=1).tolist() == [6] * 50
+    assert draws.participants.sum(axis=1).tolist() == [6] * 50
     assert draws.pairs.sum(axis=1).tolist() == [15] * 50
     assert draws.n_units == 3
-    within = draw_resamples(data, ("participant",), 50, 0).people
+    within = draw_resamples(data, ("participant",), 50, 0).participants
     assert (within[:, :3] + within[:, 3:] == 2).all()  # two participants in each of three groups
     with pytest.raises(UnknownNameError, match="unknown resampling level 'pairs'"):
         draw_resamples(data, ("pairs",), 5, 0)

@@ -6,18 +6,19 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy.stats import norm, t, ttest_1samp, ttest_ind
 
+from contstim.evaluation.inference.conditions import estimate_contrast
+from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import (
     ITEM_EFFECTS,
+    CellMean,
     CrossedDesign,
-    MeanEstimate,
-    estimate_contrast,
     estimate_differences,
-    sampled_mean,
+    estimate_from_squares,
     satterthwaite,
     sums_of_squares,
     variance_components,
 )
-from contstim.evaluation.measures.cosine import cosine_cells
+from contstim.evaluation.measures.cosine import cosine_influence
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
 
 SUCH, THESE = ITEM_EFFECTS
@@ -63,7 +64,7 @@ def test_a_full_table_gives_the_quasi_f_of_mean_squares(effects):
         assert result.value == pytest.approx(x.mean())
         assert result.stderr**2 == pytest.approx(variance)
         assert result.df == pytest.approx(df)
-        assert result.p() == pytest.approx(2 * t.sf(abs(x.mean()) / np.sqrt(variance), df))
+        assert result.p_value() == pytest.approx(2 * t.sf(abs(x.mean()) / np.sqrt(variance), df))
     assert bool(floored) == (effects == (0.0, 0.0))
 
 
@@ -109,7 +110,7 @@ def test_satterthwaite_of_two_samples_is_welchs():
 def test_sizes_needed_give_the_power(shares):
     """By the normal distribution, with the shares of the variance at the larger size."""
     mean = MeanEstimate(1.4, 1.0, 20.0, shares, (20.0, 40.0))
-    for kind, factor in enumerate(mean.sizes_needed()):
+    for kind, factor in enumerate(mean.required_growth()):
         fixed = shares[1 - kind]
         if not np.isfinite(factor):  # the variance that remains is already too large
             assert norm.sf(1.96 - 1.4 / np.sqrt(fixed)) < 0.8
@@ -124,14 +125,16 @@ def test_many_studies_at_once_are_as_one_by_one():
     half = CrossedDesign(design.participant[::2], design.item[::2])
     cells = 0.3 + 0.2 * rng.normal(size=(2, 5, 48))
     both, some = np.arange(48), np.arange(0, 48, 2)
-    first = both, design, cells[0]
+    first = CellMean(both, design, cells[0])
     for rows, other in ((both, design), (some, half)):
-        second = rows, other, cells[1][:, rows]
-        many = estimate_differences(first, second, design.participant, design.item)
+        second = CellMean(rows, other, cells[1][:, rows])
+        many = estimate_differences(first, second, design)
         for study, difference in enumerate(many):
             sides = [(at, of, x[study]) for at, of, x in (first, second)]
-            alone = difference_of(*sides, design.participant, design.item)
-            numbers = [(d.value, d.stderr, d.df, d.p(), *d.interval()) for d in (difference, alone)]
+            alone = difference_of(*sides, design)
+            numbers = [
+                (d.value, d.stderr, d.df, d.p_value(), *d.interval()) for d in (difference, alone)
+            ]
             np.testing.assert_allclose(numbers[0], numbers[1], rtol=1e-12, atol=1e-15)
 
 
@@ -141,7 +144,7 @@ def test_these_sentences_are_tested_by_student_across_people() -> None:
     x = drawn(design, rng, 1.0, 1.0) + 0.5
     expected = ttest_1samp(x.reshape(9, 5).mean(axis=1), 0.0)
     result = design.estimate(x, THESE)
-    assert result.p() == pytest.approx(expected.pvalue)
+    assert result.p_value() == pytest.approx(expected.pvalue)
     assert result.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
@@ -166,7 +169,8 @@ def test_the_variance_is_unbiased_whatever_cells_are_missing(shape: str) -> None
             (np.bincount(design.item, deviations) ** 2).sum(),
             deviations @ deviations,
         ]
-        variances.append(design.squares @ np.linalg.lstsq(design.moments, np.array(q))[0])
+        squared_weights, expectations = design.moments
+        variances.append(squared_weights @ np.linalg.lstsq(expectations, np.array(q))[0])
         means.append(design.weight @ x)
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.08)
 
@@ -212,7 +216,7 @@ def test_items_are_what_is_sampled_and_their_pairs_are_added_up() -> None:
     # The coefficients that make the sums add up to what each component adds to the variance.
     variances = np.linalg.solve(moments, q)
     assert variances[:2].sum() > 0
-    assert found.stderr**2 == pytest.approx(design.squares @ variances, rel=1e-9)
+    assert found.stderr**2 == pytest.approx(design.moments[0] @ variances, rel=1e-9)
 
 
 def test_pairs_of_items_of_one_size_are_averaged() -> None:
@@ -241,7 +245,7 @@ def test_a_difference_over_different_pairs_of_one_item_has_their_covariance() ->
     two = CrossedDesign(whole.participant[~first], item[~first])
     x = drawn(one, rng, 0.5, 0.5)
     sides = (np.flatnonzero(first), one, x), (np.flatnonzero(~first), two, x + 0.25)
-    found = difference_of(*sides, whole.participant, item)
+    found = difference_of(*sides, CrossedDesign(whole.participant, item))
     assert found.value == pytest.approx(-0.25)
     assert found.stderr == pytest.approx(0.0, abs=1e-12)
 
@@ -252,8 +256,8 @@ def test_five_percent_of_null_studies_are_significant() -> None:
     p, p_fixed = [], []
     for _ in range(2000):
         x = drawn(design, rng, 0.4, 0.8)
-        p.append(design.estimate(x).p())
-        p_fixed.append(design.estimate(x, THESE).p())
+        p.append(design.estimate(x).p_value())
+        p_fixed.append(design.estimate(x, THESE).p_value())
     assert 0.038 < np.mean(np.array(p) < 0.05) < 0.062
     assert np.mean(np.array(p_fixed) < 0.05) > 0.12  # wrong of sentences like these
 
@@ -281,7 +285,7 @@ def test_cells_of_the_cosine_are_its_derivatives_by_the_weight_of_each_choice() 
     rating = rng.choice([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5], size=len(person))
     prediction = np.round(rng.normal(size=len(person)), 1)  # some ties, some zeros
     prediction[3] = 0.0
-    cells = cosine_cells(SegmentRanks(rating, person, 3), SegmentRanks(prediction, person, 3))
+    cells = cosine_influence(SegmentRanks(rating, person, 3), SegmentRanks(prediction, person, 3))
     for one in range(3):
         rows = np.flatnonzero(person == one)
         n, whole = len(rows), signed_rank_cosine(rating[rows], prediction[rows])
@@ -303,7 +307,7 @@ def test_a_person_without_direction_has_no_cells() -> None:
     rating = np.array([0.5, -0.5, 0.0, 0.0])
     person = np.array([0, 0, 1, 1])
     prediction = np.array([1.0, 2.0, 3.0, 4.0])
-    cells = cosine_cells(SegmentRanks(rating, person, 2), SegmentRanks(prediction, person, 2))
+    cells = cosine_influence(SegmentRanks(rating, person, 2), SegmentRanks(prediction, person, 2))
     assert np.isfinite(cells[:2]).all()
     assert np.isnan(cells[2:]).all()
 
@@ -313,7 +317,7 @@ def test_interval_and_p_value_cannot_contradict() -> None:
     for _ in range(300):
         mean = MeanEstimate(rng.normal(), rng.uniform(0.1, 1), rng.uniform(1, 50))
         low, high = mean.interval()
-        assert (mean.p() < 0.05) == (low > 0 or high < 0)
+        assert (mean.p_value() < 0.05) == (low > 0 or high < 0)
         low, high = mean.interval(0.90)
         margin = rng.uniform(0.1, 3)
         assert (mean.p_equivalence(margin) < 0.05) == (-margin < low and high < margin)
@@ -358,7 +362,7 @@ def test_too_few_people_or_sentences_give_no_standard_error() -> None:
     assert three.estimate(rng.normal(size=60), THESE).stderr > 0
     assert few_pairs.estimate(rng.normal(size=40), THESE).stderr > 0
     for population in ITEM_EFFECTS:
-        assert np.isnan(few_people.estimate(rng.normal(size=40), population).p())
+        assert np.isnan(few_people.estimate(rng.normal(size=40), population).p_value())
 
 
 def test_enough_people_and_sentences_are_enough_whatever_rounding_makes_of_their_number() -> None:
@@ -375,14 +379,14 @@ def test_rounding_makes_no_difference_of_cells_that_are_all_alike() -> None:
         mean = design.estimate(np.full(7 * n, 0.5))
         assert (mean.value, mean.stderr, mean.p_chance(0.5)) == (0.5, 0.0, 1.0)
         side = (np.arange(7 * n), design, np.full(7 * n, 0.7))
-        apart = difference_of(side, side, design.participant, design.item)
-        assert (apart.value, apart.p()) == (0.0, 1.0)
+        apart = difference_of(side, side, design)
+        assert (apart.value, apart.p_value()) == (0.0, 1.0)
 
 
 def test_cells_that_are_all_alike_leave_no_doubt() -> None:
     design = crossed(5, 6)
     same = design.estimate(np.zeros(30))
-    assert (same.stderr, same.p(), same.p_equivalence(0.01)) == (0.0, 1.0, 0.0)
+    assert (same.stderr, same.p_value(), same.p_equivalence(0.01)) == (0.0, 1.0, 0.0)
 
 
 def test_a_difference_over_different_pairs_adds_both_variances() -> None:
@@ -398,9 +402,9 @@ def test_a_difference_over_different_pairs_adds_both_variances() -> None:
         deviations[first] = one.deviations(x[first])
         deviations[~first] = -two.deviations(x[~first])
         value = float(one.weight @ x[first] - two.weight @ x[~first])
-        q = sums_of_squares(deviations, whole.participant, whole.item, np.arange(480))
-        mean = sampled_mean(value, q, (one, two))
-        p.append(mean.p())
+        q = sums_of_squares(deviations[None], whole.codes)[0]
+        mean = estimate_from_squares(value, q, (one, two), "random")
+        p.append(mean.p_value())
         differences.append(value)
         squares.append(mean.stderr**2)
     assert np.mean(squares) == pytest.approx(np.var(differences), rel=0.12)
@@ -413,8 +417,8 @@ def test_components_are_those_that_the_cells_were_drawn_with() -> None:
     estimated = []
     for _ in range(60):
         deviations = design.deviations(drawn(design, rng, 0.5, 0.7))
-        q = sums_of_squares(deviations, design.participant, design.item, design.block)
-        estimated.append(variance_components(q, design.moments, design.squares) / design.squares)
+        q = sums_of_squares(deviations[None], design.codes)[0]
+        estimated.append(variance_components(q, [design.moments]) / design.moments[0])
     np.testing.assert_allclose(np.mean(estimated, axis=0), [0.25, 0.49, 1.0], rtol=0.06)
 
 
@@ -439,7 +443,7 @@ def test_conditions_with_the_same_sentences_have_the_variance_of_a_quasi_f_ratio
     n, k = 9, 13
     designs, cells, person, item, places = two_conditions(n, k, True, np.random.default_rng(4))
     sides = [[side] for side in zip(places, designs, cells, strict=True)]
-    result = estimate_contrast(*sides, person, item)
+    result = contrast(*sides, person, item)
     table = np.stack([x.reshape(n, k) for x in cells])  # conditions, people, items
     people = table.mean(axis=2)
     ms_people = k * people.var(axis=1, ddof=1).mean()
@@ -452,20 +456,20 @@ def test_conditions_with_the_same_sentences_have_the_variance_of_a_quasi_f_ratio
     assert ms_people > ms_left < ms_items
     assert result.stderr**2 == pytest.approx(2 * (ms_people + ms_items - ms_left) / (n * k))
     assert min(2 * n - 2, k - 1) <= result.df <= 2 * n - 2 + k - 1
-    these = estimate_contrast(*sides, person, item, THESE)
+    these = contrast(*sides, person, item, THESE)
     expected = ttest_ind(people[0], people[1], equal_var=False)
-    assert these.p() == pytest.approx(expected.pvalue)
+    assert these.p_value() == pytest.approx(expected.pvalue)
     assert these.df == pytest.approx(expected.df)
 
 
 def test_conditions_with_sentences_of_their_own_add_both_variances() -> None:
     designs, cells, person, item, places = two_conditions(8, 12, False, np.random.default_rng(5))
     sides = [[side] for side in zip(places, designs, cells, strict=True)]
-    result = estimate_contrast(*sides, person, item)
+    result = contrast(*sides, person, item)
     one, two = (design.estimate(x) for design, x in zip(designs, cells, strict=True))
     assert result.stderr**2 == pytest.approx(one.stderr**2 + two.stderr**2)
     few = [[(places[0][:36], crossed(3, 12), cells[0][:36])], sides[1]]
-    none = estimate_contrast(*few, person, item)
+    none = contrast(*few, person, item)
     assert np.isnan(none.stderr)
     assert none.value == pytest.approx(cells[0][:36].mean() - cells[1].mean())
 
@@ -478,10 +482,16 @@ def latin_square(n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, 
     return person, item, condition, x + rng.normal(size=n * k)
 
 
-def difference_of(first, second, person, item):
-    """The difference of two means in one study."""
-    first, second = ((rows, design, cells[None]) for rows, design, cells in (first, second))
-    return estimate_differences(first, second, person, item)[0]
+def difference_of(first, second, whole):
+    """Return the difference of two means in one study."""
+    means = [CellMean(rows, design, cells[None]) for rows, design, cells in (first, second)]
+    return estimate_differences(*means, whole)[0]
+
+
+def contrast(first, second, person, item, item_effects="random"):
+    """Return the contrast of two conditions, each a list of rows, design and cells."""
+    conditions = [[CellMean(*mean) for mean in means] for means in (first, second)]
+    return estimate_contrast(*conditions, CrossedDesign(person, item), item_effects)
 
 
 def contrast_in(
@@ -489,7 +499,7 @@ def contrast_in(
 ) -> MeanEstimate:
     where = [np.flatnonzero(condition == level) for level in (0, 1)]
     sides = [[(rows, CrossedDesign(person[rows], item[rows]), x[rows])] for rows in where]
-    return estimate_contrast(*sides, person, item)
+    return contrast(*sides, person, item)
 
 
 def test_a_latin_square_has_the_variance_within_lists() -> None:
@@ -546,7 +556,7 @@ def test_a_random_assignment_to_conditions_is_conservative():
     p = [
         contrast_in(
             person, item, condition, 3 * rng.normal(size=k)[item] + rng.normal(size=n * k)
-        ).p()
+        ).p_value()
         for _ in range(400)
     ]
     assert np.mean(np.array(p) < 0.05) < 0.065
@@ -588,7 +598,7 @@ def test_what_effects_fit_wholly_tells_nothing_of_its_error() -> None:
     person = np.repeat(np.arange(n), 2)
     condition = np.tile([0, 1], n)
     item = (person + condition) % n
-    p = [contrast_in(person, item, condition, rng.normal(size=2 * n)).p() for _ in range(200)]
+    p = [contrast_in(person, item, condition, rng.normal(size=2 * n)).p_value() for _ in range(200)]
     assert np.mean(np.array(p) < 0.05) < 0.1
 
 
@@ -611,7 +621,7 @@ def test_models_with_cells_of_their_own_in_a_latin_square(common: int) -> None:
             ]
             for level in (0, 1)
         ]
-        p.append(estimate_contrast(*sides, person, item).p())
+        p.append(contrast(*sides, person, item).p_value())
     assert np.mean(np.array(p) < 0.05) < 0.1
 
 
@@ -623,12 +633,12 @@ def test_an_interaction_is_the_contrast_the_differences() -> None:
         [(where, design, x), (where, design, y)]
         for where, design, x, y in zip(places, designs, cells, others, strict=True)
     ]
-    of_both = estimate_contrast(*pairs, person, item)
+    of_both = contrast(*pairs, person, item)
     alone = [
         [(where, design, x - y)]
         for where, design, x, y in zip(places, designs, cells, others, strict=True)
     ]
-    of_one = estimate_contrast(*alone, person, item)
+    of_one = contrast(*alone, person, item)
     assert of_both.value == pytest.approx(of_one.value)
     assert of_both.stderr == pytest.approx(of_one.stderr)
 
@@ -640,11 +650,13 @@ def test_the_variance_of_a_contrast_is_unbiased(shared: bool) -> None:
     for _ in range(1500):
         designs, cells, person, item, places = two_conditions(8, 9, shared, rng)
         sides = [[side] for side in zip(places, designs, cells, strict=True)]
-        results.append(estimate_contrast(*sides, person, item))
+        results.append(contrast(*sides, person, item))
     values = np.array([result.value for result in results])
     squares = np.array([result.stderr**2 for result in results])
     assert squares.mean() / values.var() == pytest.approx(1, abs=0.12)
-    assert np.mean([result.p(-1.0) < 0.05 for result in results]) == pytest.approx(0.05, abs=0.02)
+    assert np.mean([result.p_value(-1.0) < 0.05 for result in results]) == pytest.approx(
+        0.05, abs=0.02
+    )
 
 
 def two_levels(
@@ -666,7 +678,7 @@ def two_levels(
 def test_within_people_items_of_one_level_have_the_variance_of_a_quasi_f_ratio() -> None:
     n, k = 9, 13
     sides, person, item = two_levels(n, k, False, np.random.default_rng(8))
-    result = estimate_contrast(*sides, person, item)
+    result = contrast(*sides, person, item)
     table = np.stack([side[0][2].reshape(n, k) for side in sides])  # levels, people, items
     people = table.mean(axis=2)
     ms_people = k * (people[0] - people[1]).var(ddof=1) / 2
@@ -678,8 +690,8 @@ def test_within_people_items_of_one_level_have_the_variance_of_a_quasi_f_ratio()
     assert ms_people > ms_left < ms_items
     expected = 2 * (ms_people + ms_items - ms_left) / (n * k)
     assert result.stderr**2 == pytest.approx(expected, rel=0.03)
-    these = estimate_contrast(*sides, person, item, THESE)
-    assert these.p() == pytest.approx(ttest_1samp(people[0] - people[1], 0).pvalue)
+    these = contrast(*sides, person, item, THESE)
+    assert these.p_value() == pytest.approx(ttest_1samp(people[0] - people[1], 0).pvalue)
 
 
 @pytest.mark.parametrize("versions", [True, False])
@@ -687,9 +699,9 @@ def test_within_people_an_interaction_is_the_difference_of_the_differences(versi
     rng = np.random.default_rng(9)
     sides, person, item = two_levels(8, 6, versions, rng)
     others = [[(w, d, x + rng.normal(size=len(x)))] for ((w, d, x),) in sides]
-    both = estimate_contrast(*(a + b for a, b in zip(sides, others, strict=True)), person, item)
+    both = contrast(*(a + b for a, b in zip(sides, others, strict=True)), person, item)
     less = [[(w, d, x - y)] for ((w, d, x),), ((_, _, y),) in zip(sides, others, strict=True)]
-    apart = estimate_contrast(*less, person, item)
+    apart = contrast(*less, person, item)
     assert (both.value, both.stderr, both.df) == pytest.approx(
         (apart.value, apart.stderr, apart.df)
     )
@@ -709,7 +721,7 @@ def test_the_variance_is_unbiased_where_conditions_share_some_people_or_items() 
             x = rng.normal(size=(n, 2))[person, level] + rng.normal(size=(k, 2))[item, level]
             x += 0.5 * rng.normal(size=n)[person] + rng.normal(size=len(item))
             sides = [[(w, d, x[w])] for w, d in zip(places, designs, strict=True)]
-            result = estimate_contrast(*sides, person, item)
+            result = contrast(*sides, person, item)
             values.append(result.value)
             squares.append(result.stderr**2)
         assert np.mean(squares) / np.var(values) == pytest.approx(1, abs=0.12)
@@ -721,8 +733,8 @@ def test_the_variance_within_people_is_unbiased(versions: bool) -> None:
     results = []
     for _ in range(1500):
         sides, person, item = two_levels(8, 7, versions, rng)
-        results.append(estimate_contrast(*sides, person, item))
+        results.append(contrast(*sides, person, item))
     values = np.array([result.value for result in results])
     squares = np.array([result.stderr**2 for result in results])
     assert squares.mean() / values.var() == pytest.approx(1, abs=0.15)
-    assert np.mean([result.p() < 0.05 for result in results]) == pytest.approx(0.05, abs=0.02)
+    assert np.mean([result.p_value() < 0.05 for result in results]) == pytest.approx(0.05, abs=0.02)

@@ -1,0 +1,236 @@
+"""Differences between two conditions: quasi-F tests within and between participants or items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.evaluation.inference.estimate import MeanEstimate
+from contstim.evaluation.inference.quasi_f import (
+    CellMean,
+    CrossedDesign,
+    combine_codes,
+    effective_sizes,
+    estimate_from_squares,
+    expected_squares,
+    has_too_few_units,
+    mean_squares,
+    satterthwaite,
+    sums_of_squares,
+    variance_components,
+)
+
+# A Latin square with missing choices has at least this share of all participant-item blocks.
+_MIN_COMPLETENESS = 0.8
+# Largest squared difference in weight between conditions, relative to the squared weights.
+_MAX_IMBALANCE = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class _Condition:
+    """A mean, or a difference of means, in one condition.
+
+    Attributes
+    ----------
+    value
+        Estimate.
+    weight, deviations
+        Weight of each of C cells, and weighted deviation from its mean, shape (C,).
+    designs
+        Design of each mean.
+    """
+
+    value: float
+    weight: FloatArray
+    deviations: FloatArray
+    designs: list[CrossedDesign]
+
+    @classmethod
+    def from_means(cls, means: Sequence[CellMean], n_cells: int) -> _Condition:
+        value, weight, deviations = 0.0, np.zeros(n_cells), np.zeros(n_cells)
+        for sign, (rows, design, cells) in zip((1, -1), means, strict=False):
+            value += sign * float(design.average(cells))
+            weight[rows] += design.weight / len(means)
+            deviations[rows] += sign * design.deviations(cells)
+        return cls(value, weight, deviations, [mean.design for mean in means])
+
+
+def estimate_contrast(
+    first: Sequence[CellMean],
+    second: Sequence[CellMean],
+    whole: CrossedDesign,
+    item_effects: str = "random",
+) -> MeanEstimate:
+    """Return the difference between two conditions of a mean, or of a difference of two means.
+
+    The standard error depends on the design:
+
+    1. Every block (participant and item) is in both conditions: the quasi-F standard error of the
+       differences within blocks, see `CrossedDesign`.
+    2. Every block is in one condition, and participants and items have equal weights in both (a
+       Latin square): the quasi-F standard error of residuals within lists, see
+       `_estimate_latin_square`.
+    3. Otherwise, the sum of the variances of both conditions minus twice their covariance. With K
+       shared items the covariance is K / (K - 1) times the sum of products of the items' deviations
+       in the two conditions, and likewise for shared participants. In complete tables of different
+       participants and the same items this is the quasi-F of participants nested in conditions
+       (Winer, Brown and Michels 1991, Statistical principles in experimental design), a sum over
+       the two conditions,
+
+           variance = sum (MS_participants + MS_items:conditions - MS_residual) / (N K).
+
+       It is conservative for participants who judged different items in the two conditions.
+
+    With fixed items it is Student's t test of differences within participants, or Welch's t test
+    between participants.
+
+    Parameters
+    ----------
+    first, second
+        The mean, or the two means of a difference, in each condition, with cells of shape (c,).
+    whole
+        Design of all C cells.
+    item_effects
+        One of `ITEM_EFFECTS`.
+
+    Returns
+    -------
+    MeanEstimate
+        Difference, first minus second condition. The standard error is NaN if a condition has too
+        few participants or items.
+    """
+    a, b = (_Condition.from_means(means, len(whole.item)) for means in (first, second))
+    value = a.value - b.value
+    sizes = [effective_sizes(condition.designs) for condition in (a, b)]
+    if any(has_too_few_units(*size, item_effects) for size in sizes):
+        return MeanEstimate(value, np.nan, np.nan)
+    squares = sums_of_squares((a.deviations - b.deviations)[None], whole.codes)[0]
+    if squares[2] == 0.0:
+        return MeanEstimate(value, 0.0, np.inf)
+
+    weights = np.stack([a.weight, b.weight])
+    in_condition = [
+        np.stack([np.bincount(units, weight) > 0 for weight in weights]) for units in whole.codes
+    ]
+    is_shared = [units.all(axis=0) for units in in_condition]
+    is_random = item_effects == "random"
+    if is_random and np.array_equal(is_shared[2], in_condition[2].any(axis=0)):
+        return estimate_from_squares(value, squares, [*a.designs, *b.designs], item_effects)
+    n_units = [np.count_nonzero(units.any(axis=0)) for units in in_condition]
+    if is_random and _is_latin_square(weights, whole, n_units):
+        return _estimate_latin_square(value, weights, a.deviations + b.deviations, whole)
+
+    # Sum the variances of both conditions, minus twice the covariance due to shared units.
+    terms = []
+    condition_terms = [
+        _mean_square_terms(condition, size, whole, item_effects)
+        for condition, size in zip((a, b), sizes, strict=True)
+    ]
+    for kind, (term_a, term_b) in enumerate(zip(*condition_terms, strict=True)):
+        if kind < 2 and is_shared[kind].any():
+            n = min(sizes[0][kind], sizes[1][kind])
+            sums = [np.bincount(whole.codes[kind], c.deviations) for c in (a, b)]
+            covariance = n / (n - 1) * float(sums[0] @ sums[1])
+            terms.append((term_a[0] + term_b[0] - 2 * covariance, n - 1))
+        else:
+            terms += [term_a, term_b]
+    variance, df = satterthwaite(terms, float(squares[2]) if is_random else 0.0)
+    return MeanEstimate(value, float(np.sqrt(variance)), df)
+
+
+def _mean_square_terms(
+    condition: _Condition, sizes: tuple[float, float], whole: CrossedDesign, item_effects: str
+) -> list[tuple[float, float]]:
+    """Return the mean squares of one condition, divided by N K, with their degrees of freedom."""
+    n_participants, n_items = sizes
+    squares = sums_of_squares(condition.deviations[None], whole.codes)[0]
+    if item_effects == "fixed":
+        return [(squares[0] * n_participants / (n_participants - 1), n_participants - 1)]
+    components = variance_components(squares, [design.moments for design in condition.designs])
+    return mean_squares(components, n_participants - 1, n_items - 1)
+
+
+def _is_latin_square(weights: FloatArray, whole: CrossedDesign, n_units: Sequence[int]) -> bool:
+    """Return whether participants judged nearly all items, nearly half of them per condition.
+
+    Parameters
+    ----------
+    weights
+        Weights of the cells in both conditions, shape (2, C).
+    whole
+        Design of all cells.
+    n_units
+        Numbers of participants, items and blocks.
+    """
+    n_participants, n_items, n_blocks = n_units
+    for units in whole.codes[:2]:
+        difference = np.bincount(units, weights[0] - weights[1])
+        total = np.bincount(units, weights[0] + weights[1])
+        if difference @ difference >= _MAX_IMBALANCE * (total @ total):
+            return False
+    return n_blocks >= _MIN_COMPLETENESS * n_participants * n_items
+
+
+def _estimate_latin_square(
+    value: float, weights: FloatArray, deviations: FloatArray, whole: CrossedDesign
+) -> MeanEstimate:
+    """Return the difference between conditions if each participant judged each item in one.
+
+    1. Remove the effects of participants, items and conditions by weighted least squares.
+    2. The residuals, with sign + in the first and - in the second condition, form a
+       participant x item table. Its quasi-F has N - L and K - L degrees of freedom, where
+       L = 2 N K / (number of residuals) is 2 in a complete square with two lists: participants vary
+       within lists (Pollatsek and Well 1995, doi 10.1037/0278-7393.21.3.785).
+    3. If choices are missing, participants and items have slightly unequal weights in the two
+       conditions. The variance of their effects times the sum of squared differences in weight is
+       added.
+    """
+    rows = np.flatnonzero(weights.any(axis=0))
+    signed_weight, weight = (weights[0] - weights[1])[rows], weights.sum(axis=0)[rows]
+    participant, item = (
+        np.unique(units[rows], return_inverse=True)[1] for units in whole.codes[:2]
+    )
+    condition = (signed_weight < 0).astype(np.int64)
+    cells = deviations[rows] / weight
+    residuals, effects = _remove_effects(cells, weight, (participant, item, condition))
+
+    # Degrees of freedom that the fit of the effects leaves.
+    units = participant, item, combine_codes(participant, item, condition)
+    n_participants, n_items, n_residuals = (int(codes.max()) + 1 for codes in units)
+    squared_weights, expectations = expected_squares(weight / 2, units)
+    sizes = 1 / squared_weights[:2]
+    df = sizes - 2 * n_participants * n_items / n_residuals
+    df_residual = n_residuals - n_participants - n_items
+    if min(*df, df_residual) < 1 - 1e-9:
+        return MeanEstimate(value, np.nan, np.nan)
+    p, i = df / (sizes - 1)
+    r = df_residual / (n_residuals - 1)
+    expectations = expectations * [[p, 1, p], [1, i, i], [p, i, r]]
+
+    squares = sums_of_squares((signed_weight * residuals)[None], units)[0]
+    if squares[2] <= 1e-20 * (deviations @ deviations):
+        squares = np.zeros(3)  # Only rounding errors remain.
+    components = variance_components(squares, [(squared_weights, expectations)])
+    terms = [satterthwaite(mean_squares(components, *df.tolist()), float(squares[2]))]
+    for effect, codes in zip(effects, (participant, item), strict=False):
+        imbalance = np.bincount(codes, signed_weight)
+        terms.append((float(np.var(effect, ddof=1) * (imbalance @ imbalance)), len(effect) - 1))
+    variance, total_df = satterthwaite(terms)
+    return MeanEstimate(value, float(np.sqrt(variance)), total_df)
+
+
+def _remove_effects(
+    cells: FloatArray, weight: FloatArray, factors: Sequence[IntArray]
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Return the residuals of a weighted additive fit of factors, and their effects."""
+    index = np.arange(len(cells))
+    blocks = [sparse.csr_array((np.ones(len(cells)), (index, codes))) for codes in factors]
+    indicators = sparse.hstack(blocks, format="csr")
+    weighted = indicators.T * weight
+    effects = np.linalg.lstsq((weighted @ indicators).toarray(), weighted @ cells)[0]
+    ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
+    return cells - indicators @ effects, np.split(effects, ends)

@@ -1,0 +1,127 @@
+"""Estimates with standard errors: t tests, confidence intervals and equivalence tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri, stdtr, stdtrit
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """An estimated mean with a standard error and degrees of freedom.
+
+    Attributes
+    ----------
+    value
+        Point estimate.
+    stderr
+        Standard error. NaN if there are too few participants or items, 0 if all values are equal.
+    df
+        Degrees of freedom of the t distribution.
+    variance_shares
+        Shares of the squared standard error that are due to participants and to items.
+
+    Examples
+    --------
+    >>> estimate = MeanEstimate(value=0.2, stderr=0.1, df=20.0)
+    >>> round(estimate.p_value(), 3)
+    0.059
+    >>> low, high = estimate.interval()
+    >>> round(low, 3), round(high, 3)
+    (-0.009, 0.409)
+    """
+
+    value: float
+    stderr: float
+    df: float
+    variance_shares: tuple[float, float] = (np.nan, np.nan)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the two-sided confidence interval, value ± t(df) · stderr."""
+        margin = float(stdtrit(self.df, (1 + level) / 2)) * self.stderr
+        return self.value - margin, self.value + margin
+
+    def p_value(self, null: float = 0.0) -> float:
+        """Return the two-sided p-value of the t test that the mean equals `null`."""
+        if self.stderr == 0.0:
+            return 1.0 if self.value == null else 0.0
+        return float(2 * stdtr(self.df, -abs(self.value - null) / self.stderr))
+
+    def p_equivalence(self, margin: float) -> float:
+        """Return the p-value of the two one-sided tests of equivalence with zero.
+
+        The null hypothesis is that the mean differs from 0 by at least `margin` (Schuirmann 1987,
+        doi 10.1007/BF01068419): p = P(T < (abs(value) - margin) / stderr).
+        """
+        if self.stderr == 0.0:
+            return 0.0 if abs(self.value) < margin else 1.0
+        return float(stdtr(self.df, (abs(self.value) - margin) / self.stderr))
+
+    def fisher_z(self, chance: float, maximum: float = 1.0) -> MeanEstimate | None:
+        """Return the estimate on Fisher's z scale.
+
+        With s = (value - chance) / (maximum - chance), z = artanh(s), and by the delta method
+        stderr(z) = stderr / ((1 - s²) (maximum - chance)). For an accuracy, z is half the logit.
+
+        Parameters
+        ----------
+        chance
+            Value of a model that guesses; z = 0.
+        maximum
+            Largest possible value; z is infinite.
+
+        Returns
+        -------
+        MeanEstimate or None
+            None if abs(s) is not below 1, or if the standard error is 0 or missing.
+        """
+        scale = maximum - chance
+        share = (self.value - chance) / scale
+        if not (self.stderr > 0 and abs(share) < 1.0 - 1e-9):
+            return None
+        stderr = self.stderr / ((1.0 - share * share) * scale)
+        return replace(self, value=float(np.arctanh(share)), stderr=stderr)
+
+    def bounded_interval(
+        self, chance: float, level: float = 0.95, maximum: float = 1.0
+    ) -> tuple[float, float]:
+        """Return the confidence interval that is symmetric on Fisher's z scale.
+
+        The t interval, clipped to the possible values, replaces it if z is not defined. Values
+        range from 2 chance - maximum to maximum; a value below this range is not clipped.
+        """
+        transformed = self.fisher_z(chance, maximum)
+        if transformed is not None:
+            ends = np.tanh(transformed.interval(level))
+            low, high = chance + (maximum - chance) * ends
+            return float(low), float(high)
+        low, high = self.interval(level)
+        minimum = 2 * chance - maximum
+        if self.value < minimum - 1e-9:
+            return low, high
+        return max(low, min(minimum, self.value)), min(high, max(maximum, self.value))
+
+    def p_chance(self, chance: float, maximum: float = 1.0) -> float:
+        """Return the p-value of the t test against chance, on Fisher's z scale if defined."""
+        transformed = self.fisher_z(chance, maximum)
+        return self.p_value(chance) if transformed is None else transformed.p_value()
+
+    def required_growth(self, power: float = 0.8) -> tuple[float, float]:
+        """Return the factors by which participants, or items, must grow for the given power.
+
+        If the true mean equals the estimate, p < 0.05 has probability `power` at the standard
+        error abs(value) / (z_0.975 + z_power). Let v be the square of this standard error relative
+        to the present one, and s the share of the present variance that the other factor
+        contributes. More units reduce the share 1 - s only, so the factor is (1 - s) / (v - s),
+        infinite if v <= s.
+        """
+        if self.stderr == 0.0:
+            return 1.0, 1.0
+        target = (self.value / self.stderr / float(ndtri(0.975) + ndtri(power))) ** 2
+        participants, items = (
+            (1.0 - other) / (target - other) if other < min(target, 1.0) else np.inf
+            for other in self.variance_shares[::-1]
+        )
+        return participants, items
