@@ -75,6 +75,6 @@ def test_the_check_of_measures(study):
     for name in MEASURES:
         assert len(contstim.check_measure(MEASURES[name])) == 3
     mistaken = type(MEASURES["log_score"])()
-    mistaken.values = lambda subset: np.zeros((subset.n_people, len(subset.models)))
+    mistaken.values = lambda subset: np.zeros((subset.n_participants, len(subset.models)))
     with pytest.raises(ValidationError, match="^log_score: values differ from the definition by "):
         contstim.check_measure(mistaken)

@@ -160,7 +160,7 @@ def percentile_intervals(
     """
     low, high = np.full((2, samples.shape[1]), np.nan)
     has_samples = ~np.isnan(samples).all(axis=0)
-    if n_units >= 2:
+    if n_units >= 2 and has_samples.any():
         z = np.sqrt(n_units / (n_units - 1)) * student.ppf((1 + level) / 2, n_units - 1)
         tail = float(norm.sf(z))
         ends = np.nanquantile(samples[:, has_samples], [tail, 1 - tail], axis=0)

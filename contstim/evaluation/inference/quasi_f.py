@@ -68,7 +68,7 @@ class CrossedDesign:
     >>> cells = np.array([1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1.0])
     >>> estimate = design.estimate(cells)
     >>> round(estimate.value, 3), round(estimate.stderr, 3), round(estimate.df, 2)
-    (0.667, 0.221, 2.98)
+    (0.667, 0.236, 2.34)
     """
 
     participant: IntArray
