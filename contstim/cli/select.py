@@ -104,6 +104,8 @@ class Sentences:
         from contstim.selection.scores import read_features, read_scores, read_token_counts
         from contstim.text.features import has_distinct_words
 
+        if self.repeatable and not self.distinct:
+            raise InputError("--repeatable has no effect without --distinct; add it")
         check_constraints(self.constraint)
         table = read_scores(scores)
         features = read_features(self.features) if self.features else None

@@ -16,6 +16,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.score_table import ScoreTable, canonical_scores
 from contstim.tables import MISSING, TRIPLETS, read_table
+from contstim.text.normalise import normalise_sentences
 from contstim.text_files import print_once
 
 _LONG_COLUMNS = ("sentence", "model", "log_prob")
@@ -105,7 +106,7 @@ def read_features(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Features, one row per sentence.
+        Features, one row per normalised sentence.
 
     Raises
     ------
@@ -113,7 +114,7 @@ def read_features(path: str | Path) -> pd.DataFrame:
         If the file cannot be read or has a sentence twice.
     """
     table = read_table(path)
-    sentences = pd.Index(table.iloc[:, 0], name="sentence")
+    sentences = pd.Index(normalise_sentences(table.iloc[:, 0]), name="sentence")
     _require_unique(sentences, path)
     return table.iloc[:, 1:].set_axis(sentences)
 
@@ -129,7 +130,7 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per triplet.
+        One row per triplet, with normalised sentences.
 
     Raises
     ------
@@ -145,7 +146,7 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     """
     table = read_table(path, TRIPLETS)
     _require_numbers(table[[*TRIPLETS[5:]]], path)
-    return table
+    return table.assign(**{name: normalise_sentences(table[name]) for name in TRIPLETS[2:5]})
 
 
 def _read_npz(path: Path) -> pd.DataFrame:
@@ -170,7 +171,7 @@ def _read_npz(path: Path) -> pd.DataFrame:
     scores = pd.DataFrame(arrays)
     _require_numbers(scores, path)
     if labels is not None:
-        scores.index = pd.Index(labels.tolist())
+        scores.index = pd.Index(normalise_sentences(pd.Series(labels.tolist())))
         _require_unique(scores.index, path)
     return scores.astype(np.float64).rename_axis(index="sentence")
 
