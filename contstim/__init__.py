@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     )
     from contstim.models.check import check_model
     from contstim.models.logits import LogitsModel
-    from contstim.models.registry import load_model, register_family, score_sentences
+    from contstim.models.registry import load_model, register_family
+    from contstim.models.score_table import score_sentences
     from contstim.selection.natural import select_natural_pairs
     from contstim.selection.scores import read_scores
     from contstim.selection.sets import select_set
@@ -88,7 +89,8 @@ _NAMES = {
     ),
     "models.check": ("check_model",),
     "models.logits": ("LogitsModel",),
-    "models.registry": ("load_model", "register_family", "score_sentences"),
+    "models.registry": ("load_model", "register_family"),
+    "models.score_table": ("score_sentences",),
     "synthesis": ("synthesize",),
     "synthesis.check": ("check_strategy",),
     "synthesis.coordinate_search": ("Strategy",),

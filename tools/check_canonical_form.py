@@ -24,7 +24,13 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "contstim"
 #: Modules that bring what enters into canonical form.
 READERS = (
-    *("text/normalise.py", "trial_kinds.py", "tables.py", "models/score_table.py"),
+    *(
+        "text/normalise.py",
+        "trial_kinds.py",
+        "tables.py",
+        "models/score_table.py",
+        "models/table_model.py",
+    ),
     *("selection/scores.py", "evaluation/choices.py", "evaluation/items.py"),
     *("evaluation/importers/", "benchmarks/readers.py"),
 )

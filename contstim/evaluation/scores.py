@@ -15,10 +15,10 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
 from contstim.models.score_table import (
-    ScoreTableModel,
     canonical_scores,
     drop_repeated_scores,
 )
+from contstim.models.table_model import ScoreTableModel
 from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text.normalise import match_sentences, normalise_sentence
 from contstim.trial_kinds import CATCH

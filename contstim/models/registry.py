@@ -1,7 +1,7 @@
-"""From a model spec to a model, or to the kind of its scores: families and bundled models, by name.
+"""The registry of model families and bundled models, which loads models by their specs.
 
-A family is one of `FAMILIES`, or an entry point of the group ``contstim.models`` in the metadata of
-any installed package, which every process of the same Python finds.
+A family is an entry of `FAMILIES`, or an entry point of the group ``contstim.models`` in the
+metadata of any installed package.
 """
 
 from __future__ import annotations
@@ -11,30 +11,41 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError, require_known
 from contstim.models import ModelSpec
-from contstim.models.base import ScoreKind, SentenceModel, check_sentence_language, check_sentences
+from contstim.models.base import ScoreKind, SentenceModel, check_sentence_language
+from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.plugins import imported, package_name
 from contstim.progress import waiting
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-# The family of the bundled models.
+# Family of the bundled models.
 _BUNDLED = "contstim"
+_ENTRY_POINT_GROUP = "contstim.models"
+
+Loader = Callable[[ModelSpec], SentenceModel]
+KindFunction = Callable[[ModelSpec], ScoreKind]
 
 
 @dataclass(frozen=True)
 class BundledModel:
-    """One bundled model: its file, the family that reads it and the options that fit it.
+    """An entry of ``bundled.toml``, the list of bundled models.
 
-    A model that another package brings has a `converter`, ``module:function``, in place of a file:
-    the function gives the path of the file made from that package.
+    Attributes
+    ----------
+    name, family, summary
+        Name of the model, family that loads it, and description in one line.
+    file
+        File name in the folder of the bundled models; empty if there is a converter.
+    options
+        Options of the family that fit the model.
+    converter
+        ``module:function`` that converts a model of another package and returns the path of the
+        file; empty for a model with a bundled file.
     """
 
     name: str
@@ -45,38 +56,30 @@ class BundledModel:
     converter: str = ""
 
     def path(self) -> Path:
-        """Return where the model's file lies. Raises what the converter raises."""
+        """Return the path of the model's file, converted first if necessary."""
         if self.converter:
             return cast(Path, imported(self.converter)())
         return bundled_folder() / self.file
 
 
 def bundled_folder() -> Path:
-    """Return the folder of the bundled models: in the installed package, or in the checkout."""
+    """Return the folder of the bundled models, in the installed package or the repository.
+
+    Raises
+    ------
+    ModelFileError
+        If the folder is missing.
+    """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "bundled", package.parent / "models" / "bundled"):
         if (folder / "bundled.toml").is_file():
             return folder
-    raise ModelFileError("the bundled models are missing from this installation; install it again")
-
-
-def model_card(model: SentenceModel) -> str | None:
-    """Return the card of a model (Markdown), its attribute `card` or a bundled file, or None."""
-    name = ModelSpec.parse(model.spec)
-    card: str | None = getattr(model, "card", None)
-    if card is not None or name.family != _BUNDLED:
-        return card
-    folder = bundled_folder()
-    for cards in (folder / "cards", folder.parent / "cards"):
-        path = cards / f"{name.location}.md"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    return None
+    raise ModelFileError("the bundled models are missing; install contstim again")
 
 
 @cache
 def bundled_models() -> dict[str, BundledModel]:
-    """Return the bundled models by name, as ``bundled.toml`` lists them."""
+    """Return the bundled models by name."""
     with (bundled_folder() / "bundled.toml").open("rb") as file:
         table = tomllib.load(file)
     return {
@@ -92,58 +95,76 @@ def bundled_models() -> dict[str, BundledModel]:
     }
 
 
-_GROUP = "contstim.models"
+def model_card(model: SentenceModel) -> str | None:
+    """Return the model card in Markdown, or None if the model has none.
 
-Loader = Callable[[ModelSpec], SentenceModel]
-Kind = Callable[[ModelSpec], ScoreKind]
+    The card is the model's attribute `card` or, for a bundled model, a bundled file.
+    """
+    spec = ModelSpec.parse(model.spec)
+    card: str | None = getattr(model, "card", None)
+    if card is not None or spec.family != _BUNDLED:
+        return card
+    folder = bundled_folder()
+    for cards in (folder / "cards", folder.parent / "cards"):
+        path = cards / f"{spec.location}.md"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    return None
 
 
 @dataclass(frozen=True)
 class Family:
-    """A model family; see `register_family`. `package` names the one that brings it, if another."""
+    """A model family; see `register_family` for the attributes.
+
+    `package` is the name of the package that provides the family; empty if it is contstim or the
+    running script.
+    """
 
     name: str
     summary: str
     loader: str | Loader
-    kind: ScoreKind | str | Kind | None = None
+    kind: ScoreKind | str | KindFunction | None = None
     package: str = ""
 
     def load(self, spec: ModelSpec) -> SentenceModel:
-        """Load the model that `spec` names."""
-        model = self._function(self.loader)(spec)
+        """Load a model of the family.
+
+        Raises
+        ------
+        InputError
+            If the loader returns anything but a `SentenceModel`; otherwise as the loader.
+        """
+        model = self._resolve(self.loader)(spec)
         if not isinstance(model, SentenceModel):
-            maker = f"{self.loader!r} of the package {self.package}"
-            if not self.package:
-                maker = f"the loader of the model family {self.name!r}"
+            loader = f"the loader of the model family {self.name!r}"
+            if self.package:
+                loader = f"{self.loader!r} of the package {self.package}"
             raise InputError(
-                f"{maker} gives {model!r} for {str(spec)!r}; it must give a SentenceModel"
+                f"{loader} returned {model!r} for {str(spec)!r}; it must return a SentenceModel"
             )
         return model
 
     def score_kind(self, spec: ModelSpec) -> ScoreKind:
-        """Return what the scores of the model that `spec` names are.
-
-        The model is loaded only if its class leaves that to the single model.
-        """
+        """Return the kind of scores of a model, which is loaded only if its class has no kind."""
         if isinstance(self.kind, ScoreKind):
             return self.kind
         if self.kind is not None:
-            kind: ScoreKind = self._function(self.kind)(spec)
+            kind: ScoreKind = self._resolve(self.kind)(spec)
             return kind
-        stated = getattr(self._function(self.loader), "kind", None)
-        if stated is SentenceModel.kind:
+        class_kind = getattr(self._resolve(self.loader), "kind", None)
+        if class_kind is SentenceModel.kind:
             return ScoreKind()
-        return stated if isinstance(stated, ScoreKind) else self.load(spec).kind
+        return class_kind if isinstance(class_kind, ScoreKind) else self.load(spec).kind
 
-    def _function(self, given: str | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
-        """Return `given`, or what it is the address of."""
-        if not isinstance(given, str):
-            return given
-        what = f"the model family {self.name!r}"
-        return cast("Callable[[ModelSpec], Any]", imported(given, what, self.package))
+    def _resolve(self, function: str | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
+        """Return a function, imported if it is an address ``module:function``."""
+        if not isinstance(function, str):
+            return function
+        user = f"the model family {self.name!r}"
+        return cast("Callable[[ModelSpec], Any]", imported(function, user, self.package))
 
 
-#: The families that come with contstim, and those that `register_family` added in this process.
+#: Families of contstim and those added by `register_family` in this process.
 FAMILIES: dict[str, Family] = {}
 
 
@@ -151,22 +172,22 @@ def register_family(
     name: str,
     summary: str,
     loader: str | Loader,
-    kind: ScoreKind | str | Kind | None = None,
+    kind: ScoreKind | str | KindFunction | None = None,
 ) -> None:
-    """Make specs that begin with ``name:`` load through `loader`.
+    """Register a model family, so that specs beginning with ``name:`` can be loaded.
 
     Parameters
     ----------
     name
-        The family's name, as in specs.
+        Name of the family in specs.
     summary
-        One line on what it is, for ``contstim models list``.
+        Description in one line, for ``contstim models list``.
     loader
-        A function from `ModelSpec` to `SentenceModel`, or its address ``module:function``.
+        Function that maps a `ModelSpec` to a `SentenceModel`, or its address ``module:function``.
     kind
-        What the models' scores are, for tables that name models without loading them; likewise a
-        function of a `ModelSpec` or its address, where specs tell. If None, the loader is asked,
-        where it is a class that says so, or else a model.
+        Kind of the models' scores, which tables need without loading the models. Alternatively a
+        function that maps a `ModelSpec` to the kind, or its address. None reads the attribute
+        `kind` of the loader, if the loader is a class, or else of a loaded model.
 
     Examples
     --------
@@ -183,65 +204,57 @@ def register_family(
 
 
 def available_families() -> dict[str, Family]:
-    """Return all families by name: `FAMILIES`, and those of installed packages after them."""
-    return FAMILIES | {
-        entry.name: _brought(entry)
-        for entry in entry_points(group=_GROUP)
-        if entry.name not in FAMILIES
-    }
+    """Return the registered families and those of installed packages by name."""
+    families = dict(FAMILIES)
+    for entry in entry_points(group=_ENTRY_POINT_GROUP):
+        if entry.name in FAMILIES:
+            continue
+        package = package_name(entry)
+        metadata = None if entry.dist is None else entry.dist.metadata
+        summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
+        families[entry.name] = Family(
+            entry.name,
+            f"{summary} (package {package})",
+            f"{entry.module}:{entry.attr}",
+            package=package,
+        )
+    return families
 
 
-def _brought(entry: EntryPoint) -> Family:
-    """Return the family that an entry point names."""
-    package = package_name(entry)
-    metadata = None if entry.dist is None else entry.dist.metadata
-    summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
-    address = f"{entry.module}:{entry.attr}"
-    return Family(entry.name, f"{summary} (package {package})", address, package=package)
-
-
-def _bundled(spec: ModelSpec) -> ModelSpec:
-    """Return what ``contstim:NAME`` stands for; options override the bundled ones."""
+def load_bundled(spec: ModelSpec) -> SentenceModel:
+    """Load a bundled model; options of the spec override the bundled ones."""
     models = bundled_models()
     require_known("bundled model", spec.location, models)
     entry = models[spec.location]
+    options = dict(entry.options) | dict(spec.options)
     alias = ModelSpec(spec.family, spec.location, entry.options)
-    options = {**dict(entry.options), **dict(spec.options)}
-    return ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
+    inner = ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
+    return FAMILIES[entry.family].load(inner)
 
 
-def _load_bundled(spec: ModelSpec) -> SentenceModel:
-    inner = _bundled(spec)
-    return FAMILIES[inner.family].load(inner)
-
-
-def _bundled_kind(spec: ModelSpec) -> ScoreKind:
+def bundled_kind(spec: ModelSpec) -> ScoreKind:
+    """Return the kind of scores of a bundled model without loading it."""
     entry = bundled_models().get(spec.location)
     return ScoreKind() if entry is None else FAMILIES[entry.family].score_kind(spec)
 
 
-register_family(_BUNDLED, "small models that come with contstim", _load_bundled, _bundled_kind)
-for _name, _what, _address in (
+register_family(_BUNDLED, "small models that come with contstim", load_bundled, bundled_kind)
+for _name, _summary, _address in (
     ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram.model:NgramModel"),
     ("rnn", "recurrent network with ReLU units", "recurrent.model:load_recurrent"),
     ("lstm", "LSTM network", "recurrent.model:load_recurrent"),
     ("openai", "causal model behind a server of completions", "engines.server:ServedModel"),
     ("gguf", "causal model in a GGUF file, computed by llama.cpp", "engines.llama:LlamaModel"),
+    ("hf", "causal or masked transformer, a folder or a hub name", "hf:load_hf"),
 ):
-    register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
-register_family(
-    "hf",
-    "causal or masked transformer, a folder or a hub name",
-    "contstim.models.hf:load_hf",
-    ScoreKind(),
-)
+    register_family(_name, _summary, f"contstim.models.{_address}", ScoreKind())
 register_family(
     "table",
-    "scores that something else gave sentences: a CSV with the columns sentence and one of scores",
-    "contstim.models.score_table:ScoreTableModel",
-    "contstim.models.score_table:ScoreTableModel.kind_of",
+    "scores from another program: a CSV with the column sentence and a column of scores",
+    "contstim.models.table_model:ScoreTableModel",
+    "contstim.models.table_model:ScoreTableModel.kind_of",
 )
-# Surrounding packages need not be installed.
+# Training is a surrounding package, which need not be installed.
 if find_spec("contstim.training") is not None:
     register_family(
         "student",
@@ -258,18 +271,18 @@ if find_spec("contstim.training") is not None:
 
 
 def load_model(spec: str | ModelSpec) -> SentenceModel:
-    """Load the model that `spec` names, e.g. ``contstim:trigram`` or ``ngram:my.arpa.gz``.
+    """Load a model by its spec, for example ``contstim:trigram`` or ``ngram:my.arpa.gz``.
 
-    ``NAME=SPEC`` gives it a name, by which tables, figures and texts call it.
+    ``NAME=SPEC`` also sets the display name of the model in tables and figures.
 
     Raises
     ------
     SpecError
-        If `spec` does not read ``FAMILY:LOCATION?key=value&...`` or has a bad option.
+        If the spec is not of the form ``FAMILY:LOCATION?key=value&...`` or has a bad option.
     UnknownNameError
-        If there is no such family or bundled model; near matches are named.
+        If the family or the bundled model is unknown.
     InputError
-        If the package that brings the family cannot be imported.
+        If the package that provides the family cannot be imported.
     ModelFileError
         If the model's file is missing or damaged.
 
@@ -280,31 +293,63 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     array([-22.2, -25.5])
     """
     parsed = ModelSpec.parse(spec) if isinstance(spec, str) else spec
-    model = _of_spec(parsed)
+    family = _find_family(parsed)
+    if family is None:
+        raise UnknownNameError.among("model family", parsed.family, available_families())
+    plain_spec, reduction_options = _split_reduction(parsed)
+    reduction, needs_unigram = "sum", False
+    if reduction_options:
+        reduction = parsed.get_choice("reduction", REDUCTIONS, "sum")
+        needs_unigram = REDUCTIONS[reduction].subtracts_unigram
+        if "unigram" in reduction_options and not needs_unigram:
+            raise SpecError(
+                f"unigram= in {str(parsed)!r} requires reduction=slor; remove it or add this option"
+            )
+    with waiting(f"loading {plain_spec}"):
+        model = family.load(plain_spec)
+    if reduction != "sum":
+        if model.event.reduction != "sum":
+            raise SpecError(
+                f"reduction={reduction} in {str(parsed)!r}: {model.event.reduction!r} scores are "
+                "not sums of log-probabilities, which a reduction needs; remove the option"
+            )
+        unigram = _load_unigram(parsed, model) if needs_unigram else None
+        inner = ModelSpec.parse(model.spec)
+        options = tuple(sorted([*inner.options, *reduction_options.items()]))
+        reduced_spec = ModelSpec(inner.family, inner.location, options)
+        model = ReducedModel(model, reduction, reduced_spec, unigram)
     if parsed.name:
         model.name = parsed.name
     return model
 
 
-#: Models or their specs, ``NAME=SPEC`` among them; or of each the name, and itself or its spec.
+#: Models or their specs (``SPEC`` or ``NAME=SPEC``), or a mapping from names to models or specs.
 Models = Sequence[SentenceModel | str] | Mapping[str, SentenceModel | str]
 
 
 def load_models(models: Models) -> list[SentenceModel]:
-    """Load models, each once, of which no two may have one name.
+    """Load several models with distinct names, each only once.
 
     Raises
     ------
     InputError
-        If none is given, two are called alike, or one cannot be loaded, as `load_model` has it.
+        If there are no models, or if two models have the same name; otherwise as `load_model`.
     """
     if isinstance(models, Mapping):
-        models = [_named(name, model) for name, model in models.items()]
+        named_models: list[SentenceModel | str] = []
+        for name, model in models.items():
+            if isinstance(model, str):
+                named_models.append(f"{name}={model}")
+            else:
+                renamed = copy(model)
+                renamed.name = name
+                named_models.append(renamed)
+        models = named_models
     if not models:
         raise InputError("no model is given; name at least one")
     loaded: dict[str, SentenceModel] = {}
-    for given in dict.fromkeys(models):
-        model = load_model(given) if isinstance(given, str) else given
+    for source in dict.fromkeys(models):
+        model = load_model(source) if isinstance(source, str) else source
         other = loaded.setdefault(model.name, model)
         if other.spec != model.spec:
             raise InputError(
@@ -314,160 +359,73 @@ def load_models(models: Models) -> list[SentenceModel]:
     return list(loaded.values())
 
 
-def _named(name: str, model: SentenceModel | str) -> SentenceModel | str:
-    """Return a model, a copy where it is loaded already, or its spec, with a name."""
-    if isinstance(model, str):
-        return f"{name}={model}"
-    named = copy(model)
-    named.name = name
-    return named
-
-
-def _of_spec(parsed: ModelSpec) -> SentenceModel:
-    """Load the model that a spec names, without regard to what it is called."""
-    family = _family(parsed)
-    if family is None:
-        raise UnknownNameError.among("model family", parsed.family, available_families())
-    without, wanted = _without_reduction(parsed)
-    if not wanted:
-        return _load(family, without)
-    # Most models are loaded without a reduction, and need none of its code.
-    from contstim.models.reductions import REDUCTIONS, ReducedModel
-
-    reduction = parsed.get_choice("reduction", REDUCTIONS, "sum")
-    subtracts_unigram = REDUCTIONS[reduction].subtracts_unigram
-    if "unigram" in wanted and not subtracts_unigram:
-        raise SpecError(
-            f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
-        )
-    model = _load(family, without)
-    if reduction == "sum":
-        return model
-    if model.event.reduction != "sum":
-        raise SpecError(
-            f"reduction={reduction} in {str(parsed)!r}: {model.event.reduction!r} scores are no "
-            "sums of log-probabilities, which a reduction needs; leave it out"
-        )
-    unigram = _unigram(parsed, model) if subtracts_unigram else None
-    inner = ModelSpec.parse(model.spec)
-    options = tuple(sorted([*inner.options, *wanted.items()]))
-    whole = ModelSpec(inner.family, inner.location, options)
-    return ReducedModel(model, reduction, whole, unigram)
-
-
-def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Models) -> pd.DataFrame:
-    """Score sentences under models: what ``contstim score`` does.
-
-    Parameters
-    ----------
-    sentences
-        The sentences, shape (S,); each is scored once.
-    models
-        Models, or specs of them, shape (M,); or of each its name, and itself or its spec.
-
-    Returns
-    -------
-    DataFrame
-        Shape (S, M), nats where a model scores log-probabilities: the index is the sentence, a
-        column a model, as `select_natural_pairs` and `evaluate` take it.
-
-    Raises
-    ------
-    InputError
-        If no model is given, or a sentence cannot be scored under one.
-
-    Examples
-    --------
-    >>> sentences = ["The dog slept near the fire.", "The fire slept near the dog."]
-    >>> models = {"bigram": "contstim:bigram", "trigram": "contstim:trigram"}
-    >>> score_sentences(sentences, models).round(1)
-                                  bigram  trigram
-    sentence
-    The dog slept near the fire.   -38.1    -35.2
-    The fire slept near the dog.   -40.0    -40.4
-    """
-    import pandas as pd  # half a second, which loading a model need not wait for
-
-    loaded = load_models([models] if isinstance(models, SentenceModel | str) else models)
-    texts = list(dict.fromkeys(check_sentences(sentences)))
-    scores = {model.name: model.score(texts) for model in loaded}
-    return pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
-
-
-def _load(family: Family, spec: ModelSpec) -> SentenceModel:
-    with waiting(f"loading {spec}"):
-        return family.load(spec)
-
-
 def score_kind(spec: str) -> ScoreKind:
-    """Return what the scores of the model that `spec` names are, for tables that name models.
+    """Return the kind of scores of a model in a table, usually without loading the model.
 
-    As a rule the model is not loaded. A name that is not a spec, as tables of others have them, a
-    family that is not installed and a model whose files are not here count as log-probabilities.
+    The kind is log-probability if `spec` is not a spec, if its family is unknown, or if the
+    model's files are missing.
     """
     try:
         parsed = ModelSpec.parse(spec)
     except SpecError:
         return ScoreKind()
-    family = _family(parsed)
+    family = _find_family(parsed)
     try:
-        kind = ScoreKind() if family is None else family.score_kind(_without_reduction(parsed)[0])
+        kind = ScoreKind() if family is None else family.score_kind(_split_reduction(parsed)[0])
     except ModelFileError:
         kind = ScoreKind()
     if "reduction" not in dict(parsed.options):
         return kind
-    from contstim.models.reductions import REDUCTIONS
-
     reduction = REDUCTIONS.get(parsed.get("reduction", "sum"))
     return kind if reduction is None else reduction.kind(kind)
 
 
-def _family(spec: ModelSpec) -> Family | None:
-    # Reading the metadata of all packages takes a while.
+def _find_family(spec: ModelSpec) -> Family | None:
+    # Look at other packages last, since reading their metadata is slow.
     return FAMILIES.get(spec.family) or available_families().get(spec.family)
 
 
-def _without_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
-    """Split off the options of reductions, which work on any family's parts and are no family's."""
-    wanted = {k: v for k, v in spec.options if k in ("reduction", "unigram")}
-    own = tuple((k, v) for k, v in spec.options if k not in ("reduction", "unigram"))
-    return ModelSpec(spec.family, spec.location, own), wanted
+def _split_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
+    """Split a spec into one without a reduction and the options of the reduction."""
+    reduction_options = {k: v for k, v in spec.options if k in ("reduction", "unigram")}
+    options = tuple((k, v) for k, v in spec.options if k not in reduction_options)
+    return ModelSpec(spec.family, spec.location, options), reduction_options
 
 
-def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
-    """Load the unigram model that SLOR takes off `model`.
+def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
+    """Load the unigram model for the SLOR of `model`, and check that both score the same event.
 
-    The one named; else, for models of sub-words, that of their own tokens, and for models of
-    words the bundled one, which is made to score what `model` does, in the model's words.
+    The default is the unigram model of the model's own tokens or, for models of whole words, the
+    bundled unigram model.
     """
     name = dict(spec.options).get("unigram")
+    if name is None and hasattr(model, "token_unigram"):
+        token_unigram: SentenceModel = model.token_unigram()
+        return token_unigram
     if name is None:
-        if hasattr(model, "token_unigram"):
-            of_tokens: SentenceModel = model.token_unigram()
-            return of_tokens
         if "unigram" not in bundled_models():
             raise SpecError(
                 f"reduction=slor in {str(spec)!r} needs a unigram model; add unigram=SPEC, for "
                 "example an ARPA file of order 1"
             )
-        asked = {
+        is_option_needed = {
             ("end", "none"): not _scores_end(model),
             ("language", model.language.code): not model.language.is_space_delimited,
-            ("punctuation", "drop"): not _scores_marks(model),
+            ("punctuation", "drop"): not _scores_punctuation(model),
             ("unknown", "unk"): model.event.unknown == "unk",
         }
-        options = tuple(option for option, is_asked in asked.items() if is_asked)
+        options = tuple(option for option, is_needed in is_option_needed.items() if is_needed)
         name = str(ModelSpec(_BUNDLED, "unigram", options))
     unigram = load_model(name)
-    for option, what, scores in (
+    for option, part, is_scored_by in (
         ("end", "the end of a sentence", _scores_end),
-        ("punctuation", "marks", _scores_marks),
+        ("punctuation", "punctuation", _scores_punctuation),
     ):
-        if scores(unigram) != scores(model):
-            does, does_not = (model, unigram) if scores(model) else (unigram, model)
+        if is_scored_by(unigram) != is_scored_by(model):
+            pair = (model, unigram) if is_scored_by(model) else (unigram, model)
             raise SpecError(
-                f"{does.spec!r} scores {what} and {does_not.spec!r} does not; set {option}= alike "
-                "in both"
+                f"{pair[0].spec!r} scores {part} and {pair[1].spec!r} does not; set {option}= to "
+                "the same value in both"
             )
     check_sentence_language(unigram, model.language, ())
     return unigram
@@ -477,5 +435,5 @@ def _scores_end(model: SentenceModel) -> bool:
     return model.event.end != "none"
 
 
-def _scores_marks(model: SentenceModel) -> bool:
+def _scores_punctuation(model: SentenceModel) -> bool:
     return model.event.punctuation not in ("drop", "context")

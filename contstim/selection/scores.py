@@ -66,7 +66,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 def read_score_table(path: str | Path) -> ScoreTable:
     """Read a table of scores with the units and specs of its models, as `read_scores` does."""
     if str(path).endswith(".npz"):
-        return ScoreTable.of(_read_npz(Path(path)))
+        return ScoreTable.from_wide(_read_npz(Path(path)))
     table = read_table(path)
     if not set(_LONG_COLUMNS) <= set(table.columns):
         table = table.rename(columns={table.columns[0]: "sentence"})

@@ -243,7 +243,7 @@ def test_scores_in_every_shape_give_the_same(make_study):
             "model 'a' of the scores table has two scores of",
         ),
         (lambda w: w.assign(a=np.inf), "an infinite score"),
-        (lambda w: w.assign(a="x"), "column 'a' of the scores table holds 'x', not a number"),
+        (lambda w: w.assign(a="x"), "column 'a' of the scores table contains 'x', not a number"),
         (lambda w: w[["sentence"]], "has no model column"),
         (lambda w: w[["a"]], "needs a column 'sentence'"),
     ],

@@ -133,11 +133,11 @@ def test_specs_lead_to_slor(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec, message in {
         "table:5?reduction=slor&unigram=open:2": (
             "'table:5?exact=all' scores the end of a sentence and 'table:2?exact=all' does not; "
-            "set end= alike in both"
+            "set end= to the same value in both"
         ),
         "table:5?unigram=uni:2": (
-            "unigram= in 'table:5?unigram=uni:2' goes with reduction=slor alone; leave it out or "
-            "add that"
+            "unigram= in 'table:5?unigram=uni:2' requires reduction=slor; remove it or add "
+            "this option"
         ),
         "table:5?reduction=slur": (
             "reduction='slur' in 'table:5?reduction=slur': did you mean 'slor'?"
@@ -168,8 +168,8 @@ def test_slor_takes_off_only_what_the_model_scores() -> None:
         (
             "punctuation=drop",
             "contstim:unigram",
-            "'contstim:unigram' scores marks and 'contstim:bigram?punctuation=drop' does not; set "
-            "punctuation= alike in both",
+            "'contstim:unigram' scores punctuation and 'contstim:bigram?punctuation=drop' does "
+            "not; set punctuation= to the same value in both",
         ),
         (
             "language=fr",

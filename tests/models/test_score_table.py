@@ -1,4 +1,4 @@
-"""Tables of scores as models: looked up, converted, refused by name where they cannot do."""
+"""Tests `contstim.models.score_table` and `contstim.models.table_model`."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_the_best_sentence_is_that_of_the_lowest_surprisal(tmp_path: Path, unit,
     with pytest.raises(InputError) as error:
         load_model(f"table:{path}")
     assert str(error.value) == (
-        f"'table:{path}' holds the log-probability 88.3, which is above 0; say unit=surprisal (or "
-        "surprisal-bits) if its numbers are surprisals, unit=score if they are scores of another "
-        "kind, higher for better sentences"
+        f"'table:{path}' contains the log-probability 88.3, which is above 0; add unit=surprisal "
+        "(or surprisal-bits) if its numbers are surprisals, or unit=score if they are other "
+        "scores, higher for better sentences"
     )
     model = load_model(f"table:{path}?unit={unit}")
     np.testing.assert_allclose(model.score(["Good one.", "Bad one."]), [-9 * nats, -88.3 * nats])
@@ -56,8 +56,8 @@ def test_the_best_sentence_is_that_of_the_lowest_surprisal(tmp_path: Path, unit,
     with pytest.raises(InputError) as error:
         load_model(f"table:{path}?unit={unit}")
     assert str(error.value) == (
-        f"'table:{path}?unit={unit}' holds the surprisal -88.3, which is below 0; leave unit= out "
-        "if its numbers are log-probabilities"
+        f"'table:{path}?unit={unit}' contains the surprisal -88.3, which is below 0; remove "
+        "unit= if its numbers are log-probabilities"
     )
 
 
@@ -72,12 +72,12 @@ def test_one_of_several_columns_or_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("sentence,a,b\nX.,-1,-2\n", "", "which column of {} is the scores? say column=: choose"),
-        ("sentence,a\nX.,oops\n", "?column=a", "column 'a' of {} holds no number for 'X.'"),
+        ("sentence,a,b\nX.,-1,-2\n", "", "which column of {} contains the scores? add column="),
+        ("sentence,a\nX.,oops\n", "?column=a", "column 'a' of {} contains no number for 'X.'"),
         ("sentence,a\nX.,-1\nX.,-2\n", "", "{} has two scores of 'X.'; keep one,"),
-        ("sentence,a\nX.,nan\nY.,-1\n", "", "column 'a' of {} holds no number for 'X.'"),
+        ("sentence,a\nX.,nan\nY.,-1\n", "", "column 'a' of {} contains no number for 'X.'"),
         ("text,a\nX.,-1\n", "", "{} has no column 'sentence'; a table of scores needs one"),
-        ("sentence,model,log_prob\nX.,a,-1\nX.,b,-1\n", "", "{} holds scores of 2 models; say mod"),
+        ("sentence,model,log_prob\nX.,a,-1\nX.,b,-1\n", "", "{} contains scores of 2 models; add"),
         ("sentence,a\nX.,-1\n", "?model=a", "model='a': {} has no column 'model'; use column="),
         ("sentence,a\nX.,-1\n", "?unit=nat", "unit='nat' in"),
     ],
@@ -96,8 +96,8 @@ def test_sentences_it_lacks_are_named(file: Path) -> None:
         model.score(["The dog slept.", "New one.", "New two."])
     assert str(error.value) == (
         f"'table:{file}' has no score of 2 of 3 sentences: 'New one.', 'New two.'; a table scores "
-        "the sentences it holds and no others: score these where its scores come from and add "
-        "them, or use a model that can be loaded"
+        "only the sentences it contains: score these in the program that wrote it and add them, or "
+        "use a model that can be loaded"
     )
 
 
@@ -147,7 +147,7 @@ def test_it_serves_where_no_new_sentences_are_needed(
     capsys.readouterr()
     pair = ["--pair", "contstim:trigram", f"table:{own}"]
     assert main(["synthesize", *pair, texts[0]]) == 2
-    assert "scores the sentences it holds and no others" in capsys.readouterr().err
+    assert "use a model that can be loaded" in capsys.readouterr().err
 
 
 # As `lm-zoo get-surprisals` writes them: tokens of numbered sentences, in bits.
@@ -190,10 +190,10 @@ def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (
             "sentence,word,a\nX y,X,-2\nX y,y,-2\n",
             "",
-            "has several rows of 'X y' and a column 'word', so that a row is a word; say rows",
+            "has several rows of 'X y' and a column 'word', so each row seems to be a word; add",
         ),
-        ("sentence,a\nX y,-1\nX y,-2\n", "", "two scores of 'X y'; keep one, or, if a row is a wo"),
-        ("sentence,a\nX,1\nY,2\n", "&unit=bits", "log-probability 2, which is above 0; say"),
+        ("sentence,a\nX y,-1\nX y,-2\n", "", "two scores of 'X y'; keep one, or, if each row is a"),
+        ("sentence,a\nX,1\nY,2\n", "&unit=bits", "log-probability 2, which is above 0; add"),
         ("sentence,a\nX,-1\nY,-1\nX,-1\n", "", "has the words of 'X' twice; keep them once"),
         ("sentence,word,a\n" + "X y,X,-2\nX y,y,-3\n" * 2, "", "has the words of 'X y' twice; kee"),
         ("sentence,a\n" + "X y,-2\nX y,-3\n" * 2, "", "has the words of 'X y' twice; keep them"),
@@ -203,7 +203,11 @@ def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             "",
             "has the words of 'no no' twice; keep them once",
         ),
-        ("sentence,word,a\nX,X,\nZ w,Z,\nZ w,w,-2\n", "", "holds no number for 'X'; fill or rem"),
+        (
+            "sentence,word,a\nX,X,\nZ w,Z,\nZ w,w,-2\n",
+            "",
+            "contains no number for 'X'; fill or rem",
+        ),
         ("sentence,position,a\nX,0,-1\nX,0,-2\n", "", "has the words of 'X' twice; keep them"),
         ("sentence,a\nX y,\nX y,-1\nZ w,-1\nZ w,-2\n", "", "lacks the number of a word of 'X y';"),
         ("sentence,a\nX y,\nX y,-1\nZ w,\nZ w,\n", "", "lacks the number of a word of 'Z w'; fi"),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from contstim.errors import InputError, SpecError
 from contstim.models import ModelSpec
-from contstim.models.registry import load_model, load_models, score_sentences
+from contstim.models.registry import load_model, load_models
+from contstim.models.score_table import score_sentences
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=10)
 keys = st.text(st.sampled_from("abcdefgh_"), min_size=1, max_size=6)

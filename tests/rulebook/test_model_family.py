@@ -10,7 +10,7 @@ from small import make_study, run_alone, tables
 from contstim import check_model, load_model
 from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.base import _distributions
+from contstim.models.base import _packages_by_module
 from contstim.models.cache import describe_model
 from contstim.models.registry import score_kind
 from contstim.pipeline import InProcess
@@ -28,7 +28,7 @@ def install_lengths(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str =
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     install_lengths(tmp_path / "site", monkeypatch)
-    _distributions.cache_clear()
+    _packages_by_module.cache_clear()
     return tmp_path / "site"
 
 
@@ -102,8 +102,8 @@ def test_a_package_whose_loader_gives_no_model(
     with pytest.raises(InputError) as error:
         load_model("length:1")
     assert str(error.value) == (
-        "'word_lengths:LengthModel' of the package word-lengths gives 'length:1' for 'length:1'; "
-        "it must give a SentenceModel"
+        "'word_lengths:LengthModel' of the package word-lengths returned 'length:1' for "
+        "'length:1'; it must return a SentenceModel"
     )
 
 

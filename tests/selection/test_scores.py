@@ -126,20 +126,20 @@ def test_arrays(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sentence,m1,m2\na,1,x\n", "column 'm2' of {} holds 'x', not a number"),
+        ("sentence,m1,m2\na,1,x\n", "column 'm2' of {} contains 'x', not a number"),
         (
             "sentence,m1,m2\na,1,2\na,3,4\n",
-            "model 'm1' of {} has two scores of 'a'; keep one, or, if a row is a word, have them "
-            "added up: as a model, 'table:FILE?rows=words'",
+            "model 'm1' of {} has two scores of 'a'; keep one, or, if each row is a word, "
+            "sum them: as a model, 'table:FILE?rows=words'",
         ),
         (
             "sentence\na\n",
-            "{} has no model column; give one column of scores for each model",
+            "{} has no model column; add one column of scores per model",
         ),
         (
             "sentence,model,log_prob\na,m,1\na,m,2\n",
-            "model 'm' of {} has two scores of 'a'; keep one, or, if a row is a word, have them "
-            "added up: as a model, 'table:FILE?rows=words'",
+            "model 'm' of {} has two scores of 'a'; keep one, or, if each row is a word, "
+            "sum them: as a model, 'table:FILE?rows=words'",
         ),
     ],
 )

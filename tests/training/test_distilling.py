@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_student_and_kept_scores_are_used(
     assert load_model(f"student:{tmp_path / 'a'}").event.reduction == "mean"
     with pytest.raises(SpecError) as error:
         load_model(f"student:{tmp_path / 'a'}?reduction=pen")
-    assert "'mean' scores are no sums of log-probabilities" in str(error.value)
+    assert "'mean' scores are not sums of log-probabilities" in str(error.value)
     assert ScoreCache(cache).folder.is_dir()
 
 

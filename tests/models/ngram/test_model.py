@@ -282,5 +282,5 @@ def test_scoring_loads_neither_training_code_nor_torch() -> None:
         "print(*sorted(n for n in sys.modules if n == 'torch' or 'contstim.models.' in n))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    needed = "base ngram ngram.arpa ngram.model prefixes registry word_tokenizer"
+    needed = "base ngram ngram.arpa ngram.model prefixes reductions registry word_tokenizer"
     assert done.stdout.split() == [f"contstim.models.{name}" for name in sorted(needed.split())]

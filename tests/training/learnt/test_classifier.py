@@ -106,7 +106,7 @@ def test_it_is_not_taken_for_a_probability(classifier: Path) -> None:
     for measure in (surprisal, corpus_perplexity):
         with pytest.raises(InputError):
             measure(model, SENTENCES)
-    with pytest.raises(SpecError, match="'confidence' scores are no sums of log-probabilities"):
+    with pytest.raises(SpecError, match="'confidence' scores are not sums of log-probabilities"):
         load_model(f"{spec}?reduction=mean")
 
 
