@@ -1,24 +1,22 @@
-"""The kinds of trials, decided once by the reader of a table and kept in its column `kind`."""
+"""Kinds of trials: experimental, catch, filler and practice."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from contstim.errors import InputError
 from contstim.text.normalise import normalise_label
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Trials that compare models; trials that check attention; trials that distract from the purpose
-#: of the experiment; trials before the experiment begins.
+#: Experimental trials compare models, catch trials check attention, fillers distract from the
+#: purpose of the experiment, and practice trials precede the experiment.
 EXPERIMENTAL, CATCH, FILLER, PRACTICE = "experimental", "catch", "filler", "practice"
 TRIAL_KINDS = (EXPERIMENTAL, CATCH, FILLER, PRACTICE)
 
-# Names of conditions that state the kind of their trials; `natural_vs_shuffled` is that of the
+# Condition names that state the kind of their trials. `natural_vs_shuffled` is the condition of the
 # catch trials of Golan et al. (2023).
-_RESERVED = {
+_KIND_BY_CONDITION = {
     **dict.fromkeys(("catch", "attention", "attention check", "natural vs shuffled"), CATCH),
     "filler": FILLER,
     "practice": PRACTICE,
@@ -26,7 +24,7 @@ _RESERVED = {
 
 
 def normalise_condition(condition: str) -> str:
-    """Return a condition's name in canonical form: reserved names in lower case.
+    """Return a condition name in canonical form; names that state a kind are in lower case.
 
     Examples
     --------
@@ -38,7 +36,7 @@ def normalise_condition(condition: str) -> str:
 
 
 def infer_kind(condition: str) -> str:
-    """Return the kind that the name of a condition states, whatever its case; else experimental.
+    """Return the kind of trial that a condition name states; experimental by default.
 
     Examples
     --------
@@ -47,49 +45,51 @@ def infer_kind(condition: str) -> str:
     """
     name = re.sub(r"[\W_]+", " ", condition.casefold()).strip()
     name = re.sub(r" trials?$", "", name)
-    return _RESERVED.get(name) or _RESERVED.get(name.removesuffix("s"), EXPERIMENTAL)
+    kind = _KIND_BY_CONDITION.get(name)
+    return kind or _KIND_BY_CONDITION.get(name.removesuffix("s"), EXPERIMENTAL)
 
 
 def add_kinds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of trials or choices with the column `kind`, and canonical conditions.
+    """Return a table of trials or choices with a column `kind` and canonical condition names.
 
-    It is the column `kind` of the table if there is one, in any letter case. Otherwise a reserved
-    name of a condition decides (``catch``, ``attention check``, ``filler``, ``practice``). If some
-    of the other trials, but not all, have an `expected` sentence, these are catch trials.
+    An existing column `kind` is normalised to lower case. Otherwise the kind is determined by
+
+    1. the condition, if its name states a kind (see `infer_kind`);
+    2. the column `expected`: if some, but not all, of the other trials have an expected sentence,
+       these are catch trials.
 
     Raises
     ------
     InputError
-        If a cell of `kind` names no kind.
+        If a cell of `kind` is not a kind of trial.
     """
-    import pandas as pd
-
     if "condition" in table:
         names = {c: normalise_condition(c) for c in table["condition"].dropna().unique()}
         table = table.assign(condition=table["condition"].map(names))
     if "kind" in table:
-        stated = table["kind"].astype(object).where(table["kind"].notna(), "")
-        kinds = stated.map(lambda value: str(value).strip().casefold())
-        if not kinds.isin(TRIAL_KINDS).all():
-            value = stated[~kinds.isin(TRIAL_KINDS)].tolist()[0]
+        cells = table["kind"].astype(object).where(table["kind"].notna(), "")
+        kinds = cells.map(lambda cell: str(cell).strip().casefold())
+        is_unknown = ~kinds.isin(TRIAL_KINDS)
+        if is_unknown.any():
             raise InputError(
-                f"the column 'kind' holds {value!r}; it must be {', '.join(TRIAL_KINDS[:-1])} or "
-                f"{TRIAL_KINDS[-1]} in every row (rename the column if it means something else)"
+                f"the column 'kind' holds {cells[is_unknown].tolist()[0]!r}; it must be "
+                f"{', '.join(TRIAL_KINDS[:-1])} or {TRIAL_KINDS[-1]} in every row (rename the "
+                "column if it means something else)"
             )
         return table.assign(kind=kinds.astype("str"))
     kinds = pd.Series(EXPERIMENTAL, index=table.index)
     if "condition" in table:
-        of_name = {name: infer_kind(name) for name in table["condition"].dropna().unique()}
-        kinds = table["condition"].map(of_name).astype(object).fillna(EXPERIMENTAL)
+        kind_by_name = {name: infer_kind(name) for name in table["condition"].dropna().unique()}
+        kinds = table["condition"].map(kind_by_name).astype(object).fillna(EXPERIMENTAL)
     if "expected" in table:
-        others = kinds == EXPERIMENTAL
-        marked = others & table["expected"].notna()
-        if not marked.equals(others):
-            kinds = kinds.mask(marked, CATCH)
+        is_experimental = kinds == EXPERIMENTAL
+        has_expected = is_experimental & table["expected"].notna()
+        if not has_expected.equals(is_experimental):
+            kinds = kinds.mask(has_expected, CATCH)
     return table.assign(kind=kinds.astype("str"))
 
 
 def format_kinds(table: pd.DataFrame) -> str:
-    """Return how many trials of each kind a table has: ``300 experimental, 24 catch``."""
+    """Return the number of trials of each kind as text: ``300 experimental, 24 catch``."""
     counts = table["kind"].value_counts()
     return ", ".join(f"{counts[kind]} {kind}" for kind in TRIAL_KINDS if kind in counts)

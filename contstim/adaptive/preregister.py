@@ -181,7 +181,7 @@ def study_paragraphs(
         paragraphs["Participants"] = (
             f"{format_count(n, 'participant')}{where}. The number is fixed before the study."
         )
-    paragraphs["Exclusions"] = options.exclusions.words
+    paragraphs["Exclusions"] = options.exclusions.description
     analysis = describe_measures(options), describe_analyses(options), describe_tests(options)
     paragraphs["Analysis"] = "\n\n".join(analysis)
     if adaptive is not None:

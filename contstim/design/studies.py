@@ -31,7 +31,7 @@ from contstim.evaluation.scores import (
     score_table,
 )
 from contstim.evaluation.subset import Subset
-from contstim.evaluation.trials import TrialData, default_analyses, select
+from contstim.evaluation.trials import TrialData, default_analyses, select_trials
 from contstim.models.registry import Models
 from contstim.trial_kinds import EXPERIMENTAL
 
@@ -194,7 +194,7 @@ class StudySimulator:
         groups = counted["group"] if "group" in counted else pd.Series(0, counted.index)
         analyses: list[tuple[str, BoolArray | None]] = []
         for analysis in default_analyses(pairs):
-            counts = select(analysis, pairs, models)
+            counts = select_trials(analysis, pairs, models)
             analyses.append((analysis.name, None if counts.all() else counts))
         weights = {name: weight for name, weight in simulation.weights if name in models}
         return cls(

@@ -1,4 +1,4 @@
-"""Rules by which participants and trials are left out, and the table that says which were."""
+"""Exclusion of participants and trials."""
 
 from __future__ import annotations
 
@@ -19,76 +19,65 @@ from contstim.settings import Several, settings
 from contstim.text_files import read_list
 from contstim.trial_kinds import CATCH
 
-_Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @settings
 class ExclusionRules:
-    """Which participants and trials are left out; by default none.
+    """Rules that exclude participants and trials; none by default.
 
     Attributes
     ----------
     min_catch_correct
-        Least share of catch trials right (trials of kind ``catch`` with an `expected`
-        sentence), for example 11 / 12.
+        Minimum proportion of catch trials with the expected answer, for example 11 / 12.
     min_rt_ms, max_rt_ms
-        A trial answered faster or slower than this is left out.
+        Minimum and maximum response time of a trial in milliseconds.
     min_median_rt_ms
-        A participant whose median response time is shorter is left out.
+        Minimum median response time of a participant in milliseconds.
     min_trials
-        A participant with fewer trials, after the rules on trials, is left out.
+        Minimum number of trials of a participant, after exclusion of trials.
     participants
-        Participants who are left out, by name.
+        Names of excluded participants.
 
     Examples
     --------
     >>> from contstim import datasets
     >>> from contstim.evaluation import check_choices
     >>> rules = ExclusionRules(min_catch_correct=0.9)
-    >>> choices, left_out = exclude(check_choices(datasets.simulated_choices()), rules)
-    >>> choices["participant"].nunique(), left_out["participant"].nunique()
+    >>> choices, excluded = exclude(check_choices(datasets.simulated_choices()), rules)
+    >>> choices["participant"].nunique(), excluded["participant"].nunique()
     (27, 3)
     """
 
-    min_catch_correct: _Least | None = None
-    min_rt_ms: _Least | None = None
-    max_rt_ms: _Least | None = None
-    min_median_rt_ms: _Least | None = None
-    min_trials: _Least | None = None
+    min_catch_correct: _NonNegative | None = None
+    min_rt_ms: _NonNegative | None = None
+    max_rt_ms: _NonNegative | None = None
+    min_median_rt_ms: _NonNegative | None = None
+    min_trials: _NonNegative | None = None
     participants: Several[str] = ()
 
     @property
-    def words(self) -> str:
-        """What is left out, in whole sentences."""
-        sentences = [
-            text.format(limit)
-            for limit, text in (
-                (self.min_rt_ms, "Trials answered in less than {:g} ms are left out."),
-                (self.max_rt_ms, "Trials answered in more than {:g} ms are left out."),
-                (
-                    self.min_catch_correct,
-                    "Participants with less than {:.3g} of their catch trials right, or without "
-                    "one answered, are left out.",
-                ),
-                (
-                    self.min_median_rt_ms,
-                    "Participants whose median response time is below {:g} ms are left out.",
-                ),
-                (
-                    self.min_trials,
-                    "Participants with fewer than {:g} trials, after the rules on trials, are left "
-                    "out.",
-                ),
-            )
-            if limit is not None
-        ]
+    def description(self) -> str:
+        """Description of the rules in sentences, for a methods section."""
+        templates = {
+            "min_rt_ms": "Trials answered in less than {:g} ms are excluded.",
+            "max_rt_ms": "Trials answered in more than {:g} ms are excluded.",
+            "min_catch_correct": "Participants with less than {:.3g} of their catch trials "
+            "correct, or with no catch trial answered, are excluded.",
+            "min_median_rt_ms": "Participants whose median response time is below {:g} ms are "
+            "excluded.",
+            "min_trials": "Participants with fewer than {:g} trials, after exclusion of trials, "
+            "are excluded.",
+        }
+        limits = {name: getattr(self, name) for name in templates}
+        sentences = [templates[n].format(limit) for n, limit in limits.items() if limit is not None]
         if self.participants:
-            sentences.append(f"Left out by name: {', '.join(self.participants)}.")
-        return " ".join(sentences) or "No rule leaves out participants or trials."
+            sentences.append(f"Excluded by name: {', '.join(self.participants)}.")
+        return " ".join(sentences) or "No rule excludes participants or trials."
 
 
-#: Rules as they are written, name and comparison, and the field of `ExclusionRules`.
-_RULES = {
+# Fields of `ExclusionRules` by the name and comparison in `--exclude`.
+_FIELDS = {
     "catch<": "min_catch_correct",
     "rt<": "min_rt_ms",
     "rt>": "max_rt_ms",
@@ -98,12 +87,12 @@ _RULES = {
 
 
 def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
-    """Return rules written as ``catch<0.75`` or ``participants=FILE``, as fields of the rules.
+    """Convert texts such as ``catch<0.75`` or ``participants=FILE`` to fields of `ExclusionRules`.
 
     Raises
     ------
     InputError
-        If a text is no rule.
+        If a text is not a rule.
     """
     rules: dict[str, Any] = {}
     for text in texts:
@@ -111,17 +100,19 @@ def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
             rules["participants"] = read_list(text.removeprefix("participants="), "participant")
             continue
         match = re.fullmatch(r"([a-z-]+[<>])(\d+(?:\.\d+)?)(?:ms)?", text.replace(" ", ""))
-        if match is None or match[1] not in _RULES:
+        if match is None or match[1] not in _FIELDS:
             raise InputError(
                 f"--exclude {text!r} is no rule; write catch<0.75, rt<200, rt>10000, "
                 "median-rt<400, trials<20 or participants=FILE"
             )
-        rules[_RULES[match[1]]] = float(match[2])
+        rules[_FIELDS[match[1]]] = float(match[2])
     return rules
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
-    """Return each participant's share of catch trials right; empty if there are none.
+    """Return each participant's proportion of correct catch trials.
+
+    A rating of 0 is half correct. The result is empty if no catch trial has an expected sentence.
 
     Examples
     --------
@@ -136,43 +127,66 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
     """
     if "expected" not in choices:
         return pd.Series(dtype="float64")
-    rows = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
-    right = (rows["rating"] > 0) == (rows["expected"] == 2)
-    score = right.astype(float).where(rows["rating"] != 0, 0.5)
-    return score.groupby(rows["participant"], sort=False).mean()
+    trials = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
+    is_correct = (trials["rating"] > 0) == (trials["expected"] == 2)
+    score = is_correct.astype(float).where(trials["rating"] != 0, 0.5)
+    return score.groupby(trials["participant"], sort=False).mean()
 
 
 def check_rules(choices: pd.DataFrame, rules: ExclusionRules) -> None:
-    """Refuse rules that cannot be used, before anything is scored.
+    """Check that the choices contain the data that the rules need.
 
     Raises
     ------
     InputError
-        If a rule needs data that the table lacks (response times, catch trials, a participant).
+        If response times, catch trials or a named participant are missing.
     """
-    timed = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
-    if any(limit is not None for limit in timed) and choices["rt_ms"].isna().all():
+    time_limits = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
+    if any(limit is not None for limit in time_limits) and choices["rt_ms"].isna().all():
         raise InputError("a rule on response times needs the column rt_ms, which is empty")
-    if lacking := set(rules.participants) - set(choices["participant"]):
+    unknown = set(rules.participants) - set(choices["participant"])
+    if unknown:
         raise InputError(
-            f"there is no participant {min(lacking)!r} to leave out; name them as the choices do"
+            f"there is no participant {min(unknown)!r} to exclude; use the names in the choices"
         )
-    if rules.min_catch_correct is not None and catch_accuracy(choices).empty:
-        raise InputError(_no_catch(choices))
+    if rules.min_catch_correct is None or not catch_accuracy(choices).empty:
+        return
+    if "expected" in choices and choices["expected"].notna().any():
+        raise InputError(
+            "the rule on catch trials needs trials of kind 'catch', and all trials with an "
+            "expected sentence are of another kind; mark catch trials in a column 'kind'"
+        )
+    raise InputError(
+        "the rule on catch trials needs trials of kind 'catch' with an expected sentence, and "
+        "there are none; give the number of the expected sentence, 1 or 2, in a column 'expected'"
+    )
 
 
 def exclude(
     choices: pd.DataFrame, rules: ExclusionRules, allow_none: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Apply `rules` and return the choices kept and the table of what was left out.
+    """Apply exclusion rules.
 
-    The table has one row per rule and participant: `rule`, `participant`, `n_rows`, `detail`.
+    Parameters
+    ----------
+    choices
+        Checked choices.
+    rules
+        Exclusion rules.
+    allow_none
+        Whether all choices may be excluded.
+
+    Returns
+    -------
+    remaining : DataFrame
+        Choices that are not excluded.
+    excluded : DataFrame
+        One row per rule and participant: `rule`, `participant`, `n_rows`, `detail`.
 
     Raises
     ------
     InputError
-        If a rule needs data that the table lacks (response times, catch trials), or nobody is
-        left and `allow_none` is False.
+        If `check_rules` refuses the rules, or no choices remain and `allow_none` is False.
 
     Examples
     --------
@@ -180,97 +194,82 @@ def exclude(
     >>> from contstim.evaluation import check_choices
     >>> from contstim.evaluation import ExclusionRules
     >>> rules = ExclusionRules(min_catch_correct=0.9)
-    >>> choices, left_out = exclude(check_choices(datasets.simulated_choices()), rules)
-    >>> choices["participant"].nunique(), left_out["participant"].nunique()
+    >>> choices, excluded = exclude(check_choices(datasets.simulated_choices()), rules)
+    >>> choices["participant"].nunique(), excluded["participant"].nunique()
     (27, 3)
     """
     check_rules(choices, rules)
     log = ExclusionLog(choices)
-    listed = choices["participant"].isin(rules.participants)
-    log.exclude(listed, "listed", "named to be left out")
+    log.exclude(choices["participant"].isin(rules.participants), "listed", "excluded by name")
     if rules.min_catch_correct is not None:
-        share = catch_accuracy(choices)
-        for participant, right in share[share < rules.min_catch_correct].items():
-            bad = log.remaining["participant"] == participant
-            log.exclude(bad, "catch trials", f"{right:.3f} of catch trials right")
-        tested = log.remaining["participant"].isin(share.index)
-        log.exclude(~tested, "catch trials", "no catch trial answered")
+        accuracy = catch_accuracy(choices)
+        for participant, share in accuracy[accuracy < rules.min_catch_correct].items():
+            mask = log.remaining["participant"] == participant
+            log.exclude(mask, "catch trials", f"{share:.3f} of catch trials right")
+        has_answered = log.remaining["participant"].isin(accuracy.index)
+        log.exclude(~has_answered, "catch trials", "no catch trial answered")
     if rules.min_rt_ms is not None:
-        bad = log.remaining["rt_ms"] < rules.min_rt_ms
-        log.exclude(bad, "too fast", f"below {rules.min_rt_ms:g} ms")
+        mask = log.remaining["rt_ms"] < rules.min_rt_ms
+        log.exclude(mask, "too fast", f"below {rules.min_rt_ms:g} ms")
     if rules.max_rt_ms is not None:
-        bad = log.remaining["rt_ms"] > rules.max_rt_ms
-        log.exclude(bad, "too slow", f"above {rules.max_rt_ms:g} ms")
+        mask = log.remaining["rt_ms"] > rules.max_rt_ms
+        log.exclude(mask, "too slow", f"above {rules.max_rt_ms:g} ms")
     if rules.min_median_rt_ms is not None:
         median = log.remaining.groupby("participant")["rt_ms"].transform("median")
         detail = f"median response time below {rules.min_median_rt_ms:g} ms"
         log.exclude(median < rules.min_median_rt_ms, "median time", detail)
     if rules.min_trials is not None:
-        size = log.remaining.groupby("participant")["rating"].transform("size")
+        n_trials = log.remaining.groupby("participant")["rating"].transform("size")
         detail = f"fewer than {rules.min_trials:g} trials"
-        log.exclude(size < rules.min_trials, "few trials", detail)
+        log.exclude(n_trials < rules.min_trials, "few trials", detail)
     if log.remaining.empty and not allow_none:
         raise InputError("the exclusion rules leave no choices; loosen them")
     return log.remaining, log.table
 
 
-def _no_catch(choices: pd.DataFrame) -> str:
-    """Say why no catch trial can be judged, and what to do."""
-    if "expected" in choices and choices["expected"].notna().any():
-        return (
-            "the rule on catch trials needs trials of kind 'catch', and all trials with an "
-            "expected sentence are of another kind; say which are catch trials in a column 'kind'"
-        )
-    return (
-        "the rule on catch trials needs trials of kind 'catch' with an expected sentence, and "
-        "there are none; give the number of the expected sentence, 1 or 2, in a column 'expected'"
-    )
-
-
 def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
-    """Leave out the trials in which a model does not know a word, so that all models share trials.
+    """Exclude trials with a word that a model does not know, so that models share all trials.
 
-    Catch trials stay, by which people are excluded whatever the models: `find_unscored_catch` says
-    which of them have no scores.
+    Catch trials are kept, because they serve to exclude participants and need no scores.
 
     Parameters
     ----------
     human
-        People's choices.
+        Choices.
     models
-        The models that refuse unknown words.
+        Models that refuse unknown words.
 
     Returns
     -------
     HumanData
-        The choices that every model can score, and catch trials. The table of exclusions gains a
-        row per model and participant, and the notes a sentence for each model that costs trials.
+        Choices that every model can score, and catch trials; with the exclusions and a note for
+        each model that causes exclusions.
 
     Raises
     ------
     InputError
-        If no trial is left.
+        If no trial remains.
     """
     log, notes = ExclusionLog(human.choices), list(human.notes)
     for model in models:
         sentences = log.remaining[["sentence_1", "sentence_2"]]
         split = model.language.split
         refused = {s for s in np.unique(sentences) if not model.in_vocabulary(split(str(s))).all()}
-        catch = log.remaining["kind"] == CATCH
-        spared = catch & (not catch.all())
-        bad = sentences.isin(refused).any(axis=1) & ~spared
-        if not bad.any():
+        is_catch = log.remaining["kind"] == CATCH
+        is_kept_catch = is_catch & (not is_catch.all())
+        mask = sentences.isin(refused).any(axis=1) & ~is_kept_catch
+        if not mask.any():
             continue
         detail = f"a word unknown to {model.name}"
-        log.exclude(bad, "unknown word", detail)
+        log.exclude(mask, "unknown word", detail)
         notes.append(
-            f"{int(bad.sum())} choices were left out for {detail}; with unknown=unk in the spec "
-            "its unknown-word class would stand in."
+            f"{int(mask.sum())} choices were left out for {detail}; with unknown=unk in the spec "
+            "the word would be scored as its unknown-word token."
         )
-        if (bad | spared).all():
+        if (mask | is_kept_catch).all():
             raise InputError(
-                f"no trial is left without {detail}; ask for unknown=unk in the spec, or use a "
-                "model that knows the words"
+                f"no trial is left without {detail}; add unknown=unk to the spec, or use a model "
+                "that knows the words"
             )
     excluded = concat_exclusions(human.excluded, log.table)
     return replace(human, choices=log.remaining, excluded=excluded, notes=tuple(notes))

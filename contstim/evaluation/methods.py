@@ -65,7 +65,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
     made = f"Preset {provenance.preset!r}{changed}; seed {options.seed}; {versions}."
     return [
         sample,
-        options.exclusions.words,
+        options.exclusions.description,
         describe_measures(options),
         describe_analyses(options),
         *([tests] if len(evaluation.models) else []),

@@ -1,4 +1,4 @@
-"""The choices that an analysis rests on, and the predictions of models that share them."""
+"""The choices of one analysis, with the predictions of the evaluated models."""
 
 from __future__ import annotations
 
@@ -17,166 +17,194 @@ from contstim.evaluation.trials import TrialData
 
 @dataclass(frozen=True, eq=False)
 class PairSets:
-    """The distinct sets of pairs that participants saw; those of one set share the models' ranks.
+    """The K distinct sets of pairs that participants judged.
+
+    Participants who judged the same pairs share the ranks of the models' predictions, which are
+    therefore computed once per set.
 
     Attributes
     ----------
-    pair, number
-        Pair of each of D rows, set after set, and the set that it belongs to, shape (D,).
+    pair
+        Pairs of all sets, concatenated, shape (D,).
+    set_index
+        Set of each of these pairs, shape (D,).
     row_indices
-        Where each row of the subset lies among the D, shape (R,).
-    set_indices
-        The set that each participant saw, shape (N,).
-    n
-        How many there are.
+        Index of each choice in `pair`, shape (R,).
+    participant_sets
+        Set that each participant judged, shape (N,).
+    n_sets
+        Number of sets, K.
     """
 
     pair: IntArray
-    number: IntArray
+    set_index: IntArray
     row_indices: IntArray
-    set_indices: IntArray
-    n: int
+    participant_sets: IntArray
+    n_sets: int
 
 
 class Subset:
-    """The rows of some pairs, and the predictions of some models on them.
+    """R choices of N participants that an analysis uses, and the evaluated models.
 
     Parameters
     ----------
     data
-        All trials.
+        Choices on all trials.
     rows
-        The rows of `data` that take part, in order.
+        Indices of the choices in `data`, in ascending order, shape (R,).
     models
-        Indices of the models evaluated.
+        Indices of the evaluated models, shape (M,).
+
+    Attributes
+    ----------
+    pair, rating
+        Pair and rating of each choice, shape (R,).
+    participants
+        Codes in `data` of the participants, shape (N,).
+    person
+        Index of each choice in `participants`, shape (R,).
+    n_participants, n_rows, n_pairs
+        Numbers of participants, choices and distinct pairs.
     """
 
     def __init__(self, data: TrialData, rows: IntArray, models: IntArray) -> None:
         self.data = data
         self.rows = rows
-        self.pair = data.pair[self.rows]
-        self.rating = data.rating[self.rows]
         self.models = models
-        self.participants, self.person = np.unique(data.participant[self.rows], return_inverse=True)
+        self.pair = data.pair[rows]
+        self.rating = data.rating[rows]
+        self.participants, self.person = np.unique(data.participant[rows], return_inverse=True)
         self.n_participants = len(self.participants)
-        self.n_rows = len(self.rows)
+        self.n_rows = len(rows)
         self.n_pairs = len(np.unique(self.pair))
-        self._designs: dict[bytes, CrossedDesign] = {}
         self._starts = np.searchsorted(self.person, np.arange(self.n_participants + 1))
+        self._designs: dict[bytes, CrossedDesign] = {}
+
+    @classmethod
+    def from_pairs(cls, data: TrialData, pairs: BoolArray, models: IntArray) -> Subset:
+        """Return the choices on the pairs selected by a mask of shape (P,)."""
+        return cls(data, np.flatnonzero(pairs[data.pair]), models)
+
+    @cached_property
+    def n_trials(self) -> IntArray:
+        """Number of trials of each participant, shape (N,)."""
+        return np.bincount(self.person, minlength=self.n_participants)
+
+    @cached_property
+    def n_judges(self) -> FloatArray:
+        """Number of participants who judged the pair of each choice, shape (R,)."""
+        return self.sum_by_pair(np.ones(self.n_rows))
+
+    @cached_property
+    def signs(self) -> FloatArray:
+        """Signs of the models' log-ratios, shape (P, M)."""
+        return np.sign(self.data.log_ratio[:, self.models])
+
+    @cached_property
+    def human_ranks(self) -> SegmentRanks:
+        """Signed ranks of the ratings within each participant."""
+        return self.rank_within_participants(self.rating)
 
     @cached_property
     def pair_sets(self) -> PairSets:
-        """The distinct sets of pairs."""
-        blocks: dict[bytes, IntArray] = {}
-        seen = []
-        for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
-            block = self.pair[start:end]
-            seen.append(block.tobytes())
-            blocks.setdefault(seen[-1], block)
-        number = {key: i for i, key in enumerate(blocks)}
-        set_indices = np.array([number[key] for key in seen], dtype=np.int64)
-        sizes = np.array([len(block) for block in blocks.values()], dtype=np.int64)
-        within = np.arange(self.n_rows) - self._starts[self.person]
+        """The distinct sets of pairs that participants judged."""
+        set_indices: dict[bytes, int] = {}
+        sets: list[IntArray] = []
+        participant_sets = np.zeros(self.n_participants, dtype=np.int64)
+        for participant in range(self.n_participants):
+            pairs = self.pair[self._starts[participant] : self._starts[participant + 1]]
+            key = pairs.tobytes()
+            if key not in set_indices:
+                set_indices[key] = len(sets)
+                sets.append(pairs)
+            participant_sets[participant] = set_indices[key]
+        sizes = np.array([len(pairs) for pairs in sets], dtype=np.int64)
+        offsets = np.cumsum(sizes) - sizes
+        positions = np.arange(self.n_rows) - self._starts[self.person]
         return PairSets(
-            pair=np.concatenate([np.zeros(0, dtype=np.int64), *blocks.values()]),
-            number=np.repeat(np.arange(len(blocks)), sizes),
-            row_indices=(np.cumsum(sizes) - sizes)[set_indices[self.person]] + within,
-            set_indices=set_indices,
-            n=len(blocks),
+            pair=np.concatenate([np.zeros(0, dtype=np.int64), *sets]),
+            set_index=np.repeat(np.arange(len(sets)), sizes),
+            row_indices=offsets[participant_sets[self.person]] + positions,
+            participant_sets=participant_sets,
+            n_sets=len(sets),
         )
-
-    def design(self, rows: BoolArray) -> CrossedDesign:
-        """Return who judged which items, of those rows (R,) that are chosen."""
-        key = rows.tobytes()
-        if key not in self._designs:
-            self._designs[key] = CrossedDesign(self.person[rows], self.data.item[self.pair[rows]])
-        return self._designs[key]
 
     def iterate_pair_sets(
         self, values: FloatArray
     ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """Yield the participants of each set of pairs, the k pairs, and the values as a table.
+        """Yield the participants, pairs and values of each set of pairs.
 
         Parameters
         ----------
         values
-            One number per choice, shape (R,).
+            One value per choice, shape (R,).
 
         Yields
         ------
-        participants, pairs : array
-            Indices of n participants who judged the same k pairs, and of the pairs.
-        table : array
-            Values of these participants, shape (n, k).
+        tuple of arrays
+            Indices of the n participants who judged the set, its k pairs, and the values of shape
+            (n, k).
         """
-        shared = self.pair_sets
-        for number in range(shared.n):
-            members = np.flatnonzero(shared.set_indices == number)
+        sets = self.pair_sets
+        for number in range(sets.n_sets):
+            members = np.flatnonzero(sets.participant_sets == number)
             rows = [np.arange(self._starts[i], self._starts[i + 1]) for i in members]
-            yield members, shared.pair[shared.number == number], values[np.stack(rows)]
-
-    @cached_property
-    def human_ranks(self) -> SegmentRanks:
-        """Signed ranks of the ratings of each participant."""
-        return self.rank_within_participants(self.rating)
-
-    def rank_within_participants(self, values: FloatArray) -> SegmentRanks:
-        """Return signed ranks of a number of each row, (R,), within participants."""
-        return SegmentRanks(values, self.person, self.n_participants)
-
-    @cached_property
-    def signs(self) -> FloatArray:
-        """The signs of the models' log-ratios, shape (P, M here)."""
-        return np.sign(self.data.log_ratio[:, self.models])
-
-    def count_tied_predictions(self) -> IntArray:
-        """Return for each model on how many of the pairs it has no preference, shape (M,)."""
-        tied = self.signs[np.unique(self.pair)] == 0
-        return np.asarray(tied.sum(axis=0), dtype=np.int64)
-
-    @classmethod
-    def from_pairs(cls, data: TrialData, pairs: BoolArray, models: IntArray) -> Subset:
-        """Return all rows of the pairs that a mask of shape (P,) chooses."""
-        return cls(data, np.flatnonzero(pairs[data.pair]), models)
-
-    def count_tied_ratings(self) -> int:
-        """Return how many ratings prefer neither sentence."""
-        return int((self.rating == 0).sum())
+            yield members, sets.pair[sets.set_index == number], values[np.stack(rows)]
 
     def model_ranks(self) -> tuple[FloatArray, FloatArray]:
-        """Return signed ranks of log-ratios in each set of pairs, (D, M), and counts, (N, M)."""
-        shared = self.pair_sets
-        ratio = self.data.log_ratio[shared.pair]
-        ranked = [SegmentRanks(ratio[:, m], shared.number, shared.n) for m in self.models]
+        """Return signed ranks of the log-ratios within each set of pairs.
+
+        Returns
+        -------
+        ranks : (D, M) array
+            Signed ranks of the pairs of `pair_sets`.
+        counts : (N, M) array
+            Number of ranked (non-zero) log-ratios of each participant's set.
+        """
+        sets = self.pair_sets
+        ratios = self.data.log_ratio[sets.pair]
+        ranked = [SegmentRanks(ratios[:, m], sets.set_index, sets.n_sets) for m in self.models]
         if not ranked:
-            return np.empty((len(shared.pair), 0)), np.empty((self.n_participants, 0))
+            return np.empty((len(sets.pair), 0)), np.empty((self.n_participants, 0))
         counts = np.stack([model.counts for model in ranked], axis=1)
-        return np.stack([model.ranks for model in ranked], axis=1), counts[shared.set_indices]
+        ranks = np.stack([model.ranks for model in ranked], axis=1)
+        return ranks, counts[sets.participant_sets]
+
+    def design(self, rows: BoolArray) -> CrossedDesign:
+        """Return the design of participants and items for choices selected by a mask (R,)."""
+        key = rows.tobytes()
+        if key not in self._designs:
+            items = self.data.item[self.pair[rows]]
+            self._designs[key] = CrossedDesign(self.person[rows], items)
+        return self._designs[key]
+
+    def rank_within_participants(self, values: FloatArray) -> SegmentRanks:
+        """Return signed ranks of values (R,) within each participant."""
+        return SegmentRanks(values, self.person, self.n_participants)
+
+    def count_tied_predictions(self) -> IntArray:
+        """Return the number of pairs on which each model has no preference, shape (M,)."""
+        is_tied = self.signs[np.unique(self.pair)] == 0
+        return np.asarray(is_tied.sum(axis=0), dtype=np.int64)
+
+    def count_tied_ratings(self) -> int:
+        """Return the number of ratings that prefer neither sentence."""
+        return int((self.rating == 0).sum())
 
     def participant_matrix(
         self, values: FloatArray, columns: IntArray, n_columns: int
     ) -> sparse.csr_array[np.float64]:
-        """Return a number of each row, (R,), as a sparse matrix of N participants and columns."""
+        """Return values (R,) as a sparse matrix of N participants by `n_columns` columns."""
         shape = (self.n_participants, n_columns)
         return sparse.csr_array((values, columns, self._starts), shape=shape)
 
-    @cached_property
-    def n_judges(self) -> FloatArray:
-        """How many participants saw the pair of each row, shape (R,)."""
-        return self.sum_by_pair(np.ones(self.n_rows))
-
-    @cached_property
-    def n_trials(self) -> IntArray:
-        """How many trials each participant has, shape (N,)."""
-        return np.bincount(self.person, minlength=self.n_participants)
-
     def sum_by_pair(self, values: FloatArray) -> FloatArray:
-        """Return for each row the sum of a number of each, (R,), over the rows of its pair."""
+        """Return, for each choice, the sum of values (R,) over all choices on its pair, (R,)."""
         sums = np.bincount(self.pair, values, self.data.n_pairs)
         return np.asarray(sums, dtype=np.float64)[self.pair]
 
     def sum_by_participant(self, values: FloatArray) -> FloatArray:
-        """Return the sum of a number of each row, (R,), over those of each participant, (N,)."""
+        """Return the sum of values (R,) over the choices of each participant, shape (N,)."""
         return np.asarray(np.bincount(self.person, values, self.n_participants), dtype=np.float64)
 
     def mean_by_participant(self, values: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The choices as arrays, and which trials an analysis rests on."""
+"""Choices as arrays, and the trials of each analysis."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from contstim.tables import require_columns
 from contstim.text.normalise import normalise_labels
 from contstim.trial_kinds import CATCH, EXPERIMENTAL, FILLER, TRIAL_KINDS
 
-#: Which trials a model is scored on: all, or those made to target it in some role.
+#: Trials on which a model is evaluated: all, or those that target the model in a role.
 TARGETS = ("all", "either", "accept", "reject")
-#: Up to so many conditions are analysed one by one.
+#: Maximum number of conditions that are analysed separately.
 MAX_CONDITIONS = 12
 _KINDS = ("kind_1", "kind_2")
 _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "kind", "item", "model_1", "model_2")
@@ -36,25 +36,25 @@ _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "kind", "item", "model
 
 @settings
 class Analysis:
-    """Which trials a model is evaluated on.
+    """Selection of trials on which models are evaluated.
 
     Attributes
     ----------
     name
-        What the tables call it.
+        Name of the analysis in the tables.
     conditions
-        The conditions whose trials take part; empty for all.
+        Conditions of the trials; empty for all conditions.
     target
-        ``all``: every model on every trial. ``either``: a model only on trials that target it.
-        ``accept``, ``reject``: of the trials of one synthetic and one natural sentence, only
-        those whose synthetic sentence the model was to accept or to reject; of pairs of like
-        sentences each model accepts one and rejects the other, so that all count. Which sentence
-        is synthetic (``S``) the columns ``kind_1`` and ``kind_2`` say.
+        Trials of each model. ``all``: all trials. ``either``: trials that target the model.
+        ``accept`` or ``reject``: of the trials with one natural and one synthetic sentence, those
+        with a synthetic sentence that the model was to accept or to reject; trials with two natural
+        or two synthetic sentences are included if they target the model. The columns `kind_1` and
+        `kind_2` mark synthetic sentences with ``S``.
     kind
-        The kind of trials that take part.
+        Kind of the trials.
     factor_levels
-        Pairs (column, level) of columns that `EvaluationOptions.by` names: of each column that is
-        there a choice must have one of the levels; empty for all choices.
+        Pairs (column, level) of columns in `EvaluationOptions.condition`. A choice must have one of
+        the levels of each column; empty for all choices.
 
     Examples
     --------
@@ -81,16 +81,16 @@ class Analysis:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A column with conditions of participants, or with a factor of pairs.
+    """Experimental factor: a column with conditions of participants or of pairs.
 
     Attributes
     ----------
     levels
-        Its values.
+        Levels of the factor.
     level_codes
-        The code of each of R choices, shape (R,); -1 for a catch trial or filler that has none.
+        Index of each choice's level, shape (R,); -1 for catch trials and fillers without a level.
     is_between_participants
-        Whether each participant has one level; else each pair has.
+        Whether each participant has one level; otherwise each pair has one level.
     """
 
     levels: tuple[str, ...]
@@ -103,29 +103,30 @@ class Factor:
 class TrialData:
     """R choices of N participants on P pairs, with the predictions of M models.
 
-    Rows are sorted by participant, then pair.
+    Choices are sorted by participant, then by pair.
 
     Attributes
     ----------
     participants, groups
-        Labels: index of N participants; index of groups.
+        Names of the N participants; names of the groups.
     group_codes
-        Group code of each participant, shape (N,).
+        Index of each participant's group, shape (N,).
     participant, pair
-        Codes of each row, shape (R,).
+        Indices of the participant and of the pair of each choice, shape (R,).
     rating
-        Zero-centred rating of each row, positive for sentence 2, shape (R,).
+        Zero-centred rating of each choice, positive for sentence 2, shape (R,).
     pairs
-        P rows: the sentences, condition, targeted models, kinds and item of each pair.
+        Table of the P pairs: sentences, condition, kind, item, targeted models and, if known, kinds
+        of the sentences and the expected sentence.
     models
-        The M names.
+        Names of the M models.
     log_ratio
-        log p(sentence 2) - log p(sentence 1), shape (P, M), nats.
+        log p(sentence 2) - log p(sentence 1) in nats, shape (P, M).
     factors
-        By its column, each factor of the choices that was asked for.
+        Factors by name of their column.
     rt_ms
-        Response time of each row, milliseconds, shape (R,), NaN where it is not known; None if it
-        is known of none.
+        Response time of each choice in milliseconds, shape (R,), NaN if unknown; None if no
+        response time is known.
     """
 
     participants: pd.Index
@@ -142,17 +143,28 @@ class TrialData:
 
     @classmethod
     def from_choices(
-        cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None, by: Sequence[str] = ()
+        cls,
+        choices: pd.DataFrame,
+        scores: pd.DataFrame | None = None,
+        factor_columns: Sequence[str] = (),
     ) -> TrialData:
-        """Index validated and aligned `choices`; `scores` has one column per model.
+        """Convert checked and aligned choices to arrays.
+
+        Parameters
+        ----------
+        choices
+            Choices table as returned by `align_choices`.
+        scores
+            Scores of the sentences, one row per sentence and one column per model.
+        factor_columns
+            Columns of the choices that are experimental factors.
 
         Raises
         ------
         ValidationError
             If the choices are not aligned.
         InputError
-            If a column of `by` does not give every participant, or every pair, one of several
-            levels.
+            If a factor does not have one level per participant or per pair, or has one level only.
         """
         require_aligned(choices)
         keys = ["sentence_1", "sentence_2"]
@@ -166,50 +178,57 @@ class TrialData:
         group_codes = np.zeros(len(participants), dtype=np.int64)
         group_codes[participant] = group
         order = np.lexsort((pair, participant))
-        factors = {column: _factor(choices, column, pair, order) for column in by}
-        models = () if scores is None else tuple(str(c) for c in scores.columns)
-        none = np.zeros((len(pairs), 0))
-        ratio = none if scores is None or not models else log_ratios(scores, pairs)
-        labels = pd.Index(participants), pd.Index(groups)
-        person, shown = (np.asarray(codes, dtype=np.int64)[order] for codes in (participant, pair))
         rating, times = (choices[c].to_numpy(dtype=np.float64)[order] for c in ("rating", "rt_ms"))
-        rt_ms = None if np.isnan(times).all() else times
+        models = () if scores is None else tuple(str(c) for c in scores.columns)
+        has_scores = scores is not None and bool(models)
         return cls(
-            *(*labels, group_codes, person, shown, rating, pairs, models, ratio, factors, rt_ms),
+            participants=pd.Index(participants),
+            groups=pd.Index(groups),
+            group_codes=group_codes,
+            participant=np.asarray(participant, dtype=np.int64)[order],
+            pair=np.asarray(pair, dtype=np.int64)[order],
+            rating=rating,
+            pairs=pairs,
+            models=models,
+            log_ratio=log_ratios(scores, pairs) if has_scores else np.zeros((len(pairs), 0)),
+            factors={c: _encode_factor(choices, c, pair, order) for c in factor_columns},
+            rt_ms=None if np.isnan(times).all() else times,
         )
 
-    def select_pairs(self, chosen: BoolArray) -> TrialData:
-        """Return the choices on some of the pairs, a mask of shape (P,), by the same people."""
-        rows = chosen[self.pair]
+    def select_pairs(self, mask: BoolArray) -> TrialData:
+        """Return the choices on the pairs selected by a mask of shape (P,)."""
+        rows = mask[self.pair]
         return replace(
             self,
             participant=self.participant[rows],
-            pair=(np.cumsum(chosen) - 1)[self.pair[rows]],
+            pair=(np.cumsum(mask) - 1)[self.pair[rows]],
             rating=self.rating[rows],
             rt_ms=None if self.rt_ms is None else self.rt_ms[rows],
             factors={
                 name: replace(factor, level_codes=factor.level_codes[rows])
                 for name, factor in self.factors.items()
             },
-            pairs=self.pairs[chosen].reset_index(drop=True),
-            log_ratio=self.log_ratio[chosen],
+            pairs=self.pairs[mask].reset_index(drop=True),
+            log_ratio=self.log_ratio[mask],
         )
 
     def has_levels(self, analysis: Analysis) -> BoolArray:
-        """Return whether each row has the levels of an analysis, shape (R,)."""
-        there = np.ones(len(self.participant), dtype=np.bool_)
-        for column in dict.fromkeys(column for column, _ in analysis.factor_levels):
-            require_known("column of by", column, self.factors)
+        """Return whether each choice has the factor levels of an analysis, shape (R,)."""
+        mask = np.ones(len(self.participant), dtype=np.bool_)
+        levels_by_column: dict[str, list[str]] = {}
+        for column, level in analysis.factor_levels:
+            levels_by_column.setdefault(column, []).append(level)
+        for column, levels in levels_by_column.items():
+            require_known("factor", column, self.factors)
             factor = self.factors[column]
-            levels = [level for name, level in analysis.factor_levels if name == column]
             for level in levels:
                 require_known(f"level of {column}", level, factor.levels)
-            there &= np.isin(factor.level_codes, [factor.levels.index(level) for level in levels])
-        return there
+            mask &= np.isin(factor.level_codes, [factor.levels.index(level) for level in levels])
+        return mask
 
     @cached_property
     def item(self) -> IntArray:
-        """The code of each pair's item, shape (P,): its own where `pairs` names none."""
+        """Index of each pair's item, shape (P,); pairs without an item are items of their own."""
         return encode_items(self.pairs)
 
     @cached_property
@@ -219,35 +238,38 @@ class TrialData:
 
     @property
     def n_items(self) -> int:
-        """How many items the pairs are of."""
+        """Number of items."""
         return int(self.item.max(initial=-1)) + 1
 
     @property
     def has_disjoint_groups(self) -> bool:
-        """Whether no pair was seen by two groups."""
-        seen = np.unique(np.stack([self.pair, self.group_codes[self.participant]]), axis=1)
-        return bool(len(np.unique(seen[0])) == seen.shape[1])
+        """Whether each pair was judged by one group only."""
+        groups = self.group_codes[self.participant]
+        pairs_and_groups = np.unique(np.stack([self.pair, groups]), axis=1)
+        return bool(len(np.unique(pairs_and_groups[0])) == pairs_and_groups.shape[1])
 
     @property
     def n_pairs(self) -> int:
-        """P."""
+        """Number of pairs, P."""
         return len(self.pairs)
 
 
-def _factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
-    """Return the levels that a column says of people or of pairs, rows in an order."""
+def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
+    """Return a column of choices as a factor, with choices in the given order."""
     require_columns(choices, [column], "the choices table")
     values = normalise_labels(choices[column])
-    lacking = choices[column].isna() | (values == "")
-    refuse_rows(lacking & (choices["kind"] == EXPERIMENTAL), f"a row has no {column} ({{rows}})")
-    values = values.where(~lacking)
-    people = values.groupby(choices["participant"], sort=False).nunique()
-    pairs = values.groupby(pair).nunique()
-    is_between_participants = bool((people <= 1).all())
-    if not is_between_participants and (pairs > 1).any():
+    is_missing = choices[column].isna() | (values == "")
+    is_experimental = choices["kind"] == EXPERIMENTAL
+    refuse_rows(is_missing & is_experimental, f"a row has no {column} ({{rows}})")
+    values = values.where(~is_missing)
+    n_by_participant = values.groupby(choices["participant"], sort=False).nunique()
+    n_by_pair = values.groupby(pair).nunique()
+    is_between_participants = bool((n_by_participant <= 1).all())
+    if not is_between_participants and (n_by_pair > 1).any():
+        participant = n_by_participant.index[n_by_participant > 1][0]
         raise InputError(
-            f"participant {people.index[people > 1][0]!r} has several values of {column!r}, and so "
-            "have pairs; it must be a condition of participants, or a factor of pairs"
+            f"participant {participant!r} has several values of {column!r}, and so have pairs; it "
+            "must be a condition of participants, or a factor of pairs"
         )
     level_codes, levels = pd.factorize(values)
     if not 1 < len(levels) <= MAX_CONDITIONS:
@@ -256,160 +278,184 @@ def _factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray)
             f"the column {column!r} has {len(levels)} value{'s' * (len(levels) > 1)}{shown}; name "
             f"one with 2 to {MAX_CONDITIONS} conditions of participants or pairs"
         )
-    return Factor(
-        tuple(map(str, levels)), level_codes.astype(np.int64)[order], is_between_participants
-    )
+    level_codes = level_codes.astype(np.int64)[order]
+    return Factor(tuple(map(str, levels)), level_codes, is_between_participants)
 
 
 def factors_match_conditions(data: TrialData) -> bool:
-    """Return whether the levels of all factors together are the conditions, called otherwise."""
-    asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
-    table = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
-    table, condition = table[asked], data.pairs["condition"].to_numpy()[data.pair][asked]
-    cell = table.groupby([*table], sort=False).ngroup().to_numpy()
-    counts = {len(pd.unique(codes)) for codes in (cell, condition)}
-    return counts == {len(set(zip(cell, condition, strict=True)))}
+    """Return whether the combinations of factor levels correspond one to one to the conditions."""
+    is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
+    conditions = data.pairs["condition"].to_numpy()[data.pair][is_experimental]
+    levels = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
+    levels = levels[is_experimental]
+    combinations = levels.groupby([*levels], sort=False).ngroup().to_numpy()
+    n_values = {len(pd.unique(codes)) for codes in (combinations, conditions)}
+    return n_values == {len(set(zip(combinations, conditions, strict=True)))}
 
 
 def split_by_level(
     analyses: Sequence[Analysis], factors: Mapping[str, Factor], combined: bool = True
 ) -> list[Analysis]:
-    """Return analyses, and after each the same by levels of each factor, and by combinations."""
-    single = [[(column, level)] for column in factors for level in factors[column].levels]
-    crossed = [[(column, level) for level in factors[column].levels] for column in factors]
-    combined &= len(factors) > 1
-    wheres = [*single, *(map(list, product(*crossed)) if combined else ())]
-    return [
-        part
-        for analysis in analyses
-        for part in (
-            analysis,
-            *(
-                replace(
-                    analysis,
-                    name=", ".join([analysis.name, *map(" ".join, where)]),
-                    factor_levels=tuple(where),
-                )
-                for where in wheres
-            ),
-        )
-    ]
+    """Add analyses of the levels of each factor after each analysis.
 
-
-def default_analyses(pairs: pd.DataFrame, most: int = MAX_CONDITIONS) -> tuple[Analysis, ...]:
-    """Return the analyses that suit the trials.
-
-    ``all`` (every trial but catch trials and fillers); ``targeted`` (of these, each model on the
-    trials that target it) if any do; ``catch`` and ``fillers`` if there are such trials; and if
-    there are several but no more than `most` other conditions, each of them by name (every model
-    on all its trials), and where its trials target models ``NAME/targeted``, or for pairs of a
-    natural and a synthetic sentence ``NAME/accept`` and ``NAME/reject``; a condition that is
-    called ``all`` or ``targeted`` itself as ``condition all`` and so on.
+    Parameters
+    ----------
+    analyses
+        Analyses to split.
+    factors
+        Factors by name of their column.
+    combined
+        Whether combinations of the levels of all factors are added too.
     """
-    asked = pairs[pairs["kind"] == EXPERIMENTAL]
-    targets = asked["model_1"].notna()
-    chosen = [Analysis("all")] if len(asked) else []
-    if targets.any():
-        chosen.append(Analysis("targeted", target="either"))
+    pairs_by_factor = [[(name, level) for level in factors[name].levels] for name in factors]
+    selections = [(pair,) for pairs in pairs_by_factor for pair in pairs]
+    if combined and len(factors) > 1:
+        selections += product(*pairs_by_factor)
+    out = []
+    for analysis in analyses:
+        out.append(analysis)
+        for selection in selections:
+            name = ", ".join([analysis.name, *map(" ".join, selection)])
+            out.append(replace(analysis, name=name, factor_levels=selection))
+    return out
+
+
+def default_analyses(
+    pairs: pd.DataFrame, max_conditions: int = MAX_CONDITIONS
+) -> tuple[Analysis, ...]:
+    """Return the analyses that suit a table of pairs.
+
+    1. ``all``: all experimental trials.
+    2. ``targeted``: for each model, the experimental trials that target it, if there are any.
+    3. ``catch`` and ``fillers``, if there are such trials.
+    4. If there are 2 to `max_conditions` conditions of experimental trials, one analysis per
+       condition, named after it (``condition all`` if it is called ``all``). If its trials target
+       models, also ``NAME/targeted``, or ``NAME/accept`` and ``NAME/reject`` if they pair natural
+       with synthetic sentences.
+    """
+    experimental = pairs[pairs["kind"] == EXPERIMENTAL]
+    has_target = experimental["model_1"].notna()
+    analyses = [Analysis("all")] if len(experimental) else []
+    if has_target.any():
+        analyses.append(Analysis("targeted", target="either"))
     for name, kind in (("catch", CATCH), ("fillers", FILLER)):
         if (pairs["kind"] == kind).any():
-            chosen.append(Analysis(name, kind=kind))
-    conditions = tuple(dict.fromkeys(asked["condition"]))
-    if not 1 < len(conditions) <= most:
-        return tuple(chosen)
+            analyses.append(Analysis(name, kind=kind))
+    conditions = tuple(dict.fromkeys(experimental["condition"]))
+    if not 1 < len(conditions) <= max_conditions:
+        return tuple(analyses)
     for condition in conditions:
-        here = asked["condition"] == condition
+        rows = experimental["condition"] == condition
         name = f"condition {condition}" if condition in ("all", "targeted") else condition
-        chosen.append(Analysis(name, (condition,)))
-        if not (here & targets).any():
+        analyses.append(Analysis(name, (condition,)))
+        if not (rows & has_target).any():
             continue
-        if _mixed(asked)[here.to_numpy()].any():
+        if _is_mixed(experimental)[rows.to_numpy()].any():
             for role in ("accept", "reject"):
-                chosen.append(Analysis(f"{name}/{role}", (condition,), role))
-        elif (here & targets).sum() < targets.sum():
-            chosen.append(Analysis(f"{name}/targeted", (condition,), "either"))
-    return tuple(chosen)
+                analyses.append(Analysis(f"{name}/{role}", (condition,), role))
+        elif (rows & has_target).sum() < has_target.sum():
+            analyses.append(Analysis(f"{name}/targeted", (condition,), "either"))
+    return tuple(analyses)
 
 
-def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> BoolArray:
-    """Return which pairs each model is evaluated on, shape (P, M).
+def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> BoolArray:
+    """Return the pairs on which each model is evaluated, as a mask of shape (P, M).
 
     Raises
     ------
     InputError
-        If the analysis names a condition that no pair has, or nothing says which sentences are
-        synthetic when it asks for that.
+        If no pair has a condition of the analysis, or the analysis needs to know which sentences
+        are synthetic and no column states it.
     """
     rows = (pairs["kind"] == analysis.kind).to_numpy()
     for condition in analysis.conditions:
         require_known("condition", condition, set(pairs["condition"]))
     if analysis.conditions:
-        rows = rows & pairs["condition"].isin(analysis.conditions).to_numpy()
+        has_condition = pairs["condition"].isin(analysis.conditions).to_numpy()
+        rows = rows & has_condition
         if not rows.any():
-            kinds = pairs.loc[pairs["condition"].isin(analysis.conditions), "kind"]
+            kind = pairs.loc[has_condition, "kind"].iloc[0]
             raise InputError(
                 f"analysis {analysis.name!r} has no {analysis.kind} trials; those of its "
-                f"conditions are of kind {kinds.iloc[0]!r}: set kind = {kinds.iloc[0]!r}"
+                f"conditions are of kind {kind!r}: set kind = {kind!r}"
             )
     if analysis.target == "all":
         return np.repeat(rows[:, None], len(models), axis=1)
     names = np.array(models, dtype=object)[None, :]
-    first = pairs["model_1"].to_numpy(dtype=object)[:, None] == names
-    second = pairs["model_2"].to_numpy(dtype=object)[:, None] == names
-    mixed = _mixed(pairs)
-    if analysis.target != "either" and not pairs.reindex(columns=[*_KINDS]).notna().any(axis=None):
-        raise InputError(
-            f"analysis {analysis.name!r} has the target {analysis.target!r}, and no column says "
-            f"which sentences are synthetic; name them in {' and '.join(_KINDS)} (S; others N), or "
-            "give the target 'either'"
-        )
-    if analysis.target != "either" and mixed.any():
-        # Model 1 is the one that is to prefer sentence 1, so of a pair with one synthetic
-        # sentence the model on its side accepts it, and the other rejects it.
-        takes_first = (pairs["kind_1"] == "S").to_numpy() == (analysis.target == "accept")
-        first &= (~mixed | takes_first)[:, None]
-        second &= (~mixed | ~takes_first)[:, None]
-    return np.asarray((first | second) & rows[:, None], dtype=np.bool_)
+    is_model_1 = pairs["model_1"].to_numpy(dtype=object)[:, None] == names
+    is_model_2 = pairs["model_2"].to_numpy(dtype=object)[:, None] == names
+    if analysis.target != "either":
+        if not pairs.reindex(columns=[*_KINDS]).notna().any(axis=None):
+            raise InputError(
+                f"analysis {analysis.name!r} has the target {analysis.target!r}, and no column "
+                "says which sentences are synthetic; name them in "
+                f"{' and '.join(_KINDS)} (S; others N), or give the target 'either'"
+            )
+        # Model 1 is to prefer sentence 1. If only sentence 1 is synthetic, model 1 accepts it and
+        # model 2 rejects it; if only sentence 2 is, the roles are exchanged.
+        is_mixed = _is_mixed(pairs)
+        if is_mixed.any():
+            is_synthetic_1 = (pairs["kind_1"] == "S").to_numpy()
+            has_role_1 = is_synthetic_1 == (analysis.target == "accept")
+            is_model_1 &= (~is_mixed | has_role_1)[:, None]
+            is_model_2 &= (~is_mixed | ~has_role_1)[:, None]
+    return np.asarray((is_model_1 | is_model_2) & rows[:, None], dtype=np.bool_)
+
+
+def _is_mixed(pairs: pd.DataFrame) -> BoolArray:
+    """Return whether exactly one sentence of each pair is synthetic, shape (P,)."""
+    first, second = (pairs.reindex(columns=[name])[name] == "S" for name in _KINDS)
+    return (first ^ second).to_numpy(dtype=np.bool_)
 
 
 def resolve_targets(
     choices: pd.DataFrame, models: Sequence[str], specs: Mapping[str, str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return choices whose targets are called as the models are, and notes on it.
+    """Replace the targeted models in choices by the names of the evaluated models.
 
-    Trials selected from a table of scores target models by the table's names for them; the column
-    `a` of ``scores.csv`` as a model is ``table:scores.csv?column=a``. Trials made before a model
-    got a name target its spec, one of `specs`.
+    A target may be the spec of a model that has another name now, or its column in the score table
+    from which the trials were selected (``a`` for ``table:scores.csv?column=a``).
+
+    Parameters
+    ----------
+    choices
+        Choices table.
+    models
+        Names of the evaluated models.
+    specs
+        Specs of models with other names.
+
+    Returns
+    -------
+    tuple of DataFrame and list of str
+        The choices, and a note for each replaced target.
     """
-    called: dict[str, list[str]] = {}
+    models_by_alias: dict[str, list[str]] = {}
     for model in models:
-        for name in {model_name_in_spec(specs.get(model, model)), specs.get(model, "")} - {
-            "",
-            model,
-        }:
-            called.setdefault(name, []).append(model)
+        spec = specs.get(model, model)
+        for alias in {model_name_in_spec(spec), specs.get(model, "")} - {"", model}:
+            models_by_alias.setdefault(alias, []).append(model)
     columns = choices[["model_1", "model_2"]]
-    lacking = {*columns["model_1"].dropna(), *columns["model_2"].dropna()} - set(models)
-    names = {name: own[0] for name, own in called.items() if name in lacking and len(own) == 1}
-    notes = [f"The model {name} of the trials is taken to be {names[name]}." for name in names]
+    unknown = {*columns["model_1"].dropna(), *columns["model_2"].dropna()} - set(models)
+    names = {
+        alias: candidates[0]
+        for alias, candidates in models_by_alias.items()
+        if alias in unknown and len(candidates) == 1
+    }
+    notes = [f"The model {alias} of the trials is taken to be {names[alias]}." for alias in names]
     return choices.assign(**columns.replace(names)) if names else choices, notes
 
 
 def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
-    """Return notes on targeted models without scores."""
+    """Return a note on targeted models without scores, if there are any."""
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
-    lacking = sorted(targeted - set(models))
-    if not models or not lacking:
+    unscored = sorted(targeted - set(models))
+    if not models or not unscored:
         return ()
-    if lacking == sorted(targeted):
+    if unscored == sorted(targeted):
         return (
-            f"The trials target {', '.join(lacking)}, of which none has scores; "
+            f"The trials target {', '.join(unscored)}, of which none has scores; "
             f"{', '.join(models)} {'is' if len(models) == 1 else 'are'} evaluated on all trials. "
-            "If one of them is meant, name both alike.",
+            "If a target is one of these models, give both the same name.",
         )
-    return (f"No scores for the targeted {', '.join(lacking)}; they are not evaluated.",)
-
-
-def _mixed(pairs: pd.DataFrame) -> BoolArray:
-    first, second = (pairs.reindex(columns=[name])[name] == "S" for name in _KINDS)
-    return (first ^ second).to_numpy(dtype=np.bool_)
+    return (f"No scores for the targeted {', '.join(unscored)}; they are not evaluated.",)

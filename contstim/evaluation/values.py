@@ -12,7 +12,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.ceilings import NoiseCeilings, compute_ceilings
 from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.subset import Subset
-from contstim.evaluation.trials import Analysis, TrialData, select
+from contstim.evaluation.trials import Analysis, TrialData, select_trials
 
 if TYPE_CHECKING:
     from contstim.evaluation.options import EvaluationOptions
@@ -128,10 +128,10 @@ def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
     """
     models, has_levels = np.arange(len(data.models)), data.has_levels(analysis)
     if analysis.target == "all":
-        pairs = select(analysis, data.pairs, ["any"])[:, 0]
+        pairs = select_trials(analysis, data.pairs, ["any"])[:, 0]
         yield Subset(data, np.flatnonzero(pairs[data.pair] & has_levels), models)
         return
-    selected = select(analysis, data.pairs, data.models)
+    selected = select_trials(analysis, data.pairs, data.models)
     groups: dict[bytes, list[int]] = {}
     for model in models:
         groups.setdefault(selected[:, model].tobytes(), []).append(int(model))

@@ -48,7 +48,7 @@ def test_the_document_states_every_number(tmp_path, capsys):
         "called best although it is not is at most 0.01",
         "Results may be looked at after every participant.",
         "At most 60 participants finish; the stopping rule says when it ends.",
-        "No rule leaves out participants or trials.",
+        "No rule excludes participants or trials.",
     ):
         assert stated in text
 

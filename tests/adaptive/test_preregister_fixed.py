@@ -76,7 +76,7 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
         "2 of condition 'catch', 4 of condition 'easy', 4 of condition 'hard'.",
         "The 8 experimental pairs of a participant form 4 items. The pairs compare 2 models: one,",
         "6 participants, in 2 groups with pairs of their own.",
-        "Trials answered in less than 250 ms are left out. Participants with less than 0.75 of",
+        "Trials answered in less than 250 ms are excluded. Participants with less than 0.75 of",
         "fewer than 6 trials",
         "hard: each model on the trials that target it, of the conditions hard. The main "
         "result is that of hard.",

@@ -349,7 +349,7 @@ def test_files_with_shared_participants_need_a_condition(tmp_path, capsys):
     assert "a file of choices is given twice" in capsys.readouterr().err
     (tmp_path / "list.txt").write_text("p0\n")
     assert main([*asked, *given, "--exclude", f"participants={tmp_path / 'list.txt'}"]) == 2
-    assert "there is no participant 'p0' to leave out" in capsys.readouterr().err
+    assert "there is no participant 'p0' to exclude" in capsys.readouterr().err
     with pytest.raises(InputError, match="^e1 has a column 'file' already; rename it"):
         combine_choices({"e1": read_choices(first.assign(file="x")), "e2": both["e1"]}, True)
     with pytest.raises(InputError, match="has conflicting conditions .*as a condition$"):
