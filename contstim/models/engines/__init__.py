@@ -1,9 +1,8 @@
-"""Causal models computed by another program: a server of completions, or llama.cpp."""
+"""Causal models computed by another program: a completion server, or llama.cpp."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,16 +19,18 @@ from contstim.text.normalise import normalise_sentence
 
 @dataclass(frozen=True, eq=False)
 class PromptLogprobs:
-    """Tokens of a text with their log-probabilities.
+    """The tokens of a text with their log-probabilities.
 
     Attributes
     ----------
     tokens
-        The T tokens, including those that the program puts before the text.
+        The T tokens, including those that the program inserts before the text.
     starts
-        Index of the character at which each token starts, shape (T,); -1 before the text.
+        Index of the first character of each token in the text, shape (T,); -1 for tokens before
+        the text.
     log_probs
-        Log-probability of each token given those before it, nats, shape (T,); NaN for the first.
+        Log-probability of each token given the tokens before it, in nats, shape (T,); NaN for the
+        first token.
     """
 
     tokens: tuple[str, ...]
@@ -37,34 +38,34 @@ class PromptLogprobs:
     log_probs: FloatArray
 
     @property
-    def opening(self) -> tuple[str, ...]:
-        """The tokens before the text."""
+    def leading_tokens(self) -> tuple[str, ...]:
+        """Tokens before the text."""
         return tuple(t for t, start in zip(self.tokens, self.starts, strict=True) if start < 0)
 
 
 class EngineModel(SentenceModel):
-    """A causal model whose log-probabilities come from another program.
+    """Base class of causal models with log-probabilities from another program.
 
-    log P(s) = sum_t log p(t | prefix and tokens before t). The prefix follows the tokens that the
-    program itself puts before a text. If nothing precedes the text, the first word is not
-    predicted: the score is the log-probability of the other words, the event says ``start none``,
-    and the first word's entry of `score_words` is NaN.
+    The score is log P(s) = Σ_t log p(t | prefix, tokens before t). The prefix follows the tokens
+    that the program itself inserts before a text. If there is neither, the first word is not
+    scored: the event has ``start="none"``, the score is the log-probability of the other words, and
+    the first word score is NaN.
 
     Attributes
     ----------
     name
         Name of the program and its model in messages.
     prefix
-        Text put before every sentence.
-    opening
-        Tokens that the program puts before every text.
+        Text before every sentence.
+    leading_tokens
+        Tokens that the program inserts before every text.
     batch
-        Number of texts of one request.
+        Number of texts per request.
     """
 
     name: str
     prefix: str = ""
-    opening: tuple[str, ...] = ()
+    leading_tokens: tuple[str, ...] = ()
     batch: int = 1
 
     @abstractmethod
@@ -74,15 +75,15 @@ class EngineModel(SentenceModel):
         Raises
         ------
         InputError
-            For a text that is too long.
+            If a text is too long.
         EngineError
-            If the program does not answer, or its answer is not valid.
+            If the program does not answer, or its answer is invalid.
         """
 
     @property
     def event(self) -> Event:
-        """Tokens; how the program treats case and unknown words is not known."""
-        before = [" ".join(self.opening), repr(self.prefix) if self.prefix else ""]
+        """Tokens after the leading tokens and the prefix; the end is not scored."""
+        before = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(
             units="tokens",
             start=" and ".join(filter(None, before)) or "none",
@@ -91,63 +92,64 @@ class EngineModel(SentenceModel):
         )
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return True for words: tokenizers of such models split unknown words."""
+        """Return True for single words, since sub-word tokenizers split unknown words."""
         return np.array([len(word.split()) == 1 for word in words], dtype=np.bool_)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Score the tokens of each sentence. Raises as `prompt_logprobs` does."""
+        """Score the tokens of each sentence, in sorted batches. Raises as `prompt_logprobs`."""
         texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
         distinct = sorted(dict.fromkeys(texts))
         batches = [distinct[i : i + self.batch] for i in range(0, len(distinct), self.batch)]
-        parts: dict[str, TokenScores] = {}
+        scores: dict[str, TokenScores] = {}
         for batch in track(batches, len(batches), f"scoring with {self.name}"):
             answers = self.prompt_logprobs([self.prefix + text for text in batch])
             for text, answer in zip(batch, answers, strict=True):
-                parts[text] = self._parts_of(text, answer)
-        return [parts[text] for text in texts]
+                scores[text] = self._align(text, answer)
+        return [scores[text] for text in texts]
 
-    def _parts_of(self, text: str, answer: PromptLogprobs) -> TokenScores:
-        """Assign each token to the word in which it starts; white space belongs to the next."""
+    def _align(self, text: str, answer: PromptLogprobs) -> TokenScores:
+        """Assign each token to the word in which it starts, and remove the tokens before the text.
+
+        Whitespace belongs to the next word.
+        """
         starts = answer.starts - len(self.prefix)
         ends = np.append(starts[1:], len(text))
         if ((starts < 0) & (ends > 0) & (answer.starts >= 0)).any():
             raise InputError(
-                f"a token of {self.spec} spans the prefix {self.prefix!r} and {text!r}; give "
+                f"a token of {self.spec} spans the prefix {self.prefix!r} and {text!r}; use "
                 "another prefix"
             )
         word_ends = [end for _, end in ENGLISH.word_spans(text)]
-        word_indices = np.array([bisect_right(word_ends, start) for start in starts])
+        word_indices = np.searchsorted(word_ends, starts, side="right")
         word_indices = np.minimum(word_indices, len(word_ends) - 1)
-        scored = starts >= 0
-        for token in np.array(answer.tokens, dtype=object)[scored]:
+        is_scored = starts >= 0
+        for token in np.array(answer.tokens, dtype=object)[is_scored]:
             if len(token.split()) > 1:
                 raise InputError(
                     f"token {token!r} spans two words of {text!r}; {self.spec} cannot be scored "
                     "word by word"
                 )
         if self.event.start == "none":
-            scored &= word_indices > 0
-            if not scored.any():
+            is_scored &= word_indices > 0
+            if not is_scored.any():
                 raise InputError(
                     f"{text!r} has one word, and {self.spec} has nothing to predict it from; "
-                    "give a prefix"
+                    "add a prefix"
                 )
         return TokenScores(
-            tuple(
-                token for token, is_scored in zip(answer.tokens, scored, strict=True) if is_scored
-            ),
-            np.minimum(answer.log_probs[scored], 0.0),
-            word_indices[scored],
+            tuple(answer.tokens[i] for i in np.flatnonzero(is_scored)),
+            np.minimum(answer.log_probs[is_scored], 0.0),
+            word_indices[is_scored],
             len(text.split()),
         )
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return S arrays (W,) in nats that sum to the scores; NaN where nothing is predicted."""
-        words = super().score_words(sentences)
+        """Return S arrays (W,) of word scores in nats; NaN for a first word that is not scored."""
+        scores = super().score_words(sentences)
         if self.event.start == "none":
-            for values in words:
+            for values in scores:
                 values[0] = np.nan
-        return words
+        return scores
 
 
 def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) -> int:
@@ -156,7 +158,7 @@ def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) ->
     Raises
     ------
     SpecError
-        If it is not an integer, or is below `minimum`.
+        If the value is not an integer of at least `minimum`.
     """
     text = spec.get(key, default)
     try:

@@ -1,4 +1,4 @@
-"""Models in GGUF files, computed in this process by llama.cpp: ``gguf:PATH``."""
+"""The model family ``gguf:PATH``: GGUF files, computed in this process by llama.cpp."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.engines import EngineModel, PromptLogprobs, integer_option
 
-#: Options of specs and their defaults.
+#: Options of specs with their defaults.
 LLAMA_OPTIONS = {"prefix": "auto", "threads": "1", "layers": "0", "context": "512"}
 
 
 class LlamaModel(EngineModel):
-    """A GGUF file in the precision in which it is stored.
+    """A causal model in a GGUF file, in the precision of the file.
 
-    llama.cpp computes the logits of every token, and log-probabilities are computed here in
-    float64. Every text is computed afresh.
+    llama.cpp computes the logits of every token, and the log-probabilities are computed from them
+    in float64. No computations are shared between texts.
 
-    Options of the spec: ``prefix`` as of ``hf:`` (``auto``, the BOS token if there is one;
-    ``bos``, ``eos``, ``none`` or a token); ``threads`` of the processor; ``layers`` on a GPU (-1
-    for all); ``context``, the maximum number of tokens of a text.
+    Options of the spec:
+
+    - ``prefix``: token before every sentence: ``auto`` (the BOS token, if there is one), ``bos``,
+      ``eos``, ``none`` or the text of a token.
+    - ``threads``: number of processor threads.
+    - ``layers``: number of layers on the GPU; -1 for all.
+    - ``context``: maximum number of tokens of a text.
 
     Parameters
     ----------
@@ -44,7 +48,7 @@ class LlamaModel(EngineModel):
     ModelFileError
         If the file cannot be read.
     SpecError
-        For a bad option.
+        If an option is unknown or has an invalid value.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -71,90 +75,92 @@ class LlamaModel(EngineModel):
                 n_threads_batch=threads,
                 n_gpu_layers=integer_option(spec, "layers", LLAMA_OPTIONS["layers"], -1),
                 logits_all=True,
-                # Keys and values in the precision in which they are computed, not in 16 bits.
+                # Store keys and values in the precision of the computation, not in 16 bits.
                 type_k=library.GGML_TYPE_F32,
                 type_v=library.GGML_TYPE_F32,
                 verbose=False,
             )
         except ValueError as error:
             raise ModelFileError(
-                f"llama.cpp cannot load {spec.location!r} ({error}); see whether it is a whole "
-                "GGUF file of a kind that it knows"
+                f"llama.cpp cannot load {spec.location!r} ({error}); check that it is a complete "
+                "GGUF file of a supported architecture"
             ) from None
         self._context = min(context, library.llama_model_n_ctx_train(self._llama.model))
-        self._opening = self._opening_ids(spec)
-        self.opening = tuple(
-            self._written(token).decode("utf-8", "replace") for token in self._opening
+        self._prefix_ids = self._read_prefix(spec)
+        self.leading_tokens = tuple(
+            self._decode(token).decode("utf-8", "replace") for token in self._prefix_ids
         )
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the file."""
+        """SHA-256 hash of the file."""
         return file_digest(self.path)
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The Python package of llama.cpp."""
+        """Name of the Python package of llama.cpp."""
         return ("llama-cpp-python",)
 
     @property
     def batch_tolerance(self) -> float:
-        """1e-3 nats: llama.cpp computes in single precision or less."""
+        """1e-3 nats, since llama.cpp computes in single precision or less."""
         return 1e-3
 
     def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Compute S texts, one after the other."""
+        """Compute the log-probabilities of S texts, one after the other."""
         return [self._compute(text) for text in texts]
 
     def _compute(self, text: str) -> PromptLogprobs:
         text_ids = self._llama.tokenize(text.encode(), add_bos=False, special=False)
-        ids = [*self._opening, *text_ids]
+        ids = [*self._prefix_ids, *text_ids]
         if len(ids) > self._context:
             raise InputError(
-                f"{text!r} has {len(ids)} tokens, and {self.spec} takes {self._context}; leave it "
-                "out, or give a larger context="
+                f"{text!r} has {len(ids)} tokens, but the maximum of {self.spec} is "
+                f"{self._context}; leave it out, or set a larger context="
             )
-        pieces = [self._written(token) for token in text_ids]
-        written, expected = b"".join(pieces), text.encode()
-        # Some tokenizers write a space before the first word.
-        shift = int(written == b" " + expected)
-        if written[shift:] != expected:
+        pieces = [self._decode(token) for token in text_ids]
+        decoded, expected = b"".join(pieces), text.encode()
+        # Some tokenizers add a space before the first word.
+        shift = int(decoded == b" " + expected)
+        if decoded[shift:] != expected:
             raise EngineError(
-                f"the tokens that {self.spec} makes of {text!r} spell "
-                f"{written.decode('utf-8', 'replace')!r}; leave it out"
+                f"the tokens of {text!r} under {self.spec} spell "
+                f"{decoded.decode('utf-8', 'replace')!r}; leave it out"
             )
-        offsets = [max(0, n - shift) for n in accumulate(map(len, pieces[:-1]), initial=0)]
-        starts = [len(expected[:offset].decode("utf-8", "ignore")) for offset in offsets]
+        byte_offsets = [max(0, n - shift) for n in accumulate(map(len, pieces[:-1]), initial=0)]
+        starts = [len(expected[:offset].decode("utf-8", "ignore")) for offset in byte_offsets]
         self._llama.reset()
         self._llama.eval(ids)
         logits: FloatArray = self._llama.scores[: len(ids) - 1].astype(np.float64)
-        values = log_softmax(logits, axis=1)[np.arange(len(ids) - 1), ids[1:]]
-        if not np.isfinite(values).all():
-            raise EngineError(f"{self.spec} computes {values.min()} for a token of {text!r}")
+        log_probs = log_softmax(logits, axis=1)[np.arange(len(ids) - 1), ids[1:]]
+        if not np.isfinite(log_probs).all():
+            raise EngineError(
+                f"{self.spec} computes {log_probs.min()} for a token of {text!r}; leave it out"
+            )
         tokens = [piece.decode("utf-8", "replace") for piece in pieces]
         return PromptLogprobs(
-            (*self.opening, *tokens),
-            np.array([-1] * len(self._opening) + starts, dtype=np.int64),
-            np.append(np.nan, values),
+            (*self.leading_tokens, *tokens),
+            np.array([-1] * len(self._prefix_ids) + starts, dtype=np.int64),
+            np.append(np.nan, log_probs),
         )
 
-    def _written(self, token: int) -> bytes:
-        written: bytes = self._llama.detokenize([token], special=True)
-        return written
+    def _decode(self, token: int) -> bytes:
+        decoded: bytes = self._llama.detokenize([token], special=True)
+        return decoded
 
-    def _opening_ids(self, spec: ModelSpec) -> list[int]:
-        """Return the ids of what precedes the first word."""
-        asked, llama = spec.get("prefix", LLAMA_OPTIONS["prefix"]), self._llama
-        if asked == "none" or (asked == "auto" and llama.token_bos() < 0):
+    def _read_prefix(self, spec: ModelSpec) -> list[int]:
+        """Return the token ids of option ``prefix``, none or one."""
+        prefix, llama = spec.get("prefix", LLAMA_OPTIONS["prefix"]), self._llama
+        if prefix == "none" or (prefix == "auto" and llama.token_bos() < 0):
             return []
-        named = {"auto": llama.token_bos, "bos": llama.token_bos, "eos": llama.token_eos}
-        if asked in named:
-            ids = [named[asked]()]
+        special_tokens = {"auto": llama.token_bos, "bos": llama.token_bos, "eos": llama.token_eos}
+        if prefix in special_tokens:
+            ids = [special_tokens[prefix]()]
         else:
-            ids = llama.tokenize(asked.encode(), add_bos=False, special=True)
+            ids = llama.tokenize(prefix.encode(), add_bos=False, special=True)
         if len(ids) == 1 and ids[0] >= 0:
             return list(ids)
         raise SpecError(
-            f"prefix={asked!r} in {str(spec)!r} is not a token of its vocabulary; write auto, bos, "
-            "eos, none or a token"
+            f"prefix={prefix!r} in {str(spec)!r} is not a token of its vocabulary; write auto, "
+            "bos, eos, none or a token"
         )

@@ -1,7 +1,7 @@
-"""Causal models behind a server of completions: ``openai:http://HOST:PORT/v1?model=NAME``.
+"""The model family ``openai:http://HOST:PORT/v1?model=NAME``: models on completion servers.
 
-The server must answer ``POST /completions`` with ``echo`` and ``logprobs``, as vLLM and SGLang do.
-Chat endpoints, Ollama and the server of llama.cpp do not.
+The server must support ``POST /completions`` with ``echo`` and ``logprobs``, as vLLM and SGLang do.
+Chat endpoints, Ollama and the server of llama.cpp do not support them.
 """
 
 from __future__ import annotations
@@ -23,51 +23,64 @@ from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.engines import EngineModel, PromptLogprobs, integer_option
 
-#: Options of specs and their defaults; those that scores depend on, and the others.
+#: Options of specs with their defaults: options that scores depend on, and options of requests.
 SERVER_OPTIONS = {"model": "", "prefix": "", "batch": "32"}
 REQUEST_OPTIONS = {"key": "", "timeout": "600"}
-# Texts that the server is validated on: two share a prefix, and one is long.
-_TRIAL_TEXTS = (
+# Texts for validating the server: two share a prefix, and one is long.
+_TEST_TEXTS = (
     "The dog saw a cat.",
     "The dog saw a house in it.",
     "The old man saw the dog, a cat saw the old man, the dog saw the cat, and the cat ran fast as "
     "the woman saw.",
 )
-# Nats: rounding; the largest difference between two values of one token; the smallest value.
-_CLOSE, _MAX_DIFFERENCE, _MINIMUM = 1e-3, 0.5, -1e3
-_MAX_BYTES = 64 * 2**20  # of one answer
-_TRIES, _PAUSE, _MAX_WAIT = 6, 0.5, 120.0  # requests; seconds before the second, doubling
-_BUSY, _TOO_MUCH = {408, 429, 503}, {413, 500, 502, 504}
+# In nats: rounding error, maximum difference between two values of one token, minimum value.
+_ROUNDING_ERROR, _MAX_DIFFERENCE, _MIN_LOG_PROB = 1e-3, 0.5, -1e3
+# Maximum size of an answer.
+_MAX_BYTES = 64 * 2**20
+# Maximum number of attempts, and pause before the second one in seconds, doubled each time.
+_MAX_ATTEMPTS, _PAUSE, _MAX_PAUSE = 6, 0.5, 120.0
+# HTTP status codes of busy servers, and of requests that may be too large.
+_BUSY_CODES, _OVERLOAD_CODES = {408, 429, 503}, {413, 500, 502, 504}
 
-_LogProb = Annotated[float, Field(ge=_MINIMUM, le=_CLOSE, allow_inf_nan=False)]
-_TopLogProb = Annotated[float, Field(le=_CLOSE, allow_inf_nan=False)]
+_LogProb = Annotated[float, Field(ge=_MIN_LOG_PROB, le=_ROUNDING_ERROR, allow_inf_nan=False)]
+_TopLogProb = Annotated[float, Field(le=_ROUNDING_ERROR, allow_inf_nan=False)]
 
 
 class _Listing(BaseModel, strict=True):
+    """The field ``logprobs`` of an answer to one text."""
+
     tokens: list[Annotated[str, Field(min_length=1)]]
     token_logprobs: list[_LogProb | None]
     top_logprobs: list[dict[str, _TopLogProb] | None] | None = None
 
 
 class _Choice(BaseModel, strict=True):
+    """The answer to the text with number `index` of the request."""
+
     index: int
     logprobs: _Listing
 
 
 class _Answer(BaseModel, strict=True):
+    """The answer to a request."""
+
     choices: list[_Choice]
 
 
 class ServedModel(EngineModel):
-    """A causal model of a server.
+    """A causal model on a completion server.
 
-    Options of the spec: ``model``, the server's name of the model; ``prefix``, a text before every
-    sentence; ``batch``, the number of texts of a request; ``key``, the environment variable that
-    contains an API key; ``timeout`` in seconds. The key is in no message and no file.
+    The server is validated before the first score (`validate_server`). Every answer is validated
+    too: it must contain one list of tokens per text, which spell the text, with finite
+    log-probabilities of at most 0. Every request includes a text with known log-probabilities.
 
-    The server is validated before its first score is used (`validate_server`), and so is every
-    answer: one list of tokens per text, which spell the text, each with a finite log-probability
-    of at most 0. With every request the server also scores a text of known values.
+    Options of the spec:
+
+    - ``model``: name of the model on the server (required).
+    - ``prefix``: text before every sentence.
+    - ``batch``: number of texts per request.
+    - ``key``: environment variable with an API key. The key appears in no message and no file.
+    - ``timeout``: timeout of a request in seconds.
 
     Parameters
     ----------
@@ -77,9 +90,9 @@ class ServedModel(EngineModel):
     Raises
     ------
     SpecError
-        For a bad option, or a spec without address or model name.
+        If an option is invalid, or the address or the name of the model is missing.
     EngineError
-        If the key is not set, the server does not answer, or an answer is not valid.
+        If the API key is not set, the server does not answer, or an answer is invalid.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -113,68 +126,71 @@ class ServedModel(EngineModel):
                     "none; set it"
                 )
             self._headers["Authorization"] = f"Bearer {self._key}"
-        self._known: PromptLogprobs | None = None
-        self._resolution = validate_server(self)
-        (self._known,) = self._request([self.prefix + _TRIAL_TEXTS[0]])
-        self.opening = self._known.opening
+        self._reference: PromptLogprobs | None = None
+        self._batch_tolerance = validate_server(self)
+        (self._reference,) = self._request([self.prefix + _TEST_TEXTS[0]])
+        self.leading_tokens = self._reference.leading_tokens
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of address and name; the weights are not known."""
+        """Digest of the address and the name; the weights are not accessible."""
         return digest(self.name)
 
     @property
     def batch_tolerance(self) -> float:
-        """The largest difference between two scores of one text when the server was validated."""
-        return self._resolution
+        """Maximum difference between two scores of one text during validation."""
+        return self._batch_tolerance
 
     def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Ask the server about S texts, and about one whose values are known."""
-        if self._known is None:
+        """Request the log-probabilities of S texts, and check a text with known values."""
+        if self._reference is None:
             return self._request(texts)
-        *answers, again = self._request([*texts, self.prefix + _TRIAL_TEXTS[0]])
-        if again.tokens != self._known.tokens or _difference(again, self._known) > _MAX_DIFFERENCE:
+        *answers, reference = self._request([*texts, self.prefix + _TEST_TEXTS[0]])
+        if (
+            reference.tokens != self._reference.tokens
+            or _largest_difference(reference, self._reference) > _MAX_DIFFERENCE
+        ):
             raise EngineError(
-                f"{self.name} now gives another answer for {_TRIAL_TEXTS[0]!r} than at first; see "
-                "whether it serves the same model still"
+                f"{self.name} now gives another answer for {_TEST_TEXTS[0]!r} than at first; check "
+                "that it still serves the same model"
             )
         for text, answer in zip(texts, answers, strict=True):
-            if answer.opening != self.opening:
+            if answer.leading_tokens != self.leading_tokens:
                 raise EngineError(
-                    f"{self.name} puts {''.join(answer.opening)!r} before {text!r}, and put "
-                    f"{''.join(self.opening)!r} before other texts"
+                    f"{self.name} puts {''.join(answer.leading_tokens)!r} before {text!r}, and put "
+                    f"{''.join(self.leading_tokens)!r} before other texts"
                 )
         return answers
 
     def _request(self, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Send one request, again where the server is busy, and validate the answer."""
+        """Send a request, repeat it while the server is busy, and validate the answer."""
         body = {"model": self.model, "prompt": list(texts), "max_tokens": 1, "temperature": 0}
         data = json.dumps({**body, "logprobs": 1, "echo": True}).encode()
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             wait = _PAUSE * 2**attempt
             try:
-                status, answer, asked_wait = self._post(data)
+                status, answer, retry_after = self._post(data)
             except (OSError, HTTPException) as error:
                 reason = f"{type(error).__name__}: {error}"
             else:
                 if status == 200:
-                    return self._validated(answer, texts)
+                    return self._validate(answer, texts)
                 message = " ".join(answer.decode("utf-8", "replace").split())
                 if self._key:
                     message = message.replace(self._key, "…")
                 reason = f"status {status}, {message[:200]}"
-                if status in _TOO_MUCH:
+                if status in _OVERLOAD_CODES:
                     reason += "; a smaller batch= may help"
-                if status not in _BUSY:
+                if status not in _BUSY_CODES:
                     break
-                if asked_wait.isdecimal():
-                    wait = max(wait, min(float(asked_wait), _MAX_WAIT))
-            if attempt < _TRIES - 1:
+                if retry_after.isdecimal():
+                    wait = max(wait, min(float(retry_after), _MAX_PAUSE))
+            if attempt < _MAX_ATTEMPTS - 1:
                 time.sleep(wait)
-        raise EngineError(f"{self.name} gives no answer ({reason}); see whether it runs")
+        raise EngineError(f"{self.name} gives no answer ({reason}); check that it is running")
 
     def _post(self, data: bytes) -> tuple[int, bytes, str]:
-        """Return the status, the body and the header Retry-After of an answer."""
+        """Send one POST request, and return status, body and the header Retry-After."""
         address = urlsplit(self.url)
         kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
         connection = kind(address.netloc, timeout=self._timeout)
@@ -191,8 +207,8 @@ class ServedModel(EngineModel):
         finally:
             connection.close()
 
-    def _validated(self, body: bytes, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Return the log-probabilities in an answer. Raises `EngineError` if it is not valid."""
+    def _validate(self, body: bytes, texts: Sequence[str]) -> list[PromptLogprobs]:
+        """Parse an answer to the log-probabilities of S texts; raise `EngineError` if invalid."""
         try:
             choices = _Answer.model_validate_json(body).choices
         except ValidationError as error:
@@ -200,7 +216,7 @@ class ServedModel(EngineModel):
             place = ".".join(map(str, first["loc"]))
             raise EngineError(
                 f"{self.name} does not answer with log-probabilities of the text ({place}: "
-                f"{first['msg']}); it must know 'echo' and 'logprobs', which the server of "
+                f"{first['msg']}); it must support 'echo' and 'logprobs', which the server of "
                 "llama.cpp, Ollama and chat endpoints do not"
             ) from None
         choices.sort(key=lambda choice: choice.index)
@@ -210,20 +226,21 @@ class ServedModel(EngineModel):
                 "follow the protocol"
             )
         return [
-            self._placed(choice.logprobs, text) for choice, text in zip(choices, texts, strict=True)
+            self._align_tokens(choice.logprobs, text)
+            for choice, text in zip(choices, texts, strict=True)
         ]
 
-    def _placed(self, listing: _Listing, text: str) -> PromptLogprobs:
-        """Find the tokens that spell a text, between an opening and a generated token."""
+    def _align_tokens(self, listing: _Listing, text: str) -> PromptLogprobs:
+        """Find the tokens that spell a text, between leading tokens and a generated token."""
         tokens, values, tops = listing.tokens, listing.token_logprobs, listing.top_logprobs
         if len(tokens) != len(values) or (tops is not None and len(tops) != len(tokens)):
             raise EngineError(
                 f"{self.name} gives {len(tokens)} tokens of {text!r} and {len(values)} "
                 f"log-probabilities"
             )
-        for n_opening in range(len(tokens) + 1):
-            starts = list(accumulate(map(len, tokens[n_opening:]), initial=0))
-            if "".join(tokens[n_opening:]).startswith(text) and len(text) in starts:
+        for n_leading in range(len(tokens) + 1):
+            starts = list(accumulate(map(len, tokens[n_leading:]), initial=0))
+            if "".join(tokens[n_leading:]).startswith(text) and len(text) in starts:
                 break
         else:
             raise EngineError(
@@ -232,16 +249,16 @@ class ServedModel(EngineModel):
                 "otherwise"
             )
         n_text = starts.index(len(text))
-        n = n_opening + n_text
-        if len(set(tokens[:n_opening])) < n_opening or self.prefix in tokens[:n_opening]:
+        n = n_leading + n_text
+        if len(set(tokens[:n_leading])) < n_leading or self.prefix in tokens[:n_leading]:
             raise EngineError(
-                f"{self.name} puts {''.join(tokens[:n_opening])!r} before the text, where the same "
-                f"token is to be once; have the server or prefix={self.prefix!r} put it there"
+                f"{self.name} puts {''.join(tokens[:n_leading])!r} before the text, with "
+                f"repetitions; insert it once, by the server or by prefix={self.prefix!r}"
             )
         log_probs = np.full(n, np.nan)
         for i, value in enumerate(values[1:n], start=1):
             best = max((tops[i] or {}).values(), default=0.0) if tops is not None else 0.0
-            if value is None or value > best + _CLOSE:
+            if value is None or value > best + _ROUNDING_ERROR:
                 raise EngineError(
                     f"{self.name} gives {tokens[i]!r} in {text!r} the log-probability {value}, and "
                     f"its most probable token {best:.3g}; its values cannot be used"
@@ -252,45 +269,49 @@ class ServedModel(EngineModel):
                 f"{self.name} gives every token of {text!r} the log-probability 0; it does not "
                 "compute them"
             )
-        where = np.array([-1] * n_opening + starts[:n_text], dtype=np.int64)
-        return PromptLogprobs(tuple(tokens[:n]), where, log_probs)
+        token_starts = np.array([-1] * n_leading + starts[:n_text], dtype=np.int64)
+        return PromptLogprobs(tuple(tokens[:n]), token_starts, log_probs)
 
 
 def validate_server(model: ServedModel) -> float:
-    """Compare a server's values of a few texts, alone and together.
+    """Validate a server by scoring a few texts in single requests and in one request.
 
     Returns
     -------
     float
-        The largest difference between two scores of one text, at least 0.001 nats.
+        Maximum difference between two scores of one text, at least 0.001 nats.
 
     Raises
     ------
     EngineError
-        If texts have the same values, if a value depends on later tokens, or if it differs with
-        the other texts of a request by more than half a nat.
+        If different texts have the same values, if a value depends on later tokens, or if it
+        depends on the other texts of the request by more than half a nat.
     """
-    texts = [model.prefix + text for text in _TRIAL_TEXTS]
-    alone = [model.prompt_logprobs([text])[0] for text in texts]
-    together = model.prompt_logprobs(texts)
-    if all(np.array_equal(alone[0].log_probs[-3:], other.log_probs[-3:]) for other in alone[1:]):
+    texts = [model.prefix + text for text in _TEST_TEXTS]
+    single_results = [model.prompt_logprobs([text])[0] for text in texts]
+    joint_results = model.prompt_logprobs(texts)
+    first, second = single_results[:2]
+    if all(
+        np.array_equal(first.log_probs[-3:], other.log_probs[-3:]) for other in single_results[1:]
+    ):
         raise EngineError(
             f"{model.name} gives different texts the same values; it does not compute them"
         )
-    first, second = alone[:2]
-    n_shared = next(i for i, (a, b) in enumerate(_pairs(first, second)) if a != b)
-    before = np.abs(first.log_probs[1:n_shared] - second.log_probs[1:n_shared])
-    if before.max(initial=0.0) > _MAX_DIFFERENCE:
+    token_pairs = zip(first.tokens, second.tokens, strict=False)
+    n_shared = next(i for i, (a, b) in enumerate(token_pairs) if a != b)
+    differences = np.abs(first.log_probs[1:n_shared] - second.log_probs[1:n_shared])
+    if differences.max(initial=0.0) > _MAX_DIFFERENCE:
+        token = first.tokens[1 + int(differences.argmax())]
         raise EngineError(
-            f"the value that {model.name} gives {first.tokens[1 + int(before.argmax())]!r} depends "
-            "on the tokens after it: values stand a token too early, or the model is not causal"
+            f"the value of {token!r} from {model.name} depends on later tokens: values "
+            "are shifted by one token, or the model is not causal"
         )
-    batch_tolerance = _CLOSE
-    for single, joint in zip(alone, together, strict=True):
-        if single.tokens != joint.tokens or _difference(single, joint) > _MAX_DIFFERENCE:
+    batch_tolerance = _ROUNDING_ERROR
+    for single, joint in zip(single_results, joint_results, strict=True):
+        if single.tokens != joint.tokens or _largest_difference(single, joint) > _MAX_DIFFERENCE:
             raise EngineError(
-                f"values of {model.name} change with the other texts of a request; switch off its "
-                "cache of prefixes (vLLM: --no-enable-prefix-caching, SGLang: "
+                f"values of {model.name} depend on the other texts of a request; switch off its "
+                "prefix cache (vLLM: --no-enable-prefix-caching, SGLang: "
                 "--disable-radix-cache), or write batch=1"
             )
         total = float(np.nansum(np.abs(single.log_probs - joint.log_probs)))
@@ -298,10 +319,6 @@ def validate_server(model: ServedModel) -> float:
     return batch_tolerance
 
 
-def _pairs(first: PromptLogprobs, second: PromptLogprobs) -> zip[tuple[str, str]]:
-    return zip(first.tokens, second.tokens, strict=False)
-
-
-def _difference(first: PromptLogprobs, second: PromptLogprobs) -> float:
-    """Return the largest difference between two values of one token, nats."""
+def _largest_difference(first: PromptLogprobs, second: PromptLogprobs) -> float:
+    """Return the maximum difference between two values of one token, in nats."""
     return float(np.nanmax(np.abs(first.log_probs - second.log_probs), initial=0.0))

@@ -100,13 +100,15 @@ def test_what_it_refuses(whole: Path, tmp_path: Path) -> None:
     )
     assert refusal(f"gguf:{whole}?threads=0").endswith("give a whole number from 1 on")
     with pytest.raises(
-        InputError, match="tokens, and gguf:.* takes 16; leave it out, or give a larger context="
+        InputError, match="tokens, but the maximum of gguf:.* is 16; leave it out, or set a larger"
     ):
         load_model(f"gguf:{whole}?context=16").score(["The dog ran. " * 9])
-    with pytest.raises(InputError, match="takes 40;"):  # as the file says
+    with pytest.raises(InputError, match="is 40;"):  # as the file says
         load_model(f"gguf:{whole}").score(["The dog ran. " * 20])
     (tmp_path / "torn.gguf").write_bytes(whole.read_bytes()[:2000])
-    with pytest.raises(ModelFileError, match="llama.cpp cannot load .*; see whether it is a whole"):
+    with pytest.raises(
+        ModelFileError, match="llama.cpp cannot load .*; check that it is a complete"
+    ):
         load_model(f"gguf:{tmp_path}/torn.gguf")
 
 

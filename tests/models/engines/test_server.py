@@ -60,7 +60,7 @@ def test_an_opening_of_the_server_is_a_prefix(fake: Fake, tiny: Tiny) -> None:
     np.testing.assert_allclose(model.score(TEXTS), expected, atol=1e-3)
     for options in (f"&prefix={BOS}", ""):
         fake.opening = [fake.tokenizer.eos_token_id] * (1 if options else 2)
-        with pytest.raises(EngineError, match="where the same token is to be once"):
+        with pytest.raises(EngineError, match="with repetitions; insert it once"):
             load_model(fake.spec + options)
 
 
@@ -203,7 +203,7 @@ def test_no_lie_becomes_a_score(
 def test_another_model_is_noticed(fake: Fake, tmp_path: Path) -> None:
     model = load_model(fake.spec)
     fake.fault = _values(_other_model)
-    with pytest.raises(EngineError, match="see whether it serves the same model still"):
+    with pytest.raises(EngineError, match="check that it still serves the same model"):
         model.score(TEXTS)
     fake.reset()
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), "utf-8")
@@ -220,8 +220,8 @@ def test_servers_that_compute_otherwise_are_refused(fake: Fake) -> None:
         values[1:] = [*values[2:], -1.0]
 
     for fault, words in (
-        (_by_place, "values of tiny at .* change with the other texts of a request"),
-        (_values(early, tops=False), "values stand a token too early"),
+        (_by_place, "values of tiny at .* depend on the other texts of a request"),
+        (_values(early, tops=False), "values are shifted by one token"),
         (_values(lambda v: v.__setitem__(slice(1, None), [-2.0] * (len(v) - 1))), "cannot be used"),
         (
             _values(lambda v: v.__setitem__(slice(1, None), [-2.0] * (len(v) - 1)), tops=False),
@@ -241,7 +241,7 @@ def test_small_differences_become_the_resolution(fake: Fake) -> None:
 
     fake.fault = noisy
     model = load_model(fake.spec)
-    longest = len(fake.tokenizer(server._TRIAL_TEXTS[2])["input_ids"])
+    longest = len(fake.tokenizer(server._TEST_TEXTS[2])["input_ids"])
     assert model.batch_tolerance == pytest.approx(0.02 * (longest - 1), abs=1e-5)
 
 
