@@ -1,4 +1,4 @@
-"""Reading ARPA files into arrays, without a Python loop over n-grams, and writing them."""
+"""Reader and writer of ARPA files, vectorised over n-grams."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from contstim.models.ngram import NgramLevel, NgramTable, find_sorted
 from contstim.models.word_tokenizer import END, START
 
 _BINARY_MAGIC = b"mmap lm http://kheafield.com/code"
-_CHUNK = 1 << 20
-_BLOCK = 1 << 20  # small enough for a processor's cache
-_SEPARATORS = np.zeros(256, dtype=np.bool_)
-_SEPARATORS[[0x09, 0x0A, 0x0D, 0x20]] = True
-_MASKS = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well spread: multiplication permutes
+_READ_BYTES = 1 << 20  # per read while only the unigrams are needed
+_BLOCK_BYTES = 1 << 20  # parsed at a time: fits the cache of a processor
+_ROWS_PER_WRITE = 200_000
+_MAX_DIGITS = 17  # of numbers that are parsed as integers
+
+_IS_SEPARATOR = np.zeros(256, dtype=np.bool_)
+_IS_SEPARATOR[[0x09, 0x0A, 0x0D, 0x20]] = True
+_LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
+_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication is invertible
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)\s*")
 
 
@@ -42,226 +45,239 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def is_kenlm_binary(path: Path) -> bool:
-    """Return whether a file begins as a KenLM binary does.
+    """Return whether a file starts with the signature of a KenLM binary.
 
     Raises
     ------
     ModelFileError
-        If it cannot be opened.
+        If the file cannot be opened.
     """
     with _open(path) as file:
         return file.read(len(_BINARY_MAGIC)) == _BINARY_MAGIC
 
 
 def _read(path: Path, until: bytes | None = None) -> bytes:
-    """Return the file, or its beginning up to a little after `until`."""
+    """Read a file, decompressed, to the end or to shortly after the first `until`."""
     blocks: list[bytes] = []
     try:
         with _open(path) as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
+            is_gzip = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if zipped else raw
-            while block := file.read(_CHUNK if until else -1):
+            file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+            while block := file.read(_READ_BYTES if until else -1):
                 blocks.append(block)
-                tail = b"".join(blocks[-2:]) if until else b""
-                if until and until in tail:
+                if until and until in b"".join(blocks[-2:]):
                     break
     except (OSError, EOFError, zlib.error) as error:
         raise ModelFileError(f"the n-gram model {str(path)!r} is damaged: {error}") from error
     return b"".join(blocks).removeprefix(codecs.BOM_UTF8)
 
 
-def _header(data: bytes, path: Path) -> tuple[list[int], int]:
-    """Return the number of n-grams by order, and where the header ends."""
-    at = 0
-    while data[at : at + 1] == b"#":
-        at = data.find(b"\n", at) + 1 or len(data)
-    lines = data[at : at + (1 << 16)].split(b"\n")
+def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
+    """Return the number of n-grams per order, and the offset of the end of the header."""
+    offset = 0
+    while data[offset : offset + 1] == b"#":
+        offset = data.find(b"\n", offset) + 1 or len(data)
     counts: list[int] = []
-    seen = False
-    for line in lines:
+    is_data = False
+    for line in data[offset : offset + (1 << 16)].split(b"\n"):
         text = line.strip()
         if text == b"\\data\\":
-            seen = True
-        elif text.startswith(b"\\"):
-            break
-        elif seen and text:
-            match = _COUNT.fullmatch(text)
+            is_data = True
+        elif text:
+            match = _COUNT.fullmatch(text) if is_data else None
             if match is None or int(match.group(1)) != len(counts) + 1:
                 break
             counts.append(int(match.group(2)))
-        elif text:
-            break
-        at += len(line) + 1
+        offset += len(line) + 1
     if not counts:
         raise ModelFileError(
             f"{str(path)!r} is not an n-gram model: it begins neither with \\data\\ as ARPA does "
             "nor as a KenLM binary"
         )
-    return counts, at
+    return counts, offset
 
 
-class _Lines:
-    """Some lines of one section: where each field lies, and what it holds."""
+class _LineBlock:
+    """Some lines of the section of one order, and the positions of their fields."""
 
-    def __init__(self, data: bytes, n: int, name: str) -> None:
+    def __init__(self, data: bytes, order: int, name: str) -> None:
         self.name = name
-        # A separator before and seven bytes behind let every field be read eight bytes at a time.
+        # Padding: a separator before, and bytes behind so that fields are read eight at a time.
         self.bytes = np.frombuffer(b"\n" + data + b"\n" * 8, dtype=np.uint8)
-        separator = _SEPARATORS[self.bytes]
-        edges = np.flatnonzero(separator[1:] != separator[:-1]) + 1
+        is_separator = _IS_SEPARATOR[self.bytes]
+        edges = np.flatnonzero(is_separator[1:] != is_separator[:-1]) + 1
         self.starts, self.ends = edges[::2], edges[1::2]
-        newlines = np.flatnonzero(self.bytes == 0x0A)
-        first = np.searchsorted(self.starts, newlines)
-        fields = np.diff(first)
-        self.first = first[:-1][fields > 0]
-        fields = fields[fields > 0]
-        if ((fields < n + 1) | (fields > n + 2)).any():
+        first_fields = np.searchsorted(self.starts, np.flatnonzero(self.bytes == 0x0A))
+        n_fields = np.diff(first_fields)
+        self.first_fields = first_fields[:-1][n_fields > 0]
+        n_fields = n_fields[n_fields > 0]
+        if ((n_fields < order + 1) | (n_fields > order + 2)).any():
             raise ModelFileError(f"{name} have a line of the wrong length; the file is damaged")
-        self.weighted = fields == n + 2
+        self.has_backoff = n_fields == order + 2
 
-    def text(self, field: int) -> list[str]:
-        """Return a field of each line as text."""
+    def parse_text(self, field: int) -> list[str]:
+        """Return one field of each line as text."""
         raw = self.bytes.tobytes()
-        at = self.first + field
-        pairs = zip(self.starts[at].tolist(), self.ends[at].tolist(), strict=True)
+        fields = self.first_fields + field
+        spans = zip(self.starts[fields].tolist(), self.ends[fields].tolist(), strict=True)
         try:
-            return [raw[start:end].decode() for start, end in pairs]
+            return [raw[start:end].decode() for start, end in spans]
         except UnicodeDecodeError as error:
-            raise ModelFileError(f"{self.name} are not UTF-8") from error
+            raise ModelFileError(f"{self.name} are not UTF-8; the file is damaged") from error
 
-    def hashes(self, field: int) -> NDArray[np.uint64]:
-        """Return a field of each line as a 64-bit hash."""
-        at = self.first + field
-        starts = self.starts[at]
-        left = self.ends[at] - starts
-        eights = np.ndarray(
+    def hash_text(self, field: int) -> NDArray[np.uint64]:
+        """Return a 64-bit hash of one field of each line."""
+        starts = self.starts[self.first_fields + field]
+        lengths = self.ends[self.first_fields + field] - starts
+        # The eight bytes from each offset as one integer.
+        chunks = np.ndarray(
             (len(self.bytes) - 7,), dtype="<u8", buffer=self.bytes.data, strides=(1,)
         )
-        hashes: NDArray[np.uint64] = (eights[starts] & _MASKS[np.minimum(left, 8)]) * _MULTIPLIER
-        rows = np.flatnonzero(left > 8)
-        done = 8
+        first_chunks = chunks[starts] & _LOW_BYTES[np.minimum(lengths, 8)]
+        hashes: NDArray[np.uint64] = first_chunks * _HASH_MULTIPLIER
+        n_hashed = 8
+        rows = np.flatnonzero(lengths > n_hashed)
         while len(rows):
-            part = eights[starts[rows] + done] & _MASKS[np.minimum(left[rows] - done, 8)]
+            n_bytes = np.minimum(lengths[rows] - n_hashed, 8)
+            chunk = chunks[starts[rows] + n_hashed] & _LOW_BYTES[n_bytes]
             mixed = hashes[rows]
-            hashes[rows] = ((mixed ^ (mixed >> np.uint64(29))) + part) * _MULTIPLIER
-            done += 8
-            rows = rows[left[rows] > done]
+            hashes[rows] = ((mixed ^ (mixed >> np.uint64(29))) + chunk) * _HASH_MULTIPLIER
+            n_hashed += 8
+            rows = rows[lengths[rows] > n_hashed]
         hashes ^= hashes >> np.uint64(32)
         return hashes
 
-    def numbers(self, field: int, rows: BoolArray | None = None) -> FloatArray:
-        """Return a field as numbers, 0 in lines outside `rows`."""
-        at = (self.first if rows is None else self.first[rows]) + field
-        starts, length = self.starts[at], self.ends[at] - self.starts[at]
-        mantissa = np.zeros(len(at), dtype=np.int64)
-        decimals = np.zeros(len(at), dtype=np.int64)
-        point = np.zeros(len(at), dtype=np.bool_)
-        plain = length <= 17
-        for place in range(min(int(length.max(initial=0)), 17)):
-            inside = length > place
-            byte = self.bytes[np.where(inside, starts + place, 0)]
-            digit = inside & (byte >= 0x30) & (byte <= 0x39)
-            np.copyto(mantissa, mantissa * 10 + (byte - np.uint8(0x30)), where=digit)
-            decimals += digit & point
-            mark = inside & (byte == 0x2E) & ~point
-            plain &= ~inside | digit | mark | ((byte == 0x2D) & (place == 0))
-            point |= mark
-        values: FloatArray = mantissa / 10.0**decimals
-        values[self.bytes[starts] == 0x2D] *= -1
-        for row in np.flatnonzero(~plain).tolist():  # exponents, inf: rare
-            token = self.bytes[starts[row] : starts[row] + length[row]].tobytes()
+    def parse_numbers(self, field: int, rows: BoolArray | None = None) -> FloatArray:
+        """Return one field of each line as numbers, 0 for lines outside `rows`."""
+        is_included = np.ones(len(self.first_fields), np.bool_) if rows is None else rows
+        fields = self.first_fields[is_included] + field
+        starts, lengths = self.starts[fields], self.ends[fields] - self.starts[fields]
+
+        # Parse all decimal numbers at once, digit by digit.
+        mantissas = np.zeros(len(fields), dtype=np.int64)
+        n_decimals = np.zeros(len(fields), dtype=np.int64)
+        is_after_point = np.zeros(len(fields), dtype=np.bool_)
+        is_decimal = lengths <= _MAX_DIGITS
+        for index in range(min(int(lengths.max(initial=0)), _MAX_DIGITS)):
+            is_inside = lengths > index
+            byte = self.bytes[np.where(is_inside, starts + index, 0)]
+            is_digit = is_inside & (byte >= 0x30) & (byte <= 0x39)
+            np.copyto(mantissas, mantissas * 10 + (byte - np.uint8(0x30)), where=is_digit)
+            n_decimals += is_digit & is_after_point
+            is_point = is_inside & (byte == 0x2E) & ~is_after_point
+            is_sign = (byte == 0x2D) & (index == 0)
+            is_decimal &= ~is_inside | is_digit | is_point | is_sign
+            is_after_point |= is_point
+        numbers: FloatArray = mantissas / 10.0**n_decimals
+        numbers[self.bytes[starts] == 0x2D] *= -1
+
+        # Parse the few others (exponents, infinity) one by one.
+        for row in np.flatnonzero(~is_decimal).tolist():
+            text = self.bytes[starts[row] : starts[row] + lengths[row]].tobytes()
             try:
-                values[row] = float(token)
+                numbers[row] = float(text)
             except ValueError as error:
                 raise ModelFileError(
-                    f"{self.name} hold {token.decode(errors='replace')!r} where a number belongs"
+                    f"{self.name} contain {text.decode(errors='replace')!r} where a number "
+                    "belongs; the file is damaged"
                 ) from error
-        if rows is None:
-            return values
-        out = np.zeros(len(self.first))
-        out[rows] = values
-        return out
+        values = np.zeros(len(self.first_fields))
+        values[is_included] = numbers
+        return values
 
 
-def _blocks(data: bytes, n: int, at: int, name: str) -> Iterator[_Lines]:
-    """Cut the section of order `n`, which begins after `at`, into blocks of whole lines."""
-    heading = data.find(b"\\%d-grams:" % n, max(at - 1, 0))
+def _split_section(data: bytes, order: int, offset: int, name: str) -> Iterator[_LineBlock]:
+    """Yield the section of one order, which begins after `offset`, in blocks of whole lines."""
+    heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
     begin = data.find(b"\n", heading) + 1
     end = data.find(b"\n\\", begin - 1) + 1
     if heading < 0 or not begin or not end:
         raise ModelFileError(f"{name} break off; the file is truncated or damaged")
     while begin < end:
-        cut = data.rfind(b"\n", begin, min(begin + _BLOCK, end)) + 1
-        cut = cut if cut > begin else end
-        yield _Lines(data[begin:cut], n, name)
-        begin = cut
+        stop = data.rfind(b"\n", begin, min(begin + _BLOCK_BYTES, end)) + 1
+        if stop <= begin:
+            stop = end
+        yield _LineBlock(data[begin:stop], order, name)
+        begin = stop
 
 
-def _check_count(found: int, promised: int, name: str) -> None:
-    if found != promised:
+def _check_count(n_read: int, n_stated: int, name: str) -> None:
+    if n_read != n_stated:
         raise ModelFileError(
-            f"{name} are {found}, but the header promises {promised}; the file is truncated or "
+            f"{name} are {n_read}, but the header states {n_stated}; the file is truncated or "
             "damaged"
         )
 
 
 def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
-    """Return the order, the V words and their base-10 logarithms, from the head of an ARPA file.
+    """Read the unigrams of an ARPA file without the rest of it.
+
+    Returns
+    -------
+    order
+        Length of the longest n-grams.
+    words
+        V words.
+    log_probs
+        Base-10 logarithms of their probabilities, shape (V,).
 
     Raises
     ------
     ModelFileError
-        If the file is not ARPA, or breaks off before the unigrams end.
+        If the file is not ARPA, or ends within the unigrams.
     """
     data = _read(path, until=b"\n\\2-grams:")
-    counts, at = _header(data, path)
+    counts, offset = _parse_header(data, path)
     name = f"the 1-grams of {str(path)!r}"
     words: list[str] = []
     log_probs: list[FloatArray] = []
-    for block in _blocks(data, 1, at, name):
-        words += block.text(1)
-        log_probs.append(block.numbers(0))
+    for block in _split_section(data, 1, offset, name):
+        words += block.parse_text(1)
+        log_probs.append(block.parse_numbers(0))
     _check_count(len(words), counts[0], name)
     return len(counts), tuple(words), np.concatenate(log_probs)
 
 
-class _Lookup:
-    """From the hashes of words to their ids."""
+class _WordIndex:
+    """Index from the hashes of words to their ids."""
 
     def __init__(self, hashes: NDArray[np.uint64], name: str) -> None:
-        self.places = np.argsort(hashes)
-        self.hashes = hashes[self.places]
+        self.ids = np.argsort(hashes)
+        self.hashes = hashes[self.ids]
         if (self.hashes[1:] == self.hashes[:-1]).any():
-            raise ModelFileError(f"{name} list a word twice")
+            raise ModelFileError(f"{name} list a word twice; the file is damaged")
 
-    def __call__(self, block: _Lines, field: int) -> IntArray:
-        wanted = block.hashes(field)
-        # Files list n-grams by context, so that most neighbours agree.
-        new = np.ones(len(wanted), dtype=np.bool_)
-        new[1:] = wanted[1:] != wanted[:-1]
-        distinct = wanted[new]
-        places = np.searchsorted(self.hashes, distinct)
-        places[places == len(self.hashes)] = 0
-        if (self.hashes[places] != distinct).any():
-            raise ModelFileError(f"{block.name} hold a word that is not a unigram")
-        ids: IntArray = self.places[places][np.cumsum(new) - 1]
+    def find_ids(self, block: _LineBlock, field: int) -> IntArray:
+        """Return the word id of one field of each line."""
+        hashes = block.hash_text(field)
+        # Most lines have the same words as the line before, because files are sorted by context.
+        is_new = np.ones(len(hashes), dtype=np.bool_)
+        is_new[1:] = hashes[1:] != hashes[:-1]
+        distinct = hashes[is_new]
+        indices = np.searchsorted(self.hashes, distinct)
+        indices[indices == len(self.hashes)] = 0
+        if (self.hashes[indices] != distinct).any():
+            raise ModelFileError(
+                f"{block.name} contain a word that is not a unigram; the file is damaged"
+            )
+        ids: IntArray = self.ids[indices][np.cumsum(is_new) - 1]
         return ids
 
 
-def _keys_of(
-    block: _Lines, levels: Sequence[NgramLevel], n_words: int, lookup: _Lookup
+def _ngram_keys(
+    block: _LineBlock, levels: Sequence[NgramLevel], n_words: int, index: _WordIndex
 ) -> IntArray | None:
-    """Return the keys of a block's n-grams; None if the first n-1 words of one are no n-gram."""
-    n = len(levels) + 1
-    ids = lookup(block, 1)
-    for field in range(2, n + 1):
-        ids = ids * n_words + lookup(block, field)
-        if field < n:
-            ids = find_sorted(levels[field - 1].keys, ids)
-            if (ids < 0).any():
+    """Return the keys of the n-grams of a block, or None if the context of one is missing."""
+    order = len(levels) + 1
+    keys = index.find_ids(block, 1)
+    for field in range(2, order + 1):
+        keys = keys * n_words + index.find_ids(block, field)
+        if field < order:
+            keys = find_sorted(levels[field - 1].keys, keys)
+            if (keys < 0).any():
                 return None
-    return ids
+    return keys
 
 
 def read_arpa(path: Path) -> NgramTable | None:
@@ -270,8 +286,8 @@ def read_arpa(path: Path) -> NgramTable | None:
     Returns
     -------
     table
-        The model, or None if some n-gram's first or last n-1 words are not in the file as an
-        n-gram, which pruning by other tools may leave.
+        N-gram model, or None if the first or last n-1 words of an n-gram are not an n-gram of
+        the file. Some programs prune models in this way.
 
     Raises
     ------
@@ -279,106 +295,109 @@ def read_arpa(path: Path) -> NgramTable | None:
         If the file is not ARPA, truncated or damaged.
     """
     data = _read(path)
-    counts, at = _header(data, path)
+    counts, offset = _parse_header(data, path)
     levels: list[NgramLevel] = []
     words: list[str] = []
-    lookup: _Lookup | None = None
-    for n, count in enumerate(counts, start=1):
-        name = f"the {n}-grams of {str(path)!r}"
+    index: _WordIndex | None = None
+    for order, count in enumerate(counts, start=1):
+        name = f"the {order}-grams of {str(path)!r}"
         hashes: list[NDArray[np.uint64]] = []
         parts: list[tuple[IntArray, FloatArray, FloatArray]] = []
-        for block in _blocks(data, n, at, name):
-            if lookup is None:
-                ids: IntArray | None = np.arange(len(block.first)) + len(words)
-                words += block.text(1)
-                hashes.append(block.hashes(1))
+        for block in _split_section(data, order, offset, name):
+            if index is None:
+                keys: IntArray | None = np.arange(len(block.first_fields)) + len(words)
+                words += block.parse_text(1)
+                hashes.append(block.hash_text(1))
             else:
-                ids = _keys_of(block, levels, len(words), lookup)
-            if ids is None:
+                keys = _ngram_keys(block, levels, len(words), index)
+            if keys is None:
                 return None
-            parts.append((ids, block.numbers(0), block.numbers(n + 1, block.weighted)))
+            log_backoffs = block.parse_numbers(order + 1, block.has_backoff)
+            parts.append((keys, block.parse_numbers(0), log_backoffs))
         _check_count(sum(len(part[0]) for part in parts), count, name)
-        keys, log_probs, log_backoffs = (
-            np.concatenate([part[k] for part in parts]) if parts else np.empty(0) for k in range(3)
-        )
-        if lookup is None:
-            if missing := {START, END} - set(words):
-                raise ModelFileError(f"{name} lack {missing.pop()}")
-            lookup = _Lookup(np.concatenate(hashes), name)
-        level = NgramLevel(keys.astype(np.int64), log_probs, log_backoffs)
-        if n > 1 and not (level.keys[1:] > level.keys[:-1]).all():
-            order = np.argsort(level.keys)
-            level = NgramLevel(level.keys[order], log_probs[order], log_backoffs[order])
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        level = NgramLevel(*(columns or [np.empty(0)] * 3))
+        level = level._replace(keys=level.keys.astype(np.int64))
+        if index is None:
+            for symbol in (START, END):
+                if symbol not in words:
+                    raise ModelFileError(f"{name} lack {symbol}; the file is damaged")
+            index = _WordIndex(np.concatenate(hashes), name)
+        elif not (level.keys[1:] > level.keys[:-1]).all():
+            by_key = np.argsort(level.keys)
+            level = NgramLevel(
+                level.keys[by_key], level.log_probs[by_key], level.log_backoffs[by_key]
+            )
             if (level.keys[1:] == level.keys[:-1]).any():
-                raise ModelFileError(f"{name} list an n-gram twice")
+                raise ModelFileError(f"{name} list an n-gram twice; the file is damaged")
         levels.append(level)
-        at = data.find(b"\n\\", data.find(b"\\%d-grams:" % n, max(at - 1, 0))) + 1
-    if data.find(b"\\end\\", at) < 0:
+        heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
+        offset = data.find(b"\n\\", heading) + 1
+    if data.find(b"\\end\\", offset) < 0:
         raise ModelFileError(f"{str(path)!r} lacks its last line, \\end\\; it is truncated")
     table = NgramTable(tuple(words), tuple(levels))
-    return None if any((s < 0).any() for s in table.suffix_ids) else table
+    has_all_suffixes = all((ids >= 0).all() for ids in table.suffix_ids)
+    return table if has_all_suffixes else None
 
 
-_ROWS = 200_000
-
-
-def _sections(table: NgramTable, digits: int) -> Iterator[str]:
+def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
+    """Yield the text of an ARPA file in parts."""
     size = len(table.words)
-    names = np.array(table.words, dtype=object)
+    words = np.array(table.words, dtype=object)
     yield "\\data\\\n"
-    for n, level in enumerate(table.levels, start=1):
-        yield f"ngram {n}={len(level.keys)}\n"
-    grams = names
-    for n, level in enumerate(table.levels, start=1):
-        yield f"\n\\{n}-grams:\n"
-        highest = n == table.order
-        line = f"%.{digits}f\t%s\n" if highest else f"%.{digits}f\t%s\t%.{digits + 1}f\n"
-        longer = []
-        for begin in range(0, len(level.keys), _ROWS):
-            rows = slice(begin, begin + _ROWS)
+    for order, level in enumerate(table.levels, start=1):
+        yield f"ngram {order}={len(level.keys)}\n"
+    contexts = words
+    for order, level in enumerate(table.levels, start=1):
+        yield f"\n\\{order}-grams:\n"
+        is_highest = order == table.order
+        template = f"%.{digits}f\t%s\n" if is_highest else f"%.{digits}f\t%s\t%.{digits + 1}f\n"
+        ngrams = []
+        for begin in range(0, len(level.keys), _ROWS_PER_WRITE):
+            rows = slice(begin, begin + _ROWS_PER_WRITE)
             keys = level.keys[rows]
-            here = names[keys % size]
-            if n > 1:
-                here = grams[keys // size] + " " + here
-            columns = [level.log_probs[rows].tolist(), here.tolist()]
-            if not highest:
-                longer.append(here)
+            texts = words[keys % size]
+            if order > 1:
+                texts = contexts[keys // size] + " " + texts
+            columns = [level.log_probs[rows].tolist(), texts.tolist()]
+            if not is_highest:
+                ngrams.append(texts)
                 columns.append(level.log_backoffs[rows].tolist())
-            yield "".join(map(line.__mod__, zip(*columns, strict=True)))
-        if longer:
-            grams = np.concatenate(longer)
+            yield "".join(map(template.__mod__, zip(*columns, strict=True)))
+        if ngrams:
+            contexts = np.concatenate(ngrams)
     yield "\n\\end\\\n"
 
 
 def write_arpa(
     table: NgramTable, path: Path, *, digits: int = 7, comments: Iterable[str] = ()
 ) -> None:
-    """Write a model as ARPA text, gzipped if the name ends in ``.gz``; never half a file.
+    """Write a model as an ARPA file, atomically; gzip-compressed if the name ends in ``.gz``.
 
     Parameters
     ----------
     table
-        The model.
+        N-gram model.
     path
-        The file.
+        File to write.
     digits
-        Decimals of the base-10 logarithms of probabilities. Back-off weights have one more, since
-        the error of one is shared by all words that it scales.
+        Number of decimals of the base-10 log-probabilities. Back-off weights have one more,
+        because an error in one affects all words of the context. Default 7.
     comments
-        Lines to begin with, each of which begins with ``#``.
+        Lines at the start of the file, each beginning with ``#``. Default: none.
 
     Raises
     ------
     OutputError
         If the file cannot be written.
     """
-    with replacing(path) as place, contextlib.ExitStack() as stack:
-        raw = stack.enter_context(place.open("wb"))
+    with replacing(path) as temporary, contextlib.ExitStack() as stack:
+        raw = stack.enter_context(temporary.open("wb"))
         binary: IO[bytes] = raw
         if path.name.endswith(".gz"):
-            # Without name and time of writing, so that the same model gives the same bytes.
+            # Without file name and time, so that equal models give equal bytes.
             zipped = gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0)
             binary = cast(IO[bytes], stack.enter_context(zipped))
         text = stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", newline="\n"))
-        for part in chain(comments, _sections(table, digits)):
+        for part in chain(comments, _format_arpa(table, digits)):
             text.write(part)

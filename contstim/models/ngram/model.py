@@ -1,8 +1,7 @@
-"""N-gram models of any source, queried through KenLM."""
+"""The n-gram sentence model, which scores with KenLM."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import tempfile
@@ -26,9 +25,10 @@ from contstim.models.base import (
     TokenScores,
     check_sentences,
 )
-from contstim.models.ngram import BackOff, NgramLevel, NgramTable, ReplacementScorer
+from contstim.models.ngram import NgramLevel, NgramTable, ReplacementScorer
 from contstim.models.ngram.arpa import is_kenlm_binary, read_arpa, read_unigrams, write_arpa
-from contstim.models.prefixes import Prefixes, PrefixModel
+from contstim.models.ngram.prefixes import NgramPrefixes
+from contstim.models.prefixes import Prefixes, PrefixModel, ScoredPrefixes
 from contstim.models.word_tokenizer import (
     END,
     START,
@@ -40,15 +40,18 @@ from contstim.models.word_tokenizer import (
 from contstim.text import Sentence, WordList, tokenize_word
 
 _NATS = float(np.log(10.0))
-_MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
+_NO_UNKNOWN_WORD = -100.0  # log10 probability that KenLM returns if the model has no <unk>
 _UNKNOWN_NAMES = (UNKNOWN, "<UNK>")
-_MEMORY = 1_000_000
+_MAX_CACHED_WORDS = 1_000_000
 # "lm/read_arpa.cc:156 in void lm::ReadEnd(...) threw FormatLoadException because ..."
-_SOURCE_PLACE = re.compile(r"[^\s(]+:\d+ in .* threw \w+(?: because `.*?')?\.\s*")
+_SOURCE_LOCATION = re.compile(r"[^\s(]+:\d+ in .* threw \w+(?: because `.*?')?\.\s*")
 
 
 class _BinaryVocabulary(Mapping[str, int]):
-    """The words of a KenLM binary, which can be asked for but not listed; ids as they are asked."""
+    """Vocabulary of a KenLM binary, which can be queried for words but not listed.
+
+    Ids are assigned to words in the order of the queries.
+    """
 
     def __init__(self, model: kenlm.Model) -> None:
         self.model = model
@@ -56,14 +59,14 @@ class _BinaryVocabulary(Mapping[str, int]):
         self.ids: dict[str, int] = {}
 
     def __getitem__(self, word: str) -> int:
-        number = self.ids.get(word)
-        if number is None:
+        word_id = self.ids.get(word)
+        if word_id is None:
             is_word = word.isprintable() and word not in (START, END) and word in self.model
             if not is_word:
                 raise KeyError(word)
-            number = self.ids[word] = len(self.words)
+            word_id = self.ids[word] = len(self.words)
             self.words.append(word)
-        return number
+        return word_id
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ids)
@@ -72,49 +75,50 @@ class _BinaryVocabulary(Mapping[str, int]):
         return len(self.ids)
 
 
-class _Pieces(dict[str, str]):
-    """Remembers for each whitespace-separated word its tokens as KenLM is to read them."""
+class _TokenCache(dict[str, str]):
+    """Tokens of each word, separated by spaces as KenLM reads them."""
 
     def __init__(self, tokenizer: WordTokenizer) -> None:
         super().__init__()
         self.tokenizer = tokenizer
 
     def __missing__(self, word: str) -> str:
-        if len(self) >= _MEMORY:
+        if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
-        ids, lower = self.tokenizer.ids, self.tokenizer.case == "lower"
-        pieces = []
-        for token in tokenize_word(word, self.tokenizer.punctuation):
-            name = self.tokenizer.language.lower(token) if lower else token
-            if name not in ids:
-                if self.tokenizer.unknown == "error":
+        tokenizer = self.tokenizer
+        tokens = []
+        for token in tokenize_word(word, tokenizer.punctuation):
+            if tokenizer.case == "lower":
+                token = tokenizer.language.lower(token)
+            if token not in tokenizer.ids:
+                if tokenizer.unknown == "error":
                     raise UnknownWordError(token)
-                name = UNKNOWN
-            pieces.append(name)
-        self[word] = text = " ".join(pieces)
+                token = UNKNOWN
+            tokens.append(token)
+        self[word] = text = " ".join(tokens)
         return text
 
 
 class NgramModel(SentenceModel, PrefixModel):
-    """An n-gram model in an ARPA file or KenLM binary.
+    """An n-gram model from an ARPA file or KenLM binary.
 
-    The first word is conditioned on ``<s>``; the probability of ``</s>`` is part of the score
-    unless the spec says ``end=none``. The other options are those of word-level models
+    The first word is conditioned on ``<s>``. The score includes the probability of ``</s>``
+    unless the spec contains ``end=none``. The other options are those of all word-level models
     (`contstim.models.word_tokenizer.WORD_OPTIONS`).
 
     Parameters
     ----------
     spec
-        Its location is the file.
+        Model spec with the file as location.
 
     Attributes
     ----------
     order
         Length of the longest n-grams.
     path
-        The file.
-    binary
-        Whether it is a KenLM binary.
+        File of the model.
+    is_binary
+        Whether the file is a KenLM binary.
 
     Raises
     ------
@@ -125,256 +129,234 @@ class NgramModel(SentenceModel, PrefixModel):
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options(WORD_OPTIONS)
         super().__init__(spec.canonical(WORD_OPTIONS))
+        end = spec.get_choice("end", ("scored", "none"), WORD_OPTIONS["end"])
+        self.scores_end = end == "scored"
         self.path = spec.path
-        self.scores_end = (
-            spec.get_choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
-        )
         self.is_binary = is_kenlm_binary(self.path)
-        self._loaded = _state(self.path)
-        unknown: int | None
+        self._loaded_state = _file_state(self.path)
+        unknown_id: int | None
         ids: Mapping[str, int]
         if self.is_binary:
             self._model = _load_kenlm(self.path)
             self.order: int = self._model.order
             ids = _BinaryVocabulary(self._model)
-            probe = self._model.score("\x7f", bos=False, eos=False)
-            unknown = 0 if probe > _MISSING_UNKNOWN else None
+            log_prob = self._model.score("\x7f", bos=False, eos=False)  # of an unknown word
+            unknown_id = 0 if log_prob > _NO_UNKNOWN_WORD else None
         else:
             self.order, words, log_probs = read_unigrams(self.path)
             special = {START, END, *_UNKNOWN_NAMES}
             ids = {word: i for i, word in enumerate(words) if word not in special}
-            unknown = next((words.index(name) for name in _UNKNOWN_NAMES if name in words), None)
+            unknown_id = next((words.index(name) for name in _UNKNOWN_NAMES if name in words), None)
             if self.order > 1:
                 self._model = _load_kenlm(self.path)
             else:
                 self._model = _load_unigrams(words, log_probs)
-        self._tokenizer = WordTokenizer.from_spec(ids, unknown, spec)
-        self._pieces = _Pieces(self._tokenizer)
+        self._tokenizer = WordTokenizer.from_spec(ids, unknown_id, spec)
+        self._tokens = _TokenCache(self._tokenizer)
 
     @property
     def event(self) -> Event:
-        """What is scored."""
+        """Event that is scored."""
         return self._tokenizer.event(START, END if self.scores_end else "none")
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """KenLM's query module, by either of its names."""
+        """Names of the distributions that provide KenLM's query module."""
         return ("kenlm-ex", "kenlm")
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the file; raises `ModelFileError` where it is no longer the one loaded."""
-        return file_digest(self._same_file())
+        """SHA-256 of the file. Raises `ModelFileError` if it has changed since it was loaded."""
+        self._check_unchanged()
+        return file_digest(self.path)
 
     @cached_property
-    def _table(self) -> NgramTable | None:
-        return None if self.is_binary else read_arpa(self._same_file())
+    def _scorer(self) -> ReplacementScorer | None:
+        """Scorer of replacements; None for KenLM binaries and for tables without all suffixes."""
+        if self.is_binary:
+            return None
+        self._check_unchanged()
+        table = read_arpa(self.path)
+        return None if table is None else ReplacementScorer(table)
 
-    def _same_file(self) -> Path:
-        """Return the path of the file, which must be the one that was loaded."""
-        if _state(self.path) != self._loaded:
+    def _check_unchanged(self) -> None:
+        if _file_state(self.path) != self._loaded_state:
             raise ModelFileError(
                 f"{str(self.path)!r} was changed or removed after it was loaded; load the model "
                 "again"
             )
-        return self.path
-
-    @cached_property
-    def _replacer(self) -> ReplacementScorer | None:
-        return None if self._table is None else ReplacementScorer(self._table)
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return whether each of V bare words is in the vocabulary; shape (V,)."""
+        """Return whether each of V bare words is in the vocabulary, shape (V,)."""
         return self._tokenizer.in_vocabulary(words)
 
-    def _text(self, sentence: str) -> str:
-        """Return the sentence's tokens as KenLM is to read them, single spaces between."""
+    def _log10_probs(self, sentence: str) -> list[float]:
+        """Return the base-10 log-probability of each scored token."""
         try:
-            text = " ".join(map(self._pieces.__getitem__, self._tokenizer.language.split(sentence)))
+            words = self._tokenizer.language.split(sentence)
+            text = " ".join([self._tokens[word] for word in words])
         except UnknownWordError:
             text = ""
         if not text or text.isspace():
-            self._tokenizer.encode(sentence)  # refuses the sentence with the whole message
-        return text
-
-    def _terms(self, sentence: str) -> list[float]:
-        """Return the base-10 log-probability of each scored token."""
-        # KenLM's own `score` adds these up in single precision, which is too coarse for us.
-        terms = self._model.full_scores(self._text(sentence), eos=self.scores_end)
+            self._tokenizer.encode(sentence)  # raises an error that names the word and sentence
+        # KenLM's method `score` would add the terms in single precision.
+        terms = self._model.full_scores(text, eos=self.scores_end)
         return [log_prob for log_prob, _, _ in terms]
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
-        """Score sentences and count their units. Raises as `score_tokens` does."""
-        listed = check_sentences(sentences)
-        sums, n_tokens = [], []
-        for sentence in listed:
-            terms = self._terms(sentence)
-            sums.append(sum(terms))
-            n_tokens.append(len(terms))
+        """Score S sentences and count their tokens and words.
+
+        Raises the errors of `score_tokens`.
+        """
+        texts = check_sentences(sentences)
+        log_probs = [self._log10_probs(text) for text in texts]
+        n_words = [len(self.language.split(text)) for text in texts]
         return SentenceScores(
-            np.array(sums, dtype=np.float64) * _NATS,
-            np.array(n_tokens, dtype=np.int64),
-            np.array([len(self.language.split(sentence)) for sentence in listed], dtype=np.int64),
-            np.zeros(len(listed)),
+            np.array([sum(terms) for terms in log_probs], dtype=np.float64) * _NATS,
+            np.array([len(terms) for terms in log_probs], dtype=np.int64),
+            np.array(n_words, dtype=np.int64),
+            np.zeros(len(texts)),
         )
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Score every token, and the sentence's end where it counts.
+        """Score every token of S sentences, including the end symbol if it is scored.
 
         Raises
         ------
         InputError
-            For a sentence without words.
+            If a sentence has no words.
         UnknownWordError
-            For a word the model does not know, unless the spec says ``unknown=unk``.
+            If the model does not know a word, unless the spec contains ``unknown=unk``.
         """
-        parts = []
+        scores = []
         for sentence in check_sentences(sentences):
             encoded = self._tokenizer.encode(sentence)
-            terms = self._terms(sentence)
-            units, word_indices = encoded.tokens, encoded.word_indices
+            tokens, word_indices = encoded.tokens, encoded.word_indices
             if self.scores_end:
-                units = (*units, END)
+                tokens = (*tokens, END)
                 word_indices = np.append(word_indices, encoded.n_words - 1)
-            log_probs = np.array(terms, dtype=np.float64) * _NATS
-            parts.append(TokenScores(units, log_probs, word_indices, encoded.n_words))
-        return parts
+            log_probs = np.array(self._log10_probs(sentence), dtype=np.float64) * _NATS
+            scores.append(TokenScores(tokens, log_probs, word_indices, encoded.n_words))
+        return scores
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return one beginning without a word; None where marks are part of words."""
-        # Scoring does without these.
-        from contstim.models.ngram.prefixes import NgramPrefixes
-        from contstim.models.prefixes import ScoredPrefixes
-
-        lists = first, later
+        """Return the empty prefix, or None if tokens include punctuation."""
         if self._tokenizer.punctuation == "keep":
             return None
-        if self._table is None or self._replacer is None:
+        lists = first, later
+        if self._scorer is None:
             options = {**dict(self._spec.options), "end": "none"}
-            bare = NgramModel(replace(self._spec, options=tuple(sorted(options.items()))))
-            return ScoredPrefixes(bare, self, lists)
-        table = BackOff(self._table, self._tokenizer, self.scores_end)
-        return NgramPrefixes(table, self._replacer, lists)
+            without_end = NgramModel(replace(self._spec, options=tuple(sorted(options.items()))))
+            return ScoredPrefixes(without_end, self, lists)
+        return NgramPrefixes(self._scorer, self._tokenizer, self.scores_end, lists)
 
     @property
     def scores_vocabulary(self) -> bool:
-        """Always: all candidates are looked up."""
+        """True: the scores of all candidates are computed at once."""
         return True
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score `sentence` with the word at `position` replaced by each of V `words`, all exactly.
+        """Score `sentence` with the word at `position` replaced by each of V `words`.
 
-        For ARPA files all candidates are scored in one step over arrays of the n-grams, read when
-        first needed; for KenLM binaries, which do not list their n-grams, by one KenLM query a
-        candidate and term.
+        All scores are exact. For ARPA files they are computed by `ReplacementScorer`, whose
+        arrays are read on first use. KenLM binaries do not list their n-grams, so each candidate
+        is scored by KenLM.
         """
-        slot = self._tokenizer.mask_word(sentence, position, words)
-        if self._replacer is not None and self._table is not None:
-            ids = [self._table.ids[START], *slot.ids.tolist()]
-            if self.scores_end:
-                ids.append(self._table.ids[END])
-            scores = self._replacer.score(ids, slot.index + 1)[slot.candidates] * _NATS
-        else:
-            scores = self._query_each(slot) * _NATS
-        return ReplacementScores.from_exact_scores(scores)
-
-    def _query_each(self, slot: MaskedSentence) -> FloatArray:
-        """Score each candidate by KenLM, state by state: shape (V,), base 10."""
-        names = self._names
-        base, order = self._model.BaseScore, self._model.order
-        state = kenlm.State()
-        self._model.BeginSentenceWrite(state)
-        ids = slot.ids.tolist()
-        fixed = 0.0
-        for word in ids[: slot.index]:
-            after = kenlm.State()
-            fixed += base(state, names[word], after)
-            state = after
-        rest = [names[word] for word in ids[slot.index + 1 :]]
+        masked = self._tokenizer.mask_word(sentence, position, words)
+        if self._scorer is None:
+            return ReplacementScores.from_exact_scores(self._query_candidates(masked) * _NATS)
+        ids = self._scorer.table.ids
+        tokens = [ids[START], *masked.ids.tolist()]
         if self.scores_end:
-            rest.append(END)
-        near, far = rest[: order - 1], rest[order - 1 :]
-        state_now, other = kenlm.State(), kenlm.State()
-        distinct, place = np.unique(slot.candidates, return_inverse=True)
+            tokens.append(ids[END])
+        log_probs = self._scorer.score(tokens, masked.index + 1)[masked.candidates]
+        return ReplacementScores.from_exact_scores(log_probs * _NATS)
+
+    def _query_candidates(self, masked: MaskedSentence) -> FloatArray:
+        """Return the base-10 log-probability of each candidate by queries of KenLM, (V,)."""
+        names = self._words_by_id
+        query = self._model.BaseScore
+        context = kenlm.State()
+        self._model.BeginSentenceWrite(context)
+        constant = 0.0
+        for word_id in masked.ids[: masked.index].tolist():
+            next_state = kenlm.State()
+            constant += query(context, names[word_id], next_state)
+            context = next_state
+
+        # Only the next N-1 words have the candidate in their context.
+        following = [names[word_id] for word_id in masked.ids[masked.index + 1 :].tolist()]
+        if self.scores_end:
+            following.append(END)
+        n_affected = self._model.order - 1
+        distinct, inverse = np.unique(masked.candidates, return_inverse=True)
         totals = np.empty(len(distinct))
-        for i, word in enumerate(distinct.tolist()):
-            total = base(state, names[word], state_now)
-            for name in near:
-                total += base(state_now, name, other)
-                state_now, other = other, state_now
-            totals[i] = total
-        for name in far:  # by now every candidate has left the context
-            fixed += base(state_now, name, other)
-            state_now, other = other, state_now
-        return totals[place] + fixed
+        state, next_state = kenlm.State(), kenlm.State()
+        for i, word_id in enumerate(distinct.tolist()):
+            totals[i] = query(context, names[word_id], state)
+            for name in following[:n_affected]:
+                totals[i] += query(state, name, next_state)
+                state, next_state = next_state, state
+        for name in following[n_affected:]:
+            constant += query(state, name, next_state)
+            state, next_state = next_state, state
+        return totals[inverse] + constant
 
     @cached_property
-    def _names(self) -> Sequence[str]:
+    def _words_by_id(self) -> Sequence[str]:
         ids = self._tokenizer.ids
         if isinstance(ids, _BinaryVocabulary):
             return ids.words
-        names = [UNKNOWN] * (max(ids.values(), default=0) + 1 + len(_UNKNOWN_NAMES) + 2)
-        for word, number in ids.items():
-            names[number] = word
-        return names
+        n_special = len(_UNKNOWN_NAMES) + 2
+        words = [UNKNOWN] * (max(ids.values(), default=0) + 1 + n_special)
+        for word, word_id in ids.items():
+            words[word_id] = word
+        return words
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file does, None if there is none."""
+def _file_state(path: Path) -> tuple[int, int, int] | None:
+    """Return time of change, size and inode of a file, or None if it does not exist."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def _load_kenlm(path: Path) -> kenlm.Model:
+    """Load a model by KenLM, without its progress bar and warnings."""
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    # KenLM has no option that silences all output, so redirect standard error.
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        with _quiet():
-            return kenlm.Model(str(path), config)
+        os.dup2(null, 2)
+        return kenlm.Model(str(path), config)
     except (OSError, RuntimeError, ValueError) as error:
-        reason = _SOURCE_PLACE.sub("", " ".join(str(error).split()))
+        reason = _SOURCE_LOCATION.sub("", " ".join(str(error).split()))
         raise ModelFileError(
             f"KenLM cannot load {str(path)!r}, which may be truncated or damaged: {reason}"
         ) from error
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(null)
 
 
 def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:
-    """Load a unigram model, which KenLM takes only with a bigram that changes nothing."""
+    """Load a unigram model by KenLM, which requires a bigram: one that changes no score."""
     size = len(words)
     ids = {word: i for i, word in enumerate(words)}
-    missing = {START, END} - set(ids)
-    if missing:
-        raise ModelFileError(f"the 1-grams lack {missing.pop()}")
-    key = ids[START] * size + ids[END]
-    flat = np.zeros(1)
-    table = NgramTable(
-        tuple(words),
-        (
-            NgramLevel(np.arange(size), log_probs, np.zeros(size)),
-            NgramLevel(np.array([key], dtype=np.int64), log_probs[[ids[END]]], flat),
-        ),
-    )
+    for symbol in (START, END):
+        if symbol not in ids:
+            raise ModelFileError(f"the 1-grams lack {symbol}; the file is damaged")
+    key = np.array([ids[START] * size + ids[END]], dtype=np.int64)
+    unigrams = NgramLevel(np.arange(size), log_probs, np.zeros(size))
+    bigrams = NgramLevel(key, log_probs[[ids[END]]], np.zeros(1))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "unigrams.arpa"
-        write_arpa(table, path, digits=9)
+        write_arpa(NgramTable(tuple(words), (unigrams, bigrams)), path, digits=9)
         return _load_kenlm(path)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Send what C++ prints to standard error nowhere; KenLM has no switch for all of it."""
-    saved = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Prefixes of sentences under an n-gram model, by its last tokens."""
+"""Sentence prefixes under an n-gram model."""
 
 from __future__ import annotations
 
@@ -7,96 +7,102 @@ from collections.abc import Sequence
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.ngram import BackOff, ReplacementScorer
+from contstim.models.ngram import ReplacementScorer
 from contstim.models.prefixes import COMMA, Prefixes
-from contstim.models.word_tokenizer import END, START
+from contstim.models.word_tokenizer import END, START, WordTokenizer
 from contstim.text import WordList
 
 _NATS = float(np.log(10.0))
 
 
 class NgramPrefixes(Prefixes):
-    """Prefixes of sentences under a table of n-grams; all words that follow are known at once.
+    """R sentence prefixes under an n-gram model, with exact probabilities of all next words.
 
     Parameters
     ----------
-    model
-        The table, and how words are tokens of it. Marks are tokens of their own, or none.
-    replacer
-        The table, ready to be asked.
-    lists
-        As in `Prefixes`.
+    scorer
+        N-gram model.
+    tokenizer
+        Tokenizer of the model. Punctuation marks are separate tokens or dropped.
+    scores_end
+        Whether the end symbol is scored.
+    word_lists
+        Words allowed first and words allowed later.
     n_words
-        How many words each beginning has.
+        Number of words of each prefix. Default 0.
     rows
-        The tokens of each, from ``<s>`` on.
+        Token ids of each prefix, starting with ``<s>``. Default: one empty prefix.
     word_ids
-        The tokens of the words of both lists; looked up if left out.
+        Token ids of both word lists. Default: computed by the tokenizer.
     """
 
     def __init__(
         self,
-        model: BackOff,
-        replacer: ReplacementScorer,
-        lists: tuple[WordList, WordList],
+        scorer: ReplacementScorer,
+        tokenizer: WordTokenizer,
+        scores_end: bool,
+        word_lists: tuple[WordList, WordList],
         n_words: int = 0,
         rows: Sequence[tuple[int, ...]] = (),
         word_ids: Sequence[IntArray] = (),
     ) -> None:
-        super().__init__(lists, n_words)
-        self._model, self._replacer = model, replacer
-        self._rows = list(rows) or [(model.table.ids[START],)]
-        self._word_ids = word_ids or [model.tokenizer.encode_words(words) for words in lists]
+        super().__init__(word_lists, n_words)
+        self._scorer, self._tokenizer, self._scores_end = scorer, tokenizer, scores_end
+        self._rows = list(rows) or [(scorer.table.ids[START],)]
+        self._word_ids = word_ids or [tokenizer.encode_words(words) for words in word_lists]
         self._ids = self._word_ids[min(n_words, 1)]
-        seen = model.table.order - 1
-        contexts = [row[max(0, len(row) - seen) :] for row in self._rows]
-        by_context = {c: replacer.following(list(c)) * _NATS for c in set(contexts)}
-        self._after = [by_context[context] for context in contexts]
+        # Compute the probabilities once per context, the last N-1 tokens.
+        n_context = scorer.table.order - 1
+        contexts = [row[max(0, len(row) - n_context) :] for row in self._rows]
+        by_context = {c: scorer.next_log10_probs(list(c)) * _NATS for c in set(contexts)}
+        self._next_log_probs = [by_context[context] for context in contexts]
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p of every word, all exact."""
-        return np.stack([after[self._ids] for after in self._after]), np.ones(
-            len(self.next_words), dtype=np.bool_
-        )
+        """Return log p(word | prefix), (R, V), in nats; all bounds are exact."""
+        log_probs = np.stack([row[self._ids] for row in self._next_log_probs])
+        return log_probs, np.ones(len(self.next_words), dtype=np.bool_)
 
-    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
-        """Return what is known, (k,), nats."""
-        pairs = zip(rows.tolist(), self._ids[index].tolist(), strict=True)
-        return np.array([self._after[row][word] for row, word in pairs], dtype=np.float64)
+    def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
+        """Return log p(word | prefix) of k pairs, (k,), in nats."""
+        pairs = zip(rows.tolist(), self._ids[indices].tolist(), strict=True)
+        return np.array([self._next_log_probs[row][word] for row, word in pairs], dtype=np.float64)
 
-    def _chain(self, tokens: Sequence[int]) -> FloatArray:
-        """Return log p(tokens | beginning), (R,), nats."""
-        total = np.zeros(len(self._rows))
+    def _score_continuation(self, tokens: Sequence[int]) -> FloatArray:
+        """Return log p(tokens | prefix), (R,), in nats."""
+        totals = np.zeros(len(self._rows))
         rows = self._rows
         for token in tokens:
-            total += [self._replacer.following(list(row))[token] * _NATS for row in rows]
+            totals += [self._scorer.next_log10_probs(list(row))[token] * _NATS for row in rows]
             rows = [(*row, token) for row in rows]
-        return total
-
-    def _mark(self, mark: str) -> list[int]:
-        return self._model.tokenizer.encode_mark(mark)
+        return totals
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return log p of the mark and of ``</s>``, as far as they are scored, (R,), nats."""
-        end = [self._model.table.ids[END]] if self._model.scores_end else []
-        return self._chain([*self._mark(mark), *end])
+        """Return log p of `mark` and of ``</s>``, as far as they are scored, (R,), in nats."""
+        end = [self._scorer.table.ids[END]] if self._scores_end else []
+        return self._score_continuation([*self._tokenizer.encode_mark(mark), *end])
 
     def comma_log_probs(self) -> FloatArray:
-        """Return log p(comma | beginning), (R,), nats."""
-        return self._chain(self._mark(COMMA))
+        """Return log p(comma | prefix), (R,), in nats."""
+        return self._score_continuation(self._tokenizer.encode_mark(COMMA))
 
-    def add_commas(self, where: BoolArray) -> NgramPrefixes:
-        """Return the beginnings, some with a comma."""
-        comma = tuple(self._mark(COMMA))
-        pairs = zip(self._rows, where.tolist(), strict=True)
-        return self._of(self.n_words, [row + comma * marked for row, marked in pairs])
+    def add_commas(self, is_marked: BoolArray) -> NgramPrefixes:
+        """Return the prefixes, with a comma after the selected ones."""
+        comma = tuple(self._tokenizer.encode_mark(COMMA))
+        pairs = zip(self._rows, is_marked.tolist(), strict=True)
+        return self._with_rows([row + comma * has_comma for row, has_comma in pairs])
 
-    def extend(self, rows: IntArray, index: IntArray) -> NgramPrefixes:
-        """Return longer beginnings."""
-        pairs = zip(rows.tolist(), self._ids[index].tolist(), strict=True)
-        return self._of(self.n_words + 1, [(*self._rows[row], word) for row, word in pairs])
+    def extend(self, rows: IntArray, indices: IntArray) -> NgramPrefixes:
+        """Return k prefixes that are one word longer."""
+        pairs = zip(rows.tolist(), self._ids[indices].tolist(), strict=True)
+        return self._with_rows([(*self._rows[row], word) for row, word in pairs], 1)
 
-    def _of(self, n_words: int, rows: Sequence[tuple[int, ...]]) -> NgramPrefixes:
+    def _with_rows(self, rows: Sequence[tuple[int, ...]], n_new_words: int = 0) -> NgramPrefixes:
         return NgramPrefixes(
-            self._model, self._replacer, self.word_lists, n_words, rows, self._word_ids
+            self._scorer,
+            self._tokenizer,
+            self._scores_end,
+            self.word_lists,
+            self.n_words + n_new_words,
+            rows,
+            self._word_ids,
         )

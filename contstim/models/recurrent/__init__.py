@@ -1,9 +1,9 @@
-"""Recurrent networks: what they are, how they compute, and their files.
+"""Recurrent language models over words: configuration, computation and files.
 
-A file is one of safetensors: the weights by name, and ``record``, bytes of UTF-8 JSON: format
-version, configuration, vocabulary and how the network was trained. Nothing is ever unpickled.
-Matrices may be stored as float32, float16 or int8 with one float32 scale a row, ``NAME.scale``;
-they are float32 once loaded.
+A network is saved as a safetensors file, which contains the weights by name and ``record``, a
+UTF-8 encoded JSON object with format version, configuration, vocabulary and training record.
+Matrices are stored as float32, float16 or int8. For int8 the tensor ``NAME.scale`` contains one
+float32 scale per row. All weights are float32 in memory.
 """
 
 from __future__ import annotations
@@ -31,28 +31,41 @@ from contstim.settings import Count, one_of, settings
 #: Kinds of recurrent unit.
 CELLS = ("rnn", "lstm")
 
-#: How a file can store matrices.
+#: Data types in which a file can store matrices.
 STORAGES = ("float32", "float16", "int8")
+
+_FORMAT = "contstim recurrent network"
+_VERSION = 1
+
+# Maximum number of input tokens per pass of the recurrent layer.
+_TOKENS = 4096
+# Vocabulary entries and positions per block of logits. Blocks of this size fit the cache of a
+# processor, which makes scoring 1.5 times as fast as with whole rows.
+_ENTRIES = 4096
+_POSITIONS = 512
+
+#: Recurrent state of B sequences: hidden states of shape (1, B, H), and LSTM cells if any.
+State = tuple[Tensor, ...]
 
 
 @settings
 class NetworkConfig:
-    """One recurrent layer between an embedding and a softmax.
+    """Architecture with an embedding, one recurrent layer and a softmax output.
 
-    The defaults are those of Golan et al. (2023, Supplementary Section 6.1.2), but for `tied`.
+    The defaults follow Golan et al. (2023, Supplementary Section 6.1.2), except `tied`.
 
     Attributes
     ----------
     cell
-        ``rnn`` (units ``max(0, .)``) or ``lstm``.
+        Recurrent unit: ``rnn`` (with ReLU activation) or ``lstm``.
     embedding
-        Width of the word embedding.
+        Dimension of the word embedding.
     hidden
-        Number of hidden units.
+        Number of hidden units H.
     tied
-        True: the hidden state is projected linearly to the width of the embedding, whose rows
-        are the output weights too (a departure from the paper that makes files several times
-        smaller). False: an output matrix of its own on the hidden state, as in the paper.
+        True: the hidden state is projected to the dimension of the embedding, whose rows also
+        are the output weights. Files are several times smaller than with False, a separate
+        output matrix as in the paper.
     """
 
     cell: Annotated[str, one_of(CELLS, "kind of recurrent unit")]
@@ -62,11 +75,11 @@ class NetworkConfig:
 
     @property
     def n_gates(self) -> int:
-        """Pre-activations per hidden unit."""
+        """Number of pre-activations per hidden unit."""
         return 4 if self.cell == "lstm" else 1
 
     def weight_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each parameter, for a vocabulary of `n_outputs` tokens."""
+        """Return the shape of each weight for a vocabulary of `n_outputs` tokens, by name."""
         width = self.n_gates * self.hidden
         shapes: dict[str, tuple[int, ...]] = {
             "embedding": (n_outputs + 1, self.embedding),
@@ -84,10 +97,10 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class TokenVocabulary:
-    """The tokens of a network, most frequent first.
+    """The tokens of a network, the most frequent words first.
 
-    Id 0 is the end symbol, id 1 the unknown-word class, then come `words`. The start symbol has
-    the last id, `start`: it is read, but never predicted, so it has no output.
+    Id 0 is the end symbol and id 1 the unknown-word class; then follow `words`. The start symbol
+    has the last id, `start`. It is an input only, so it has no output.
     """
 
     words: tuple[str, ...]
@@ -106,7 +119,7 @@ class TokenVocabulary:
 
     @property
     def n_outputs(self) -> int:
-        """Number of tokens the network predicts."""
+        """Number of tokens that the network predicts."""
         return len(self.words) + 2
 
     @property
@@ -115,237 +128,246 @@ class TokenVocabulary:
         return len(self.words) + 2
 
     def ids(self) -> dict[str, int]:
-        """Map each word to its id; the three special symbols are no words."""
-        return {word: number for number, word in enumerate(self.words, start=2)}
-
-
-#: Hidden state of B sequences, (1, B, H), and in an LSTM its cells after it, of like shape.
-State = tuple[Tensor, ...]
-
-#: Most input tokens run through the layer at a time.
-_TOKENS = 4096
-#: Logits held at a time: so many vocabulary entries for so many positions. A block of this size
-#: stays in a processor's cache, which makes scoring half as fast again as whole rows do.
-_ENTRIES = 4096
-_POSITIONS = 512
+        """Return the ids of the words, without the special symbols, by word."""
+        return {word: word_id for word_id, word in enumerate(self.words, start=2)}
 
 
 @dataclass(eq=False)
 class RecurrentNetwork:
-    """A recurrent network: its `config`, `vocabulary` and float32 `weights` by name.
+    """A recurrent network with its configuration, vocabulary and float32 weights by name.
 
-    The layer is PyTorch's, its pre-activations in the order of files: the gates of an LSTM are
-    i, f, o, g there.
+    PyTorch computes the recurrent layer. The gates of an LSTM are stored in the order input,
+    forget, output, cell, which differs from PyTorch's.
     """
 
     config: NetworkConfig
     vocabulary: TokenVocabulary
     weights: dict[str, Tensor]
-    _buffer: Tensor | None = field(default=None, repr=False)
+    _logits: Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def initialise(
         cls, config: NetworkConfig, vocabulary: TokenVocabulary, seed: int
     ) -> RecurrentNetwork:
-        """Draw the weights a training starts from.
+        """Return a network with random weights for training.
 
-        Matrices on the hidden layer are uniform within 1 / sqrt(H), as in PyTorch; embeddings
-        normal with standard deviation 0.1; an LSTM's forget gates start open (bias 1).
+        Embeddings are normal with standard deviation 0.1. Other matrices are uniform within
+        +-1 / sqrt(H), as in PyTorch. Biases are 0, except those of the forget gate of an LSTM,
+        which are 1.
         """
-        random = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed)
         limit = config.hidden**-0.5
         weights: dict[str, Tensor] = {}
         for name, shape in config.weight_shapes(vocabulary.n_outputs).items():
-            tensor = torch.zeros(shape)
+            weights[name] = torch.zeros(shape)
             if name == "embedding":
-                tensor.normal_(0.0, 0.1, generator=random)
+                weights[name].normal_(0.0, 0.1, generator=generator)
             elif len(shape) == 2:
-                tensor.uniform_(-limit, limit, generator=random)
-            weights[name] = tensor
+                weights[name].uniform_(-limit, limit, generator=generator)
         if config.cell == "lstm":
             weights["bias"][config.hidden : 2 * config.hidden] = 1.0
         return cls(config, vocabulary, weights)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """Device of the weights."""
         return self.weights["embedding"].device
 
     @property
     def output_weights(self) -> Tensor:
-        """Output weights: one row for each token that can be predicted."""
+        """Output weights, one row for each token that can be predicted."""
         name = "embedding" if self.config.tied else "output"
         return self.weights[name][: self.vocabulary.n_outputs]
 
     @property
     def n_multiply_adds(self) -> int:
-        """Multiply-additions of one step, the output's included; an embedding is looked up."""
-        matrices = [
-            self.weights[name]
-            for name in ("input", "recurrent", "projection")
-            if name in self.weights
-        ]
-        return sum(matrix.numel() for matrix in [*matrices, self.output_weights])
+        """Number of multiply-add operations per token, including the output."""
+        names = {"input", "recurrent", "projection"} & self.weights.keys()
+        return sum(self.weights[name].numel() for name in names) + self.output_weights.numel()
 
     def to(self, device: torch.device) -> RecurrentNetwork:
         """Return the network with its weights on `device`."""
-        moved = {name: tensor.to(device) for name, tensor in self.weights.items()}
-        return RecurrentNetwork(self.config, self.vocabulary, moved)
+        weights = {name: tensor.to(device) for name, tensor in self.weights.items()}
+        return RecurrentNetwork(self.config, self.vocabulary, weights)
 
     @torch.no_grad()
     def copy_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over the values of `weights`."""
+        """Copy the values of `weights` into the weights of the same names."""
         for name, tensor in weights.items():
             self.weights[name].copy_(tensor)
 
     def initial_state(self, n: int = 1, dtype: torch.dtype = torch.float32) -> State:
-        """Return the state of `n` sequences before their first symbol."""
-        size = 1, n, self.config.hidden
-        zero = torch.zeros(size, dtype=dtype, device=self.device)
-        return (zero, zero) if self.config.cell == "lstm" else (zero,)
+        """Return the zero state of `n` sequences before their first token."""
+        zeros = torch.zeros((1, n, self.config.hidden), dtype=dtype, device=self.device)
+        return (zeros, zeros) if self.config.cell == "lstm" else (zeros,)
 
     def forward(self, ids: Tensor, start: State) -> tuple[Tensor, State]:
-        """Run the layer over `ids` (T, B) in the type of `start`.
+        """Run the recurrent layer in the data type of `start`.
 
-        Returns the hidden state after each, (T, B, H), and the state after the last.
+        Parameters
+        ----------
+        ids
+            Token ids of T steps of B sequences, shape (T, B).
+        start
+            State before the first step.
+
+        Returns
+        -------
+        hidden
+            Hidden states after each step, shape (T, B, H).
+        end
+            State after the last step.
         """
-        lstm, dtype = self.config.cell == "lstm", start[0].dtype
+        is_lstm, dtype = self.config.cell == "lstm", start[0].dtype
         shape = self.config.embedding, self.config.hidden
-        # On "meta" it is a layer without weights of its own.
-        bare = (
-            torch.nn.LSTM(*shape, device="meta")
-            if lstm
-            else torch.nn.RNN(*shape, nonlinearity="relu", device="meta")
-        )
-        given = {name: self.weights[name].to(dtype) for name in ("input", "recurrent", "bias")}
-        if lstm:
-            chunks = {name: weight.chunk(4) for name, weight in given.items()}
-            given = {name: torch.cat([i, f, g, o]) for name, (i, f, o, g) in chunks.items()}
+        # A layer on the device "meta" has no weights; they are passed to `functional_call`.
+        layer: torch.nn.Module
+        if is_lstm:
+            layer = torch.nn.LSTM(*shape, device="meta")
+        else:
+            layer = torch.nn.RNN(*shape, nonlinearity="relu", device="meta")
+        weights = {name: self.weights[name].to(dtype) for name in ("input", "recurrent", "bias")}
+        if is_lstm:
+            for name, weight in weights.items():
+                input_gate, forget_gate, output_gate, cell = weight.chunk(4)
+                weights[name] = torch.cat([input_gate, forget_gate, cell, output_gate])
         parameters = {
-            "weight_ih_l0": given["input"],
-            "weight_hh_l0": given["recurrent"],
-            "bias_ih_l0": given["bias"],
-            "bias_hh_l0": torch.zeros_like(given["bias"]),
+            "weight_ih_l0": weights["input"],
+            "weight_hh_l0": weights["recurrent"],
+            "bias_ih_l0": weights["bias"],
+            "bias_hh_l0": torch.zeros_like(weights["bias"]),
         }
         inputs = self.weights["embedding"][ids].to(dtype)
-        hidden, end = functional_call(bare, parameters, (inputs, start if lstm else start[0]))
-        return hidden, end if lstm else (end,)
+        initial = start if is_lstm else start[0]
+        hidden, end = functional_call(layer, parameters, (inputs, initial))
+        return hidden, end if is_lstm else (end,)
 
     @torch.no_grad()
     def run_states(self, ids: IntArray, start: State) -> list[State]:
-        """Return the states of one sequence: `start`, then that after each of `ids` (T,)."""
+        """Return T+1 states of one sequence: `start` and the state after each of `ids` (T,)."""
         states = [start]
         for token in torch.from_numpy(ids).to(self.device):
             states.append(self.forward(token.view(1, 1), states[-1])[1])
         return states
 
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return the vectors to multiply by the output weights, for hidden states (N, H)."""
+        if not self.config.tied:
+            return hidden
+        return hidden @ self.weights["projection"].to(hidden.dtype).t()
+
     @torch.no_grad()
     def next_log_probs(self, hidden: Tensor) -> Tensor:
-        """Return log p(next token) of each vocabulary entry, (N, n_outputs), given (N, H)."""
-        logits = torch.addmm(
-            self.weights["output_bias"], self.project(hidden), self.output_weights.t()
-        )
-        return torch.log_softmax(logits, dim=1)
+        """Return log p(next token), (N, n_outputs), in nats, for hidden states (N, H)."""
+        vectors, bias = self.project(hidden), self.weights["output_bias"]
+        return torch.log_softmax(torch.addmm(bias, vectors, self.output_weights.t()), dim=1)
 
     @torch.no_grad()
     def log_probs(
         self, inputs: Sequence[IntArray], targets: Sequence[IntArray], start: State | None = None
     ) -> list[FloatArray]:
-        """Return log p(target t | start, inputs up to t) in nats, (T,) for each sequence.
+        """Return the log-probability of each target token in nats.
 
-        Sequences of like length run together, padded on the right; a padded step comes after
-        the sequence's last real one and is never scored, so it changes nothing.
+        Sequences of similar length are computed together, padded on the right. Padding comes
+        after the last scored step, so it affects no result.
+
+        Parameters
+        ----------
+        inputs
+            Input token ids of S sequences, (T,) each.
+        targets
+            Token ids that follow each input, (T,) each.
+        start
+            State of one sequence, from which all begin. Default: the initial state.
+
+        Returns
+        -------
+        list of ndarray
+            log p(target t | start, inputs 1..t), (T,) for each sequence.
         """
         start = self.initial_state() if start is None else start
-        results: list[FloatArray] = [np.zeros(0)] * len(inputs)
         order = sorted(range(len(inputs)), key=lambda s: len(inputs[s]))
         batches: list[list[int]] = []
-        first = 0
-        while first < len(order):
-            last = first + 1
-            while last < len(order) and len(inputs[order[last]]) * (last + 1 - first) <= _TOKENS:
-                last += 1
-            batches.append(order[first:last])
-            first = last
-        costs = [sum(len(inputs[s]) for s in batch) for batch in batches]
-        for batch in track(batches, len(batches), "scoring, in batches", weights=costs):
-            scored = self._batch([inputs[s] for s in batch], [targets[s] for s in batch], start)
-            for s, values in zip(batch, scored, strict=True):
-                results[s] = values
+        for s in order:
+            if batches and len(inputs[s]) * (len(batches[-1]) + 1) <= _TOKENS:
+                batches[-1].append(s)
+            else:
+                batches.append([s])
+
+        results: list[FloatArray] = [np.zeros(0)] * len(inputs)
+        n_tokens = [sum(len(inputs[s]) for s in batch) for batch in batches]
+        for batch in track(batches, len(batches), "scoring, in batches", weights=n_tokens):
+            lengths = [len(inputs[s]) for s in batch]
+            padded = np.zeros((max(lengths), len(batch)), dtype=np.int64)
+            for column, s in enumerate(batch):
+                padded[: lengths[column], column] = inputs[s]
+            starts = tuple(part.expand(-1, len(batch), -1).contiguous() for part in start)
+            outputs, _ = self.forward(torch.from_numpy(padded).to(self.device), starts)
+
+            # Score the steps that are not padding, one sequence after the other.
+            steps = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths]))
+            columns = torch.from_numpy(np.repeat(np.arange(len(batch)), lengths))
+            tokens = torch.from_numpy(np.concatenate([targets[s] for s in batch])).to(self.device)
+            values = self._score_targets(self.project(outputs[steps, columns]), tokens)
+            parts = np.split(values, np.cumsum(lengths)[:-1])
+            for s, part in zip(batch, parts, strict=True):
+                results[s] = part
         return results
 
-    def _batch(
-        self, inputs: list[IntArray], targets: list[IntArray], start: State
-    ) -> list[FloatArray]:
-        """Score sequences in one pass of the layer."""
-        lengths = [len(sequence) for sequence in inputs]
-        padded = np.zeros((max(lengths), len(inputs)), dtype=np.int64)
-        for column, sequence in enumerate(inputs):
-            padded[: len(sequence), column] = sequence
-        copies = tuple(part.expand(-1, len(inputs), -1).contiguous() for part in start)
-        outputs, _ = self.forward(torch.from_numpy(padded).to(self.device), copies)
-        steps = np.concatenate([np.arange(length) for length in lengths])
-        columns = np.repeat(np.arange(len(inputs)), lengths)
-        hidden = outputs[torch.from_numpy(steps), torch.from_numpy(columns)]
-        flat = torch.from_numpy(np.concatenate(targets)).to(self.device)
-        values = self._target_log_probs(self.project(hidden), flat)
-        return np.split(values, np.cumsum(lengths)[:-1])
+    def _score_targets(self, vectors: Tensor, targets: Tensor) -> FloatArray:
+        """Return the log-softmax of the target logits of N positions, (N,).
 
-    def project(self, hidden: Tensor) -> Tensor:
-        """Return what output weights are multiplied with, given hidden states (N, H)."""
-        if not self.config.tied:
-            return hidden
-        return hidden @ self.weights["projection"].to(hidden.dtype).t()
-
-    def _target_log_probs(self, queries: Tensor, targets: Tensor) -> FloatArray:
-        """Return s_t - log sum exp(s) of N positions, in blocks of the vocabulary.
-
-        The sum is kept relative to the largest logit so far and rescaled when a larger one comes.
+        The softmax is computed in blocks of the vocabulary. The sum of exponentials is relative to
+        the maximum logit of the blocks so far, and is rescaled when the maximum increases.
         """
         matrix, bias = self.output_weights, self.weights["output_bias"]
-        if self._buffer is None:
-            self._buffer = torch.empty(_ENTRIES * _POSITIONS, device=queries.device)
-        result = torch.empty(len(queries), dtype=torch.float64)
-        for first in range(0, len(queries), _POSITIONS):
-            query, target = queries[first : first + _POSITIONS], targets[first : first + _POSITIONS]
-            n = len(query)
-            target_scores = (query * matrix[target]).sum(1) + bias[target]
-            top, z = torch.full_like(target_scores, -torch.inf), torch.zeros_like(target_scores)
-            for block in range(0, len(matrix), _ENTRIES):
-                entries = matrix[block : block + _ENTRIES]
-                logits = self._buffer[: len(entries) * n].view(len(entries), n)
-                offset = bias[block : block + _ENTRIES, None]
-                torch.addmm(offset, entries, query.t(), out=logits)
-                higher = torch.maximum(top, logits.amax(0))
-                z = z * (top - higher).exp_() + logits.sub_(higher).exp_().sum(0)
-                top = higher
-            # At most 0 whatever the rounding: later terms of a sentence never raise its score.
-            values = (target_scores - top - z.log()).clamp_(max=0)
-            result[first : first + _POSITIONS] = values.double().cpu()
+        if self._logits is None:
+            self._logits = torch.empty(_ENTRIES * _POSITIONS, device=vectors.device)
+        result = torch.empty(len(vectors), dtype=torch.float64)
+        for first in range(0, len(vectors), _POSITIONS):
+            rows = slice(first, first + _POSITIONS)
+            block, target = vectors[rows], targets[rows]
+            n = len(block)
+            target_logits = (block * matrix[target]).sum(1) + bias[target]
+            maximum = torch.full_like(target_logits, -torch.inf)
+            total = torch.zeros_like(target_logits)
+            for start in range(0, len(matrix), _ENTRIES):
+                entries = matrix[start : start + _ENTRIES]
+                logits = self._logits[: len(entries) * n].view(len(entries), n)
+                torch.addmm(bias[start : start + _ENTRIES, None], entries, block.t(), out=logits)
+                new_maximum = torch.maximum(maximum, logits.amax(0))
+                rescaled = total * (maximum - new_maximum).exp_()
+                total = rescaled + logits.sub_(new_maximum).exp_().sum(0)
+                maximum = new_maximum
+            # Rounding must not give positive values: scores decrease with each token.
+            values = (target_logits - maximum - total.log()).clamp_(max=0)
+            result[rows] = values.double().cpu()
         return result.numpy()
 
 
-_FORMAT = "contstim recurrent network"
-_VERSION = 1
-
-
 def tensor_bytes(tensors: dict[str, Tensor], record: dict[str, Any]) -> bytes:
-    """Return tensors and a JSON record as the bytes of one file."""
+    """Return the content of a safetensors file with tensors and a JSON record."""
     data = np.frombuffer(json.dumps(record, ensure_ascii=False).encode(), dtype=np.uint8)
-    everything = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    everything["record"] = torch.from_numpy(data.copy())
-    # Not written by the library, whose files only their owner can read.
-    return save(everything)
+    contents = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    contents["record"] = torch.from_numpy(data.copy())
+    return save(contents)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
-    """Write tensors and a JSON record as one file, whole or not at all, in a folder that is."""
+    """Write tensors and a JSON record to a safetensors file, atomically."""
+    # `safetensors.torch.save_file` would make the file readable for its owner only.
     with replacing(path) as temporary:
         temporary.write_bytes(tensor_bytes(tensors, record))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
-    """Read what `write_tensors` wrote: tensors, record, and the file's SHA-256."""
+    """Read a file of `write_tensors`: tensors, record and the SHA-256 of the file.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, damaged or of another format.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
@@ -366,12 +388,23 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
 def save_network(
     path: Path, network: RecurrentNetwork, training: dict[str, Any], storage: str
 ) -> None:
-    """Write a network; `training` is the record of how it was made.
+    """Write a network to a file.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    network
+        Network to save.
+    training
+        Record of how the network was trained.
+    storage
+        Data type of the matrices: ``float32``, ``float16`` or ``int8``.
 
     Raises
     ------
     OutputError
-        If `path` cannot be written.
+        If the file cannot be written.
     """
     require_known("storage type", storage, STORAGES)
     tensors: dict[str, Tensor] = {}
@@ -382,7 +415,7 @@ def save_network(
         elif storage == "float16":
             tensors[name] = values.half()
         else:
-            # A row of zeros has scale 1; otherwise its largest magnitude becomes 127.
+            # Scale the largest magnitude of each row to 127.
             scale = values.abs().amax(1) / 127
             scale = torch.where(scale > 0, scale, torch.ones_like(scale))
             tensors[name] = (values / scale[:, None]).round().to(torch.int8)
@@ -398,17 +431,17 @@ def save_network(
 
 
 def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
-    """Read a network, its training record and the file's SHA-256.
+    """Load a network, its training record and the SHA-256 of the file.
 
     Raises
     ------
     ModelFileError
-        If the file is missing, truncated, or of another kind or version.
+        If the file is missing, damaged, or of another kind or version.
     """
     tensors, record, digest = read_tensors(path)
-    foreign = f"{str(path)!r} is not a recurrent network of contstim"
+    mismatch = f"{str(path)!r} is not a recurrent network of contstim"
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
-        raise ModelFileError(f"{foreign}; choose a file that `contstim models train` wrote")
+        raise ModelFileError(f"{mismatch}; choose a file that `contstim models train` wrote")
     if record.get("version") != _VERSION:
         raise ModelFileError(
             f"{str(path)!r} has format version {record.get('version')!r}, this contstim reads "
@@ -419,12 +452,12 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
         vocabulary = TokenVocabulary(tuple(record["vocabulary"]))
         training = dict(record["training"])
     except (KeyError, TypeError, ValueError, InputError) as error:
-        raise ModelFileError(f"{foreign}: its record is damaged") from error
+        raise ModelFileError(f"{mismatch}: its record is damaged; copy it again") from error
     weights: dict[str, Tensor] = {}
     for name, shape in config.weight_shapes(vocabulary.n_outputs).items():
         tensor, scale = tensors.get(name), tensors.get(name + ".scale")
         if tensor is None or tuple(tensor.shape) != shape:
-            raise ModelFileError(f"{foreign}: weights {name!r} are missing or of a wrong shape")
+            raise ModelFileError(f"{mismatch}: weights {name!r} are missing or of a wrong shape")
         weights[name] = tensor.float()
         if scale is not None:
             weights[name] *= scale[:, None]

@@ -1,4 +1,4 @@
-"""The recurrent sentence model."""
+"""The recurrent sentence model, an RNN or LSTM over words."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 
 
 class RecurrentModel(SentenceModel, PrefixModel):
-    """An RNN or LSTM over whole words: log P(s) = sum over t of log p(token t | those before).
+    """An RNN or LSTM over words: log P(s) = sum over tokens t of log p(t | preceding tokens).
 
-    The first token is conditioned on ``<s>``; the end symbol ``</s>`` is scored unless the spec
-    says ``end=none``. Sums of exponentials are float32, sums over tokens float64.
+    The first token is conditioned on ``<s>``. The score includes the end symbol ``</s>`` unless
+    the spec contains ``end=none``. The softmax is computed in float32, sums over tokens in
+    float64.
 
     Parameters
     ----------
     network
-        The network.
+        Recurrent network.
     spec
-        Canonical spec, with the options of `WORD_OPTIONS` and ``device``.
+        Model spec, with the options of `WORD_OPTIONS` and ``device``.
     fingerprint
-        Hexadecimal digest of the network's file.
+        Hexadecimal digest of the file of the network.
     """
 
     def __init__(self, network: RecurrentNetwork, spec: ModelSpec, fingerprint: str) -> None:
@@ -48,247 +49,250 @@ class RecurrentModel(SentenceModel, PrefixModel):
         super().__init__(spec.canonical(_OPTIONS))
         vocabulary = network.vocabulary
         self._tokenizer = WordTokenizer.from_spec(vocabulary.ids(), vocabulary.unknown, spec)
-        self._end = spec.get_choice("end", ("scored", "none"), _OPTIONS["end"]) == "scored"
+        end = spec.get_choice("end", ("scored", "none"), _OPTIONS["end"])
+        self._scores_end = end == "scored"
         self._network = network.to(resolve_device(spec.get("device", _OPTIONS["device"]), spec))
         self._fingerprint = fingerprint
-        # Ids, terms and states of the last sentence whose replacements were asked for: a search
-        # asks for one position of a sentence after the other.
-        self._last: tuple[bytes, FloatArray, list[State]] | None = None
+        # Token ids, log-probabilities and states of the last sentence with scored replacements.
+        # Searches score several positions of one sentence in succession.
+        self._last_sentence: tuple[bytes, FloatArray, list[State]] | None = None
 
     @property
     def event(self) -> Event:
-        """What is scored."""
-        return self._tokenizer.event(START, END if self._end else "none")
+        """Event that is scored."""
+        return self._tokenizer.event(START, END if self._scores_end else "none")
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """PyTorch."""
+        """Name of the distribution of PyTorch."""
         return ("torch",)
 
     @property
     def batch_tolerance(self) -> float:
-        """1e-4 nats: matrices are multiplied in single precision, in blocks that batches share."""
+        """1e-4 nats: float32 matrix products depend on the sentences of a batch."""
         return 1e-4
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the network's file."""
+        """SHA-256 of the file of the network."""
         return self._fingerprint
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return for each of V bare words whether it has an id of its own; shape (V,)."""
+        """Return whether each of V bare words is in the vocabulary, shape (V,)."""
         return self._tokenizer.in_vocabulary(words)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Score every token of each sentence; see `SentenceModel.score_tokens`."""
+        """Score every token of S sentences; see `SentenceModel.score_tokens`."""
         encoded = [self._tokenizer.encode(sentence) for sentence in check_sentences(sentences)]
-        scored = self._log_probs([item.ids for item in encoded])
-        parts = []
-        for item, log_probs in zip(encoded, scored, strict=True):
-            units, word_indices = item.tokens, item.word_indices
-            if self._end:
-                units, word_indices = (*units, END), np.append(word_indices, item.n_words - 1)
-            parts.append(TokenScores(units, log_probs, word_indices, item.n_words))
-        return parts
+        log_probs_by_sentence = self._log_probs([sentence.ids for sentence in encoded])
+        scores = []
+        for sentence, log_probs in zip(encoded, log_probs_by_sentence, strict=True):
+            tokens, word_indices = sentence.tokens, sentence.word_indices
+            if self._scores_end:
+                tokens = (*tokens, END)
+                word_indices = np.append(word_indices, sentence.n_words - 1)
+            scores.append(TokenScores(tokens, log_probs, word_indices, sentence.n_words))
+        return scores
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
-        """Return the log-probability of each sentence, (S,), in nats."""
-        encoded = [self._tokenizer.encode(sentence) for sentence in check_sentences(sentences)]
-        values = self._log_probs([item.ids for item in encoded])
-        return np.array([value.sum() for value in values], dtype=np.float64)
+        """Return the log-probability of S sentences, (S,), in nats."""
+        ids = [self._tokenizer.encode(sentence).ids for sentence in check_sentences(sentences)]
+        return np.array([terms.sum() for terms in self._log_probs(ids)], dtype=np.float64)
 
     def next_log_probs(self, prefix: str) -> tuple[tuple[str, ...], FloatArray]:
-        """Return each token that may follow `prefix`, and its log-probability in nats.
+        """Return all tokens that may follow a prefix and their log-probabilities in nats.
 
-        `prefix` may be empty. The tokens are ``</s>``, ``<unk>`` and the vocabulary's words;
-        their probabilities sum to 1.
+        The tokens are ``</s>``, ``<unk>`` and the words of the vocabulary. The prefix may be
+        empty.
         """
         network = self._network
         ids = self._tokenizer.encode(prefix).ids if prefix.split() else np.zeros(0, np.int64)
-        state = network.run_states(self._started(ids), network.initial_state())[-1]
+        state = network.run_states(self._with_start(ids), network.initial_state())[-1]
         tokens = (END, "<unk>", *network.vocabulary.words)
         return tokens, network.next_log_probs(state[0][0])[0].double().cpu().numpy()
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return one beginning without a word; None where marks are part of words."""
+        """Return the empty prefix, or None if tokens include punctuation."""
         if self._tokenizer.punctuation == "keep":
             return None
-        return _Prefixes(self._network, self._tokenizer, self._end, (first, later))
+        return _RecurrentPrefixes(self._network, self._tokenizer, self._scores_end, (first, later))
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
         """Score `sentence` with the word at `position` replaced by each of V `words`.
 
-        With u the tokens before the position and w a candidate, ``upper`` is log P(u) +
-        log p(w | u): what follows can only lower it, each later term being at most 0. The
-        ``estimate`` adds the later terms of the sentence as it is. ``score`` runs on from the
-        state after u.
+        Let u be the tokens before the position and w a candidate. The upper bound is
+        log P(u) + log p(w | u), because each later term is at most 0. The estimate adds the later
+        terms of the original sentence. Exact scores continue from the state after u.
         """
         network, vocabulary = self._network, self._network.vocabulary
-        slot = self._tokenizer.mask_word(sentence, position, words)
-        k, candidates = slot.index, slot.candidates
-        now = slot.ids.copy()
-        now[k] = self._current(sentence, position)
-        terms, states = self._path(now)
-        after = network.next_log_probs(states[k][0][0])[0].double().cpu().numpy()
-        upper = float(terms[:k].sum()) + np.minimum(after[candidates], 0.0)
-        rest = slot.ids[k + 1 :]
-        tail = np.append(rest, vocabulary.end) if self._end else rest
-        state = states[k]
+        tokenizer = self._tokenizer
+        masked = tokenizer.mask_word(sentence, position, words)
+        index, candidates = masked.index, masked.candidates
 
-        def score(index: IntArray) -> FloatArray:
-            rows = np.asarray(index, dtype=np.int64)
-            totals: FloatArray = upper[rows]
-            if len(tail) == 0 or len(rows) == 0:
-                return totals
-            # The candidate is read from the state before it, then all that follows.
-            inputs = [np.append(c, tail[:-1]) for c in candidates[rows]]
-            later = network.log_probs(inputs, [tail] * len(rows), start=state)
-            totals += np.array([values.sum() for values in later], dtype=np.float64)
-            return totals
+        # Restore the original token; an unknown one is the unknown-word class.
+        surface = sentence.surface(position)
+        token = surface if tokenizer.punctuation == "keep" else sentence.words[position]
+        token = token.lower() if tokenizer.case == "lower" else token
+        ids = masked.ids.copy()
+        ids[index] = tokenizer.ids.get(token, vocabulary.unknown)
+        key = ids.tobytes()
+        if self._last_sentence is None or self._last_sentence[0] != key:
+            states = network.run_states(self._with_start(ids), network.initial_state())[1:]
+            self._last_sentence = (key, self._log_probs([ids])[0], states)
+        _, terms, states = self._last_sentence
+
+        state = states[index]
+        candidate_terms = network.next_log_probs(state[0][0])[0].double().cpu().numpy()[candidates]
+        upper_bounds = float(terms[:index].sum()) + np.minimum(candidate_terms, 0.0)
+        following = ids[index + 1 :]
+        if self._scores_end:
+            following = np.append(following, vocabulary.end)
+
+        def score(indices: IntArray) -> FloatArray:
+            rows = np.asarray(indices, dtype=np.int64)
+            scores: FloatArray = upper_bounds[rows]
+            if len(following) == 0 or len(rows) == 0:
+                return scores
+            inputs = [np.append(candidate, following[:-1]) for candidate in candidates[rows]]
+            log_probs = network.log_probs(inputs, [following] * len(rows), start=state)
+            scores += np.array([values.sum() for values in log_probs], dtype=np.float64)
+            return scores
 
         return ReplacementScores(
-            upper,
-            upper + float(terms[k + 1 :].sum()),
+            upper_bounds,
+            upper_bounds + float(terms[index + 1 :].sum()),
             is_exact=False,
             score=score,
             cost=ScoringCost(
-                n_inputs=max(len(tail), 1) / len(terms),
+                n_inputs=max(len(following), 1) / len(terms),
                 multiply_adds=float(len(terms) * network.n_multiply_adds),
             ),
         )
 
-    def _started(self, ids: IntArray) -> IntArray:
+    def _with_start(self, ids: IntArray) -> IntArray:
         return np.concatenate([[self._network.vocabulary.start], ids])
 
     def _log_probs(self, sentences: Sequence[IntArray]) -> list[FloatArray]:
-        """Return log-probabilities of each sentence's tokens, the end last where it is scored."""
-        inputs, targets = [], []
-        for ids in sentences:
-            started = self._started(ids)
-            ended = np.append(ids, self._network.vocabulary.end)
-            inputs.append(started if self._end else started[:-1])
-            targets.append(ended if self._end else ended[:-1])
+        """Return the log-probabilities of the tokens of each sentence, and of its end if scored."""
+        inputs = [self._with_start(ids) for ids in sentences]
+        targets = [np.append(ids, self._network.vocabulary.end) for ids in sentences]
+        if not self._scores_end:
+            inputs = [ids[:-1] for ids in inputs]
+            targets = [ids[:-1] for ids in targets]
         return self._network.log_probs(inputs, targets)
 
-    def _current(self, sentence: Sentence, position: int) -> int:
-        """Return the id of the word at `position`; of the unknown class if it has none."""
-        tokenizer = self._tokenizer
-        keep = tokenizer.punctuation == "keep"
-        token = sentence.surface(position) if keep else sentence.words[position]
-        token = token.lower() if tokenizer.case == "lower" else token
-        return tokenizer.ids.get(token, self._network.vocabulary.unknown)
 
-    def _path(self, ids: IntArray) -> tuple[FloatArray, list[State]]:
-        """Return the terms of a sentence, and the states before its tokens and after its last."""
-        key = ids.tobytes()
-        if self._last is None or self._last[0] != key:
-            states = self._network.run_states(self._started(ids), self._network.initial_state())[1:]
-            self._last = (key, self._log_probs([ids])[0], states)
-        return self._last[1], self._last[2]
-
-
-class _Prefixes(Prefixes):
-    """Prefixes of sentences under a recurrent network; all words are known at once.
+class _RecurrentPrefixes(Prefixes):
+    """R sentence prefixes under a recurrent network, with exact probabilities of all next words.
 
     Parameters
     ----------
-    network, tokenizer, end
-        The network, its tokens, and whether the end symbol is scored.
-    lists, n_words
-        As in `Prefixes`.
+    network, tokenizer
+        Recurrent network and its tokenizer.
+    scores_end
+        Whether the end symbol is scored.
+    word_lists
+        Words allowed first and words allowed later.
+    n_words
+        Number of words of each prefix. Default 0.
     state
-        The state after each; None: one that nothing but the start symbol has come to.
+        State of the network after each prefix. Default: the state after the start symbol.
     """
 
     def __init__(
         self,
         network: RecurrentNetwork,
         tokenizer: WordTokenizer,
-        end: bool,
-        lists: tuple[WordList, WordList],
+        scores_end: bool,
+        word_lists: tuple[WordList, WordList],
         n_words: int = 0,
         state: State | None = None,
     ) -> None:
-        super().__init__(lists, n_words)
-        self._network, self._tokenizer, self._end = network, tokenizer, end
+        super().__init__(word_lists, n_words)
+        self._network, self._tokenizer, self._scores_end = network, tokenizer, scores_end
         if state is None:
-            state = network.run_states(
-                np.array([network.vocabulary.start]), network.initial_state()
-            )[-1]
+            start = np.array([network.vocabulary.start])
+            state = network.run_states(start, network.initial_state())[-1]
         self._state = state
         self._ids = tokenizer.encode_words(self.next_words)
-        self._after = network.next_log_probs(state[0][0]).double().cpu().numpy()
+        self._next_log_probs = network.next_log_probs(state[0][0]).double().cpu().numpy()
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p of every word, all exact."""
-        return np.minimum(self._after[:, self._ids], 0.0), np.ones(
-            len(self.next_words), dtype=np.bool_
-        )
+        """Return log p(word | prefix), (R, V), in nats; all bounds are exact."""
+        log_probs = np.minimum(self._next_log_probs[:, self._ids], 0.0)
+        return log_probs, np.ones(len(self.next_words), dtype=np.bool_)
 
-    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
-        """Return what is known, (k,), nats."""
-        values: FloatArray = self._after[rows, self._ids[index]]
+    def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
+        """Return log p(word | prefix) of k pairs, (k,), in nats."""
+        values: FloatArray = self._next_log_probs[rows, self._ids[indices]]
         return np.minimum(values, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return log p of the mark and of ``</s>``, as far as they are scored, (R,), nats."""
-        marks, total, here = self._tokenizer.encode_mark(mark), np.zeros(len(self._after)), self
-        for token in marks:
-            total, here = total + here._after[:, token], here._read([token] * len(total))
-        return total + here._after[:, self._network.vocabulary.end] if self._end else total
+        """Return log p of `mark` and of ``</s>``, as far as they are scored, (R,), in nats."""
+        prefixes, totals = self, np.zeros(len(self._next_log_probs))
+        for token in self._tokenizer.encode_mark(mark):
+            totals = totals + prefixes._next_log_probs[:, token]
+            prefixes = prefixes._append_tokens([token] * len(totals))
+        if self._scores_end:
+            totals = totals + prefixes._next_log_probs[:, self._network.vocabulary.end]
+        return totals
 
     def comma_log_probs(self) -> FloatArray:
-        """Return log p(comma | beginning), (R,), nats."""
-        marks = self._tokenizer.encode_mark(COMMA)
-        return np.asarray(self._after[:, marks[0]]) if marks else np.zeros(len(self._after))
+        """Return log p(comma | prefix), (R,), in nats; 0 if commas are not scored."""
+        comma = self._tokenizer.encode_mark(COMMA)
+        if not comma:
+            return np.zeros(len(self._next_log_probs))
+        return np.asarray(self._next_log_probs[:, comma[0]])
 
-    def add_commas(self, where: BoolArray) -> Prefixes:
-        """Return the beginnings, some with a comma."""
-        marks = self._tokenizer.encode_mark(COMMA)
-        if not marks:
+    def add_commas(self, is_marked: BoolArray) -> Prefixes:
+        """Return the prefixes, with a comma after the selected ones."""
+        comma = self._tokenizer.encode_mark(COMMA)
+        if not comma:
             return self
-        read = self._read(marks * len(where))._state
-        both = zip(self._state, read, strict=True)
-        marked = torch.from_numpy(where)[None, :, None].to(self._network.device)
-        return self._of(self.n_words, tuple(torch.where(marked, new, old) for old, new in both))
+        with_comma = self._append_tokens(comma * len(is_marked))._state
+        mask = torch.from_numpy(is_marked)[None, :, None].to(self._network.device)
+        parts = zip(self._state, with_comma, strict=True)
+        return self._with_state(tuple(torch.where(mask, new, old) for old, new in parts))
 
-    def extend(self, rows: IntArray, index: IntArray) -> Prefixes:
-        """Return longer beginnings."""
-        at = torch.from_numpy(rows).to(self._network.device)
-        chosen = self._of(self.n_words, tuple(part[:, at].contiguous() for part in self._state))
-        return chosen._read(self._ids[index].tolist(), 1)
+    def extend(self, rows: IntArray, indices: IntArray) -> Prefixes:
+        """Return k prefixes that are one word longer."""
+        selected = torch.from_numpy(rows).to(self._network.device)
+        prefixes = self._with_state(tuple(part[:, selected].contiguous() for part in self._state))
+        return prefixes._append_tokens(self._ids[indices].tolist(), 1)
 
-    def _read(self, tokens: Sequence[int], n_words: int = 0) -> _Prefixes:
-        """Return the beginnings after a token more each."""
+    def _append_tokens(self, tokens: Sequence[int], n_new_words: int = 0) -> _RecurrentPrefixes:
+        """Return the prefixes with one more token each."""
         with torch.no_grad():
             ids = torch.tensor([tokens], device=self._network.device)
-            state = self._network.forward(ids, self._state)[1]
-        return self._of(self.n_words + n_words, state)
+            return self._with_state(self._network.forward(ids, self._state)[1], n_new_words)
 
-    def _of(self, n_words: int, state: State) -> _Prefixes:
-        return _Prefixes(self._network, self._tokenizer, self._end, self.word_lists, n_words, state)
+    def _with_state(self, state: State, n_new_words: int = 0) -> _RecurrentPrefixes:
+        n_words = self.n_words + n_new_words
+        return _RecurrentPrefixes(
+            self._network, self._tokenizer, self._scores_end, self.word_lists, n_words, state
+        )
 
 
 def load_recurrent(spec: ModelSpec) -> RecurrentModel:
-    """Load ``rnn:PATH`` or ``lstm:PATH``, a file that `train_recurrent` wrote.
+    """Load a model from a spec ``rnn:PATH`` or ``lstm:PATH``.
 
-    Options: ``punctuation``, ``case``, ``unknown`` and ``end`` as for every word-level model, and
-    ``device``, as PyTorch names it.
+    The file is written by `contstim.training.recurrent.train_recurrent`. The options are those of
+    all word-level models and ``device``, a PyTorch device.
 
     Raises
     ------
     SpecError
-        For an unknown option, a device that cannot be used, or a network of the other kind.
+        If an option is unknown, the device is not available, or the network is of another kind.
     ModelFileError
-        If the file is missing, damaged or of another kind.
+        If the file is missing, damaged or of another format.
     """
     spec.check_options(_OPTIONS)
-    network, _, digest = load_network(spec.path)
+    network, _, fingerprint = load_network(spec.path)
     if network.config.cell != spec.family:
         raise SpecError(
-            f"{spec.location!r} holds a network of kind {network.config.cell!r}; "
+            f"{spec.location!r} contains a network of kind {network.config.cell!r}; "
             f"write {network.config.cell}:{spec.location}"
         )
-    return RecurrentModel(network, spec, digest)
+    return RecurrentModel(network, spec, fingerprint)

@@ -46,8 +46,8 @@ def test_a_byte_order_mark_is_no_part_of_a_model(tmp_path: Path) -> None:
 
 def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_random(tmp_path / "m.arpa", 4, seed=0)
-    monkeypatch.setattr("contstim.models.ngram.arpa._BLOCK", 100)
-    monkeypatch.setattr("contstim.models.ngram.arpa._CHUNK", 64)
+    monkeypatch.setattr("contstim.models.ngram.arpa._BLOCK_BYTES", 100)
+    monkeypatch.setattr("contstim.models.ngram.arpa._READ_BYTES", 64)
     assert_same(read_arpa(path), random_table(4, seed=0), 6e-8)
     assert read_unigrams(path)[1] == random_table(4, seed=0).words
 
@@ -98,9 +98,9 @@ def test_truncated_files_are_refused(tmp_path: Path, share: float, name: str) ->
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("ngram 2=", "ngram 2=9", "the header promises 9"),
+        ("ngram 2=", "ngram 2=9", "the header states 9"),
         ("\\data\\", "data", "is not an n-gram model"),
-        ("dog </s>", "dog </s", "hold a word that is not a unigram"),
+        ("dog </s>", "dog </s", "contain a word that is not a unigram"),
         ("\n\\end\\", "", "truncated"),
         ("\n\\end\\", "\n\\en", "lacks its last line"),
         ("\tbee\t", "\tcat\t", "list a word twice"),

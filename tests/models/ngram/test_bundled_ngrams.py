@@ -27,8 +27,8 @@ def test_goes_by_its_name(model: NgramModel) -> None:
 
 
 def test_sums_to_one(model: NgramModel) -> None:
-    table = model._table
-    assert table is not None
+    assert model._scorer is not None
+    table = model._scorer.table
     start = table.ids["<s>"]
     probs = np.power(10.0, table.levels[0].log_probs)
     probs[start] = 0

@@ -232,7 +232,7 @@ def test_replacements_without_arrays_are_the_same(
     for end in ("scored", "none"):
         fast = load(path, unknown="unk", end=end)
         slow = load(path, unknown="unk", end=end)
-        monkeypatch.setattr(slow, "_table", None, raising=False)
+        monkeypatch.setattr(slow, "_scorer", None, raising=False)
         for position in range(5):
             check_replacements(slow, sentence, position, words)
             np.testing.assert_allclose(
@@ -282,5 +282,8 @@ def test_scoring_loads_neither_training_code_nor_torch() -> None:
         "print(*sorted(n for n in sys.modules if n == 'torch' or 'contstim.models.' in n))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    needed = "base ngram ngram.arpa ngram.model prefixes reductions registry word_tokenizer"
+    needed = (
+        "base ngram ngram.arpa ngram.model ngram.prefixes prefixes reductions registry "
+        "word_tokenizer"
+    )
     assert done.stdout.split() == [f"contstim.models.{name}" for name in sorted(needed.split())]

@@ -253,7 +253,7 @@ def test_bad_options_and_inputs_are_refused(load):
         load(network, "?metric=pll")
     with pytest.raises(SpecError, match=r"device='gpu' in .* is not available"):
         load(network, "?device=gpu")
-    with pytest.raises(SpecError, match="holds a network of kind 'lstm'; write lstm:"):
+    with pytest.raises(SpecError, match="contains a network of kind 'lstm'; write lstm:"):
         load_model(f"rnn:{path}")
     with pytest.raises(ModelFileError, match="there is no model file"):
         load_model(f"lstm:{path}.no")
