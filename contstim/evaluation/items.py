@@ -1,4 +1,4 @@
-"""The items of a study: pairs that derive from one another, and are sampled together."""
+"""Items: groups of sentence pairs that derive from one another and are sampled together."""
 
 from __future__ import annotations
 
@@ -12,33 +12,45 @@ from contstim.text.items import infer_items
 from contstim.text.normalise import normalise_labels, normalise_sentences
 from contstim.trial_kinds import EXPERIMENTAL, add_kinds
 
-_KEYS = ["sentence_1", "sentence_2"]
+_SENTENCES = ["sentence_1", "sentence_2"]
 
 
 def assign_items(table: pd.DataFrame) -> pd.DataFrame:
-    """Return trials or choices with the column `item`; a pair without an item gets its own.
+    """Return trials or choices with the column `item`.
+
+    A pair without an item becomes an item of its own. Its label depends only on the two sentences,
+    in either order.
+
+    Parameters
+    ----------
+    table
+        Trials or choices with the columns `sentence_1` and `sentence_2`, and optionally `item`.
+
+    Returns
+    -------
+    DataFrame
+        Copy of the table with an item in every row.
 
     Raises
     ------
     InputError
         If one pair has several items.
     """
-    pairs = pd.DataFrame(
-        np.sort(table[_KEYS].astype(object).to_numpy(), axis=1), table.index, _KEYS
-    )
+    sentences = np.sort(table[_SENTENCES].astype(object).to_numpy(), axis=1)
+    pairs = pd.DataFrame(sentences, table.index, _SENTENCES)
     distinct = pairs.drop_duplicates()
     codes = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
-    own_items = np.array([f"pair {digest(' / '.join(pair))[:10]}" for pair in distinct.to_numpy()])[
-        codes
-    ]
+    labels = [f"pair {digest(' / '.join(pair))[:10]}" for pair in distinct.to_numpy()]
+    pair_items = np.array(labels)[codes]
     if "item" not in table:
-        return table.assign(item=own_items)
+        return table.assign(item=pair_items)
+
     items = normalise_labels(table["item"])
-    items = items.where(items.notna() & (items != ""), own_items).astype("str")
-    stated = pairs.assign(item=items).drop_duplicates()
-    clash = stated.duplicated(_KEYS)
-    if clash.any():
-        first, second, item = stated[clash].iloc[0]
+    items = items.where(items.notna() & (items != ""), pair_items).astype("str")
+    pairs_with_items = pairs.assign(item=items).drop_duplicates()
+    is_repeated = pairs_with_items.duplicated(_SENTENCES)
+    if is_repeated.any():
+        first, second, item = pairs_with_items[is_repeated].iloc[0]
         raise InputError(
             f"the column 'item' gives the pair {first!r} / {second!r} more than one item, such as "
             f"{item!r}; give each pair one, or rename the column if it numbers something else"
@@ -47,29 +59,43 @@ def assign_items(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def normalise_trials(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of trials with canonical sentences and conditions, `kind` and `item`.
+    """Return trials with normalised sentences and the columns `kind` and `item`.
+
+    Parameters
+    ----------
+    table
+        Trials with the columns `sentence_1` and `sentence_2`.
+
+    Returns
+    -------
+    DataFrame
+        Trials in the representation that all analyses use.
 
     Raises
     ------
     InputError
-        As `add_kinds` and `assign_items`.
+        If a kind of trial is unknown, or if one pair has several items.
     """
-    texts = {name: normalise_sentences(table[name]) for name in _KEYS}
+    texts = {name: normalise_sentences(table[name]) for name in _SENTENCES}
     return assign_items(add_kinds(table.assign(**texts)))
 
 
 def encode_items(pairs: pd.DataFrame) -> IntArray:
-    """Return the code of each pair's item, shape (P,), numbered by first appearance."""
+    """Return the code of the item of each pair, shape (P,), numbered by first appearance."""
     return np.asarray(pd.factorize(pairs["item"])[0], dtype=np.int64)
 
 
 def warn_related_pairs(choices: pd.DataFrame) -> list[str]:
-    """Return a warning if every pair is an item of its own and some seem related, else nothing."""
-    pairs = choices.loc[choices["kind"] == EXPERIMENTAL, [*_KEYS, "item"]].drop_duplicates(_KEYS)
+    """Return a warning if pairs seem to derive from one another but no items are named.
+
+    Pairs are related if they share a sentence, or all words except one or two.
+    """
+    is_experimental = choices["kind"] == EXPERIMENTAL
+    pairs = choices.loc[is_experimental, [*_SENTENCES, "item"]].drop_duplicates(_SENTENCES)
     if pairs["item"].duplicated().any():
         return []
-    numbers = pd.Series(infer_items(pairs[_KEYS].itertuples(index=False)))
-    n_related = int(numbers.duplicated(keep=False).sum())
+    items = pd.Series(infer_items(pairs[_SENTENCES].itertuples(index=False)))
+    n_related = int(items.duplicated(keep=False).sum())
     if not n_related:
         return []
     return [

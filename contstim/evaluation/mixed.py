@@ -1,4 +1,4 @@
-"""Data and scripts for mixed models in lme4, brms and bambi."""
+"""Export of data and scripts for mixed models in lme4, brms and bambi."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from contstim.tables import escape_table
 from contstim.text_files import format_csv
 from contstim.trial_kinds import EXPERIMENTAL
 
-# The first columns of the table for mixed models.
-_FIRST = (
+# First columns of the exported table.
+_FIRST_COLUMNS = (
     *("participant", "group", "item", "pair", "trial", "condition", "sentence_1", "sentence_2"),
     *("model_1", "model_2", "rating", "chose_2", "rt_ms"),
 )
@@ -27,22 +27,22 @@ _GLMER = """\
 {names}
 library(lme4)
 d <- read.csv("mixed_models.csv")
-# One set of rows for all models, or their AICs could not be compared.
+# Use the same rows for all models; otherwise their AICs are not comparable.
 d <- d[complete.cases(d[c({quoted})]), ]
-# By default the fixed effects may be off in the third digit.
+# The default tolerance can change the third digit of the fixed effects.
 control <- glmerControl(optimizer = "bobyqa", tolPwrss = 1e-12)
 fits <- list(
 {fits}
 )
 print(lapply(fits, summary))
-# Which model's log-ratios predict choices best: the lowest AIC.
+# The model with the lowest AIC predicts the choices best.
 print(sapply(fits, AIC))
 """
 _GLMER_FIT = """\
   {column} = glmer(chose_2 ~ {column} + (1 + {column} | participant) + {items},
     data = d, family = binomial, control = control)"""
 _BRMS = """\
-# The same with posterior distributions: install.packages("brms"). This script has not been run.
+# The same as a Bayesian model: install.packages("brms"). This script has not been tested.
 {names}
 library(brms)
 d <- read.csv("mixed_models.csv")
@@ -66,82 +66,95 @@ def main():
         family="bernoulli",
         dropna=True,
     )
-    # What holds of all people and pairs; without var_names each one's own effects come too.
+    # Fixed effects only; without var_names the table also contains all random effects.
     print(arviz.summary(model.fit(), var_names=["Intercept", {quoted}]).to_string())
 
 
-if __name__ == "__main__":  # the chains may be processes of their own
+if __name__ == "__main__":  # the chains may run in separate processes
     main()
 """
 
 
 def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the choices as mixed models take them.
+    """Return the table of choices for mixed models.
 
     Parameters
     ----------
     human
-        What people chose. Where it says which pairs were turned round while reading, they are
-        turned back; a pair stands as in its first row throughout.
+        Choices. Pairs in which the importer swapped the sentences are swapped back, so that a pair
+        has the same order in all rows.
     scores
-        Log-probabilities in nats, shape (S, M), the sentences as index; or other scores, higher
-        for better sentences.
+        Scores of S sentences by M models, shape (S, M), higher for better sentences, with the
+        sentences as index.
 
     Returns
     -------
     DataFrame
-        One row per choice with a preference, catch trials and fillers left out: the choices with
-        all their columns; `pair` (its number) and `item`, which is the pair where the data name
-        none; `chose_2` (1 for sentence 2, 0 for sentence 1);
-        and for each model its log p(sentence 2) - log p(sentence 1) divided by the root mean square
-        over the pairs, in the columns `ratio_1`, `ratio_2`, ... by the order of the models. A ratio
-        is NaN where it is infinite. A column of the data whose name is needed is called
-        ``NAME_given``.
+        One row per experimental choice with a preference, with all columns of the choices and
+
+        - `pair`: number of the pair;
+        - `chose_2`: 1 for sentence 2, 0 for sentence 1;
+        - `ratio_1`, `ratio_2`, ...: log p(sentence 2) - log p(sentence 1) of each model, divided by
+          its root mean square over pairs; NaN if it is infinite.
+
+        A column of the choices with one of these names is renamed to ``NAME_given``.
 
     Raises
     ------
     InputError
-        If no choice is left.
+        If there is no experimental choice with a preference.
     """
-    made = ["pair", "chose_2", *(f"ratio_{m + 1}" for m in range(len(scores.columns)))]
-    table = human.choices[(human.choices["kind"] == EXPERIMENTAL) & (human.choices["rating"] != 0)]
+    ratio_columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
+    is_used = (human.choices["kind"] == EXPERIMENTAL) & (human.choices["rating"] != 0)
+    table = human.choices[is_used]
     if table.empty:
         raise InputError("the only preferences are in catch trials; there is nothing to fit")
-    table = table.rename(columns={name: f"{name}_given" for name in made})
+    new_columns = ["pair", "chose_2", *ratio_columns]
+    table = table.rename(columns={name: f"{name}_given" for name in new_columns})
+
+    # Give each pair the order of sentences of its first row.
     pair = table.groupby(["sentence_1", "sentence_2"], sort=False).ngroup()
     if human.is_swapped is not None:
-        first_row = human.is_swapped.loc[table.index].groupby(pair).transform("first")
-        table = swap_sides(table, first_row.to_numpy(bool))
-    of_pairs = log_ratios(scores, table[~pair.duplicated()])
-    of_pairs[~np.isfinite(of_pairs)] = np.nan
-    for column, ratio in zip(made[2:], of_pairs.T, strict=True):
-        size = float(np.sqrt(np.nanmean(ratio**2)))
-        table[column] = ratio[pair] / (size if size > 0 else 1.0)
+        is_swapped = human.is_swapped.loc[table.index].groupby(pair).transform("first")
+        table = swap_sides(table, is_swapped.to_numpy(bool))
+
+    ratios = log_ratios(scores, table[~pair.duplicated()])
+    ratios[~np.isfinite(ratios)] = np.nan
+    for column, ratio in zip(ratio_columns, ratios.T, strict=True):
+        root_mean_square = float(np.sqrt(np.nanmean(ratio**2)))
+        table[column] = ratio[pair] / (root_mean_square if root_mean_square > 0 else 1.0)
     table["pair"], table["chose_2"] = pair + 1, (table["rating"] > 0).astype(np.int64)
-    others = [name for name in table if name not in _FIRST]
-    return table[[*_FIRST, *others]].reset_index(drop=True)
+    other_columns = [name for name in table if name not in _FIRST_COLUMNS]
+    return table[[*_FIRST_COLUMNS, *other_columns]].reset_index(drop=True)
 
 
 def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Path) -> list[Path]:
     """Write the table and scripts for lme4, brms and bambi, and return their paths.
 
-    The random effects are those of participants and of items, and of pairs where items have
-    several.
+    The scripts fit logistic regressions of choices on log-ratios with random intercepts and slopes
+    of participants, and random intercepts of items and, if items have several pairs, of pairs.
+
+    Parameters
+    ----------
+    human, scores
+        As in `mixed_model_table`.
+    folder
+        Folder of the files.
 
     Raises
     ------
     InputError
-        As `mixed_model_table`.
+        If there is no experimental choice with a preference.
     OutputError
         If a file cannot be written.
     """
     table = mixed_model_table(human, scores)
     columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
-    pairs = zip(columns, map(str, scores.columns), strict=True)
-    nested = table["pair"].nunique() > table["item"].nunique()
-    items = "(1 | item)" + " + (1 | pair)" * nested
-    words = {
-        "names": "\n".join(f"# {column}: {' '.join(name.split())}" for column, name in pairs),
+    names = zip(columns, map(str, scores.columns), strict=True)
+    has_nested_pairs = table["pair"].nunique() > table["item"].nunique()
+    items = "(1 | item)" + " + (1 | pair)" * has_nested_pairs
+    fields = {
+        "names": "\n".join(f"# {column}: {' '.join(name.split())}" for column, name in names),
         "sum": " + ".join(columns),
         "quoted": ", ".join(f'"{column}"' for column in columns),
         "items": items,
@@ -149,11 +162,10 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
     }
     texts = {
         "mixed_models.csv": format_csv(escape_table(table)),
-        "mixed_glmer.R": _GLMER.format(**words),
-        "mixed_brms.R": _BRMS.format(**words),
-        "mixed_bambi.py": _BAMBI.format(**words),
+        "mixed_glmer.R": _GLMER.format(**fields),
+        "mixed_brms.R": _BRMS.format(**fields),
+        "mixed_bambi.py": _BAMBI.format(**fields),
     }
-    place = Path(folder)
     for name, text in texts.items():
-        write_whole(place / name, text)
-    return [place / name for name in texts]
+        write_whole(Path(folder) / name, text)
+    return [Path(folder) / name for name in texts]

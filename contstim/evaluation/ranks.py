@@ -1,4 +1,4 @@
-"""Signed ranks and their cosine."""
+"""Signed ranks, their cosine similarity and its derivative (Golan et al. 2023, Eq. 8 to 11)."""
 
 from __future__ import annotations
 
@@ -9,96 +9,116 @@ from scipy.stats import rankdata
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 
-# Differences of means that are equal but for rounding must tie.
+# Number of decimals of differences, so that equal differences are ties in spite of rounding errors.
 _DECIMALS = 12
 
 
 def sum_of_squares(n: ArrayLike) -> FloatArray:
-    """Return 1 + 4 + ... + n squared, the squared norm of n untied ranks."""
+    """Return 1² + 2² + ... + n², the squared norm of n untied ranks."""
     count = np.asarray(n, dtype=np.float64)
     return np.asarray(count * (count + 1) * (2 * count + 1) / 6, dtype=np.float64)
 
 
 def log_sum_of_squares_slope(n: ArrayLike) -> FloatArray:
-    """Return the derivative of log `sum_of_squares` by n; NaN or infinite at 0."""
+    """Return the derivative of log(1² + ... + n²) with respect to n; not finite at 0."""
     count = np.asarray(n, dtype=np.float64)
     return np.asarray((count * count + count + 1 / 6) / sum_of_squares(count))
 
 
 class SegmentRanks:
-    """Signed ranks of numbers within segments (participants).
+    """Signed ranks of values within segments, such as the ratings of each participant.
 
-    Zeros have signed rank 0 and take no rank, ties have the average of their ranks.
+    The signed rank of a value is its sign times the rank of its absolute value. Ties have average
+    ranks. Zeros have signed rank 0 and are not ranked.
 
     Parameters
     ----------
     values
-        R numbers.
+        Values, shape (R,).
     segment
-        The segment each belongs to, 0 ... K-1 in order, shape (R,).
+        Code of the segment of each value, ascending, shape (R,).
     n_segments
-        K.
+        Number of segments K.
 
     Attributes
     ----------
     segment
-        As given.
+        Code of the segment of each value, shape (R,).
     ranks
         Signed ranks, shape (R,).
     counts
-        How many values of each segment have a rank, shape (K,).
+        Number of non-zero values of each segment, shape (K,).
     """
 
     def __init__(self, values: FloatArray, segment: IntArray, n_segments: int) -> None:
         self.segment = segment
         nonzero = np.flatnonzero(values)
-        size, where = np.abs(values[nonzero]), segment[nonzero]
-        counts = np.bincount(where, minlength=n_segments)
+        size, nonzero_segment = np.abs(values[nonzero]), segment[nonzero]
+        counts = np.bincount(nonzero_segment, minlength=n_segments)
         starts = np.cumsum(counts) - counts
+
+        # Sort within segments. Segments of equal length are sorted as rows of one table.
         order = np.empty(len(size), dtype=np.int64)
-        # Rows of a table are sorted many times faster than all numbers by two keys.
         for n in np.unique(counts[counts > 0]):
             table = starts[counts == n][:, None] + np.arange(n)
             order[table] = np.take_along_axis(table, np.argsort(size[table], axis=1), axis=1)
         size = size[order]
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = (size[1:] != size[:-1]) | (where[1:] != where[:-1])
+
+        # Number the groups of ties, and average the ranks of each group.
+        is_first = np.ones(len(order), dtype=bool)
+        is_first[1:] = (size[1:] != size[:-1]) | (nonzero_segment[1:] != nonzero_segment[:-1])
         self._order = nonzero[order]
-        self._tie = np.cumsum(first) - 1
-        self._end = (starts + counts)[where]
-        running = np.arange(len(order) + 1.0)
+        self._tie_group = np.cumsum(is_first) - 1
+        self._segment_end = (starts + counts)[nonzero_segment]
+        n_below = np.flatnonzero(is_first) - starts[nonzero_segment[is_first]]
+        average_rank = n_below + (np.bincount(self._tie_group) + 1) / 2
         self.counts = counts.astype(np.float64)
         self.ranks: FloatArray = np.zeros(len(values))
-        below = running[:-1][first] - running[starts[where][first]]
-        average = below + (np.bincount(self._tie) + 1) / 2
-        self.ranks[self._order] = np.sign(values[self._order]) * average[self._tie]
+        self.ranks[self._order] = np.sign(values[self._order]) * average_rank[self._tie_group]
 
     def sum_above(self, weight: FloatArray) -> FloatArray:
-        """Return for each value the weights of those of its segment whose rank it raises, (R,).
+        """Return the sum of weights over larger values, plus half the sum over tied values.
 
-        All of the weight of those greater in size, half of that of those tied with it, itself
-        among them; nothing for a zero, which takes no rank.
+        Parameters
+        ----------
+        weight
+            Weight of each value, shape (R,).
+
+        Returns
+        -------
+        array
+            For each value, the sum over the values of its segment with larger absolute value, plus
+            half the sum over ties including itself, shape (R,); 0 for zeros.
         """
         sorted_weight = weight[self._order]
-        running = np.concatenate([[0.0], np.cumsum(sorted_weight)])
-        tied = np.bincount(self._tie, sorted_weight)
-        end_of_tie = np.cumsum(np.bincount(self._tie))
-        raised: FloatArray = np.zeros(len(weight))
-        above = running[self._end] - running[end_of_tie][self._tie]
-        raised[self._order] = above + tied[self._tie] / 2
-        return raised
+        cumulative = np.concatenate([[0.0], np.cumsum(sorted_weight)])
+        tied = np.bincount(self._tie_group, sorted_weight)[self._tie_group]
+        tie_end = np.cumsum(np.bincount(self._tie_group))[self._tie_group]
+        sums: FloatArray = np.zeros(len(weight))
+        sums[self._order] = cumulative[self._segment_end] - cumulative[tie_end] + tied / 2
+        return sums
 
 
 def signed_ranks(values: ArrayLike) -> FloatArray:
-    """Return the signed ranks of a vector: sign times average rank of the absolute value.
+    """Return the signed ranks of a vector, sign(x) times the average rank of the absolute value.
 
-    Zeros stay 0 and take no rank, so the others are ranked 1 to n among themselves.
+    Zeros have signed rank 0 and are not ranked (Golan et al. 2023, Eq. 8 and 9). Average ranks are
+    the expectation over random tie-breaking.
 
-    Source
+    Parameters
+    ----------
+    values
+        Vector without missing values, shape (n,).
+
+    Returns
+    -------
+    array
+        Signed ranks, shape (n,).
+
+    Raises
     ------
-    Golan et al. (2023), Eq. 8 and 9, with average ranks for ties (the expectation over random
-    tie-breaking). The paper's ratings have no zeros; zeros are treated as in its published
-    analysis.
+    InputError
+        If `values` is not a vector, or contains a missing value.
 
     Examples
     --------
@@ -148,23 +168,30 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
 
 
 def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
-    """Return the signed-rank cosine similarity of two vectors over the same n trials.
+    """Return the signed-rank cosine similarity of two vectors.
 
-    The value is the expectation, over random breaking of ties, of the cosine of the two vectors
-    of signed ranks. It is unchanged when both vectors change sign on the same trials, lies within
-    -1 ... 1, and is 1 for a vector without ties and itself; a vector with ties and itself give
-    less than 1, since the ties of the two are broken independently.
+    The expectation over random tie-breaking of the cosine of the two vectors of signed ranks,
+
+        r(x) · r(y) / sqrt((1² + ... + n_x²) (1² + ... + n_y²)),
+
+    where r are signed ranks with average ranks for ties and n_x and n_y are the numbers of non-zero
+    entries (Golan et al. 2023, Eq. 10 and 11, doi 10.1038/s42256-023-00718-1). The similarity of a
+    vector with itself is 1 without ties, and smaller with ties.
+
+    Parameters
+    ----------
+    x, y
+        Vectors over the same n trials, shape (n,).
+
+    Returns
+    -------
+    float
+        Similarity, -1 to 1.
 
     Raises
     ------
     InputError
-        If the lengths differ, there is no trial, or a vector is zero on all trials: it
-        then has no direction, and the similarity is not defined.
-
-    Source
-    ------
-    Golan et al. (2023), Eq. 10 and 11: the dot product of average-tie signed ranks over the
-    product of the two norms, each sqrt(1 + 4 + ... + n^2) with n the vector's non-zero entries.
+        If the lengths differ, or a vector has only zeros.
 
     Examples
     --------
@@ -180,6 +207,54 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     if not n_first or not n_second:
         raise InputError("a vector that is zero on every trial has no signed-rank cosine")
     return float(first @ second / np.sqrt(sum_of_squares(n_first) * sum_of_squares(n_second)))
+
+
+def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> FloatArray:
+    """Return the influence of each choice on its participant's signed-rank cosine.
+
+    The influence of choice c of a participant with n choices and cosine v is
+
+        v + n (v'_c - mean of v'),
+
+    where v'_c is the derivative of v with respect to the weight of choice c (infinitesimal
+    jackknife, Jaeckel 1972; Efron 1982, The jackknife, the bootstrap and other resampling plans,
+    ch. 6). A choice of weight w counts as w tied choices, so a larger weight raises the ranks of
+    all larger values by the increase and of tied values by half of it.
+
+    Parameters
+    ----------
+    human
+        Signed ranks of C ratings within participants.
+    model
+        Signed ranks of the predictions, or predictions that are not ranked, shape (C,).
+
+    Returns
+    -------
+    array
+        Influence, shape (C,). The mean over the choices of a participant is v; NaN if v is not
+        defined.
+    """
+    person, n_participants = human.segment, len(human.counts)
+    n = np.bincount(person, minlength=n_participants)
+    prediction = model.ranks if isinstance(model, SegmentRanks) else model
+
+    # Derivatives of the dot product, and of the logarithm of the squared norm.
+    product = human.ranks * prediction
+    dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        norm_slope = log_sum_of_squares_slope(human.counts)[person] * (human.ranks != 0)
+        if isinstance(model, SegmentRanks):
+            dot_slope += model.sum_above(np.sign(prediction) * human.ranks)
+            squared = sum_of_squares(model.counts)
+            norm_slope += log_sum_of_squares_slope(model.counts)[person] * (prediction != 0)
+        else:
+            squared = np.bincount(person, prediction**2, n_participants).astype(np.float64)
+            norm_slope += prediction**2 / squared[person]
+        norm = np.sqrt(sum_of_squares(human.counts) * squared)
+        value = np.bincount(person, product, n_participants) / norm
+        slope = dot_slope / norm[person] - value[person] * norm_slope / 2
+    slope -= (np.bincount(person, slope, n_participants) / n)[person]
+    return np.asarray(value[person] + n[person] * slope)
 
 
 def rank_biserial(differences: ArrayLike) -> float:

@@ -1,4 +1,4 @@
-"""When a study may stop, fixed before it begins."""
+"""Stopping rules of sequential studies, the table ``[stopping]`` of a study plan."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ MIN_START = 10
 
 @settings
 class Stopping:
-    """When a study may stop, fixed before it begins.
+    """A prespecified rule for stopping data collection.
 
-    Models are compared by accuracy: the share of choices of the sentence that the model prefers,
-    ties counting one half.
+    Models are compared by accuracy: the proportion of choices of the sentence that the model
+    prefers, where ties count one half.
 
     Parameters
     ----------
     alpha
-        Probability that a model is ever called best although it is not.
+        Maximum probability of calling a model the best although another one is as good.
     margin
-        Models that differ by less are equivalent.
+        Largest difference in accuracy between equivalent models.
     participants
         Maximum number of participants.
     analyses
-        Numbers of participants of the prespecified interim analyses, ascending; the last is
-        `participants`. They use the crossed test of `evaluate`: participants and items are random.
-        Without any, a confidence sequence over participants is used, which may be looked at after
-        every participant.
+        Numbers of participants at the prespecified interim analyses, ascending; the last is
+        `participants`. They use the quasi-F test of `evaluate`, with participants and items random.
+        If empty, a confidence sequence over participants is used, which is valid after every
+        participant.
     spending
-        How the error is spent over the analyses: ``obrien-fleming``, mostly late; ``pocock``,
-        about equally.
+        Alpha-spending function of the interim analyses: ``obrien-fleming`` spends most of the error
+        at the last analyses, ``pocock`` nearly equal parts.
     start
-        Minimum number of participants for the confidence sequence, which is narrowest about there.
+        Minimum number of participants for the confidence sequence, which is narrowest near it.
 
     Examples
     --------
@@ -56,10 +56,10 @@ class Stopping:
     start: Annotated[int, Field(ge=MIN_START)] = MIN_START
 
     def __post_init__(self) -> None:
-        if self.analyses and (sorted(set(self.analyses)), self.analyses[-1]) != (
-            list(self.analyses),
-            self.participants,
-        ):
+        if not self.analyses:
+            return
+        is_ascending = list(self.analyses) == sorted(set(self.analyses))
+        if not is_ascending or self.analyses[-1] != self.participants:
             raise InputError(
                 f"stopping.analyses are {', '.join(map(str, self.analyses))} of "
                 f"{self.participants} participants; give ascending numbers that end with "
@@ -68,21 +68,33 @@ class Stopping:
 
 
 def pairwise_level(stopping: Stopping, n_models: int) -> float:
-    """Return the two-sided error rate of the comparison of two models out of `n_models`."""
+    """Return the two-sided error rate of the comparison of two models, 2 alpha / `n_models`."""
     return min(1.0, 2 * stopping.alpha / n_models)
 
 
 def stopping_boundary(
     stopping: Stopping, n_models: int, item_variance_shares: tuple[float, ...]
 ) -> float:
-    """Return the boundary at the last of some analyses, in standard errors.
+    """Return the two-sided stopping boundary of the last interim analysis so far.
 
-    `item_variance_shares` holds the share of the variance due to items at each of them.
+    Parameters
+    ----------
+    stopping
+        Stopping rule with prespecified analyses.
+    n_models
+        Number of compared models.
+    item_variance_shares
+        Share of the variance that is due to items at each analysis so far.
+
+    Returns
+    -------
+    float
+        Boundary of the t statistic, in standard errors, see `interim_boundaries`.
     """
     spent = alpha_spent(stopping.analyses, pairwise_level(stopping, n_models), stopping.spending)
     return interim_boundaries(stopping.analyses, tuple(spent.tolist()), item_variance_shares)[-1]
 
 
-def item_variance_share(mean: MeanEstimate) -> float:
-    """Return the share of the variance that more participants do not reduce, rounded to 0.01."""
-    return float(np.clip(np.nan_to_num(mean.variance_shares[1]), 0.0, 0.99).round(2))
+def item_variance_share(estimate: MeanEstimate) -> float:
+    """Return the share of the variance that is due to items, rounded to 0.01 and below 1."""
+    return float(np.clip(np.nan_to_num(estimate.variance_shares[1]), 0.0, 0.99).round(2))

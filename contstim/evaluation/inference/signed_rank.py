@@ -62,18 +62,15 @@ class SignedRankInference:
     ) -> tuple[list[InferenceResult], list[InferenceResult]]:
         """Test each model against the lower noise ceiling, and compare `pairs` of models."""
         first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        samples = None
+        samples = differences = None
         if self.resamples is not None:
-            n_resamples = len(self.resamples.participants)
-            samples = np.full((n_resamples, len(values.data.models)), np.nan)
+            samples = np.full((len(self.resamples.participants), len(values.data.models)), np.nan)
             for part in values.parts:
                 means = resample_values(part.subset, values.measure, self.resamples)
                 samples[:, part.subset.models] = means
-        differences = None if samples is None else samples[:, first] - samples[:, second]
-        return (
-            self._test(values.matched - values.lower, samples),
-            self._test(values.value[:, first] - values.value[:, second], differences),
-        )
+            differences = samples[:, first] - samples[:, second]
+        models = self._test(values.matched - values.lower, samples)
+        return models, self._test(values.value[:, first] - values.value[:, second], differences)
 
     def _test(self, values: FloatArray, samples: FloatArray | None) -> list[InferenceResult]:
         """Test each column of values, shape (N, K), with intervals of samples, shape (B, K)."""
@@ -83,23 +80,20 @@ class SignedRankInference:
             low, high = percentile_intervals(samples, self.resamples.n_units)
             no_interval = "no interval: too few units to resample"
         results = []
-        for column, means in enumerate(unit_means(values, self.unit_codes).T):
+        for means, ci_low, ci_high in zip(
+            unit_means(values, self.unit_codes).T, low.tolist(), high.tolist(), strict=True
+        ):
             defined = means[~np.isnan(means)]
-            interval = {"ci_low": float(low[column]), "ci_high": float(high[column])}
-            note = no_interval if np.isnan(low[column]) else ""
-            if len(defined) < MIN_UNITS:
-                note = f"too few {self.unit}s to test across" if len(defined) else note
-                result = InferenceResult(**interval, n_units=len(defined), note=note)
-            else:
+            note = no_interval if np.isnan(ci_low) else ""
+            p = effect = p_smallest = np.nan
+            test_name = ""
+            if len(defined) >= MIN_UNITS:
                 test = wilcoxon_signed_rank(defined, self.method)
-                side, details = float(np.sign(test.effect)), {"p_smallest": test.p_smallest}
-                result = InferenceResult(
-                    *(test.p, test.effect, side),
-                    **interval,
-                    n_units=len(defined),
-                    test=test.method,
-                    note=note,
-                    details=details,
-                )
-            results.append(result)
+                p, effect, p_smallest = test.p, test.effect, test.p_smallest
+                test_name = test.method
+            elif len(defined):
+                note = f"too few {self.unit}s to test across"
+            side, details = float(np.sign(np.nan_to_num(effect))), {"p_smallest": p_smallest}
+            numbers = p, effect, side, ci_low, ci_high, len(defined)
+            results.append(InferenceResult(*numbers, test_name, note, details))
         return results

@@ -50,14 +50,14 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     for _ in range(_N_STUDIES):
         subset = _random_study(rng)
         values, ceilings = measure.values(subset), measure.ceilings(subset)
-        influences = [
-            measure.trial_influence(subset, subset.data.log_ratio[subset.pair, model])
-            for model in subset.models
-        ]
-        means = np.stack([subset.mean_by_participant(x) for x in influences], axis=1)
+        means = np.empty_like(values)
+        for model in subset.models:
+            prediction = subset.data.log_ratio[subset.pair, model]
+            influence = measure.trial_influence(subset, prediction)
+            means[:, model] = subset.mean_by_participant(influence)
+        definition = Measure.ceilings(measure, subset)
         _compare(measure, "values", values, Measure.values(measure, subset))
         _compare(measure, "mean influences", means, values)
-        definition = Measure.ceilings(measure, subset)
         _compare(measure, "noise ceilings", np.stack(ceilings), np.stack(definition))
     return [
         "values equal participant_value",

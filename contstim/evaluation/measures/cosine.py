@@ -8,8 +8,7 @@ from contstim.arrays import FloatArray
 from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import (
-    SegmentRanks,
-    log_sum_of_squares_slope,
+    cosine_influence,
     signed_rank_cosine,
     signed_ranks,
     sum_of_squares,
@@ -150,51 +149,3 @@ def _normalised_ranks(subset: Subset) -> FloatArray:
     human = subset.human_ranks
     norm = np.sqrt(sum_of_squares(np.maximum(human.counts, 1)))
     return human.ranks / norm[subset.person]
-
-
-def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> FloatArray:
-    """Return the influence of each choice on its participant's signed-rank cosine.
-
-    The influence of choice c of a participant with n choices and cosine v is
-
-        v + n (v'_c - mean of v'),
-
-    where v'_c is the derivative of v with respect to the weight of choice c (infinitesimal
-    jackknife, Jaeckel 1972; Efron 1982, The jackknife, the bootstrap and other resampling plans,
-    ch. 6). A choice of weight w counts as w tied choices, so a larger weight raises the ranks of
-    all larger values by the increase and of tied values by half of it.
-
-    Parameters
-    ----------
-    human
-        Signed ranks of C ratings within participants.
-    model
-        Signed ranks of the predictions, or predictions that are not ranked, shape (C,).
-
-    Returns
-    -------
-    array
-        Influence, shape (C,). The mean over the choices of a participant is v; NaN if v is not
-        defined.
-    """
-    person, n_participants = human.segment, len(human.counts)
-    n = np.bincount(person, minlength=n_participants)
-    prediction = model.ranks if isinstance(model, SegmentRanks) else model
-
-    # Derivatives of the dot product, and of the logarithm of the squared norm.
-    product = human.ranks * prediction
-    dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        norm_slope = log_sum_of_squares_slope(human.counts)[person] * (human.ranks != 0)
-        if isinstance(model, SegmentRanks):
-            dot_slope += model.sum_above(np.sign(prediction) * human.ranks)
-            squared = sum_of_squares(model.counts)
-            norm_slope += log_sum_of_squares_slope(model.counts)[person] * (prediction != 0)
-        else:
-            squared = np.bincount(person, prediction**2, n_participants).astype(np.float64)
-            norm_slope += prediction**2 / squared[person]
-        norm = np.sqrt(sum_of_squares(human.counts) * squared)
-        value = np.bincount(person, product, n_participants) / norm
-        slope = dot_slope / norm[person] - value[person] * norm_slope / 2
-    slope -= (np.bincount(person, slope, n_participants) / n)[person]
-    return np.asarray(value[person] + n[person] * slope)

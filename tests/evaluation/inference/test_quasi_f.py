@@ -17,8 +17,7 @@ from contstim.evaluation.inference.quasi_f import (
     sums_of_squares,
     variance_components,
 )
-from contstim.evaluation.measures.cosine import cosine_influence
-from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
+from contstim.evaluation.ranks import SegmentRanks, cosine_influence, signed_rank_cosine
 
 RANDOM, FIXED = ITEM_EFFECTS
 
