@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
-import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from contstim.text import Sentence, find_repeats
 from contstim.text.frequencies import has_frequencies, mean_zipf_frequency, zipf_frequency
@@ -31,12 +29,8 @@ _NON_NOUN_TAGS = frozenset({"VBD", "VBZ", "MD", "IN", "CC"})
 _NON_FINAL_TAGS = frozenset({"DT", "CC", "PRP$", "PDT", "WDT"})
 
 
-def sentence_features(
-    sentences: Iterable[str],
-    language: str = "en",
-    vectors: Mapping[str, ArrayLike] | None = None,
-) -> pd.DataFrame:
-    """Compute length, word frequency and word similarity of sentences.
+def sentence_features(sentences: Iterable[str], language: str = "en") -> pd.DataFrame:
+    """Compute the length and the word frequency of sentences.
 
     Parameters
     ----------
@@ -44,22 +38,18 @@ def sentence_features(
         S sentences.
     language
         Code of the language of the sentences and of the frequencies. Default ``en``.
-    vectors
-        Word vectors by lower-case word, for the column ``similarity``. Default: none.
 
     Returns
     -------
     pandas.DataFrame
-        Shape (S, 3 or 4), indexed by sentence. ``words``: number of words. ``characters``: number
-        of characters. ``zipf``: mean Zipf frequency of the words (log10 of occurrences per
-        billion words, 0 for words that wordfreq does not list); missing if wordfreq does not
-        cover the language. ``similarity``, only with `vectors`: mean Pearson correlation between
-        the vectors of all pairs of words; words without a vector are ignored, and the value is
-        missing if fewer than two remain.
+        Shape (S, 3), indexed by sentence. ``words``: number of words. ``characters``: number of
+        characters. ``zipf``: mean Zipf frequency of the words (log10 of occurrences per billion
+        words, 0 for words that wordfreq does not list); missing if wordfreq does not cover the
+        language.
 
     Notes
     -----
-    Source: Golan et al. (2023), Supplementary Section 7.3, who used SUBTLEX and GloVe.
+    Source: Golan et al. (2023), Supplementary Section 7.3, who used SUBTLEX frequencies.
 
     Examples
     --------
@@ -78,22 +68,11 @@ def sentence_features(
     zipf = [float("nan")] * len(words)
     if has_frequencies(language):
         zipf = [mean_zipf_frequency(sentence, language) for sentence in words]
-    columns: dict[str, list[float]] = {
+    columns = {
         "words": [len(sentence) for sentence in words],
         "characters": [len(sentence) for sentence in labels],
         "zipf": zipf,
     }
-    if vectors is not None:
-        columns["similarity"] = []
-        for sentence in words:
-            word_vectors = [
-                np.asarray(vectors[w], dtype=np.float64) for w in sentence if w in vectors
-            ]
-            similarity = float("nan")
-            if len(word_vectors) >= 2:
-                correlations = np.asarray(np.corrcoef(np.stack(word_vectors)))
-                similarity = float(correlations[np.triu_indices(len(word_vectors), 1)].mean())
-            columns["similarity"].append(similarity)
     return pd.DataFrame(columns, index=pd.Index(labels))
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import copyreg
 import re
+import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from importlib.resources import files
 from itertools import islice
 from typing import Any
 
@@ -24,30 +26,18 @@ _MAX_SENTENCES = 1000  # read to detect a language
 _MIN_SHARE_OF_SCRIPT = 0.3  # of the letters of a text
 _MIN_SHARE_OF_SPECIAL_LETTERS = 0.01
 
+_WORD_LISTS = tomllib.loads((files("contstim") / "data" / "languages.toml").read_text("utf-8"))
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+
+def _word_lists(code: str) -> dict[str, Any]:
+    """Return the word lists of a language in ``contstim/data/languages.toml``, by field name."""
+    return {name: frozenset(text.split()) for name, text in _WORD_LISTS[code].items()}
 
 
 ENGLISH = Language(
     code="en",
     name="English",
-    frequent_words=_words(
-        "the and of to is was that with they have he she it you not this are were"
-    ),
-    capitals=_words("I I'm I'll I've I'd I’m I’ll I’ve I’d"),
-    # Single letters, and halves of contractions ("don't" without "'t").
-    fragments=_words(
-        "b c d e f g h j k l m n o p q r s t u v w x y z ll re ve ain aren couldn daren didn doesn"
-        " don hadn hasn haven isn mayn mightn mustn needn oughtn shan shouldn wasn weren wouldn"
-    ),
-    # Determiners and prepositions, as in Golan et al. (2023) but with a different list.
-    repeatable=_words(
-        "the a an this these those each every some any of in on at by for from with without within"
-        " into onto to toward towards upon over under above below beneath between among through"
-        " throughout during before after since until against about across along around behind"
-        " beside beyond near inside outside up down off past"
-    ),
+    **_word_lists("en"),
     agreement=(
         AgreementRule("a", "(?!u|eu|one|once)[aeiou].*", "'an' before a vowel"),
         AgreementRule("an", "(?![aeiouh]).*", "'a' before a consonant"),
@@ -58,23 +48,7 @@ ENGLISH = Language(
 GERMAN = Language(
     code="de",
     name="German",
-    frequent_words=_words(
-        "der die das und ist nicht ein eine mit auf den dem von sich wir ich auch"
-    ),
-    noun_cues=_words(
-        "der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner"
-        " mein meine meinen meinem meiner dein deine deinen sein seine seinen seinem seiner ihr"
-        " ihre ihren ihrem ihrer unser unsere unseren euer eure dieser diese dieses diesen diesem"
-        " jeder jede jedes jeden jedem jener jene jenes jenen welcher welche welches alle alles"
-        " viele wenige einige mehrere manche beide zum zur im am beim vom ins ans"
-    ),
-    capitals=_words("Sie Ihnen"),
-    fragments=_words("b c d e f g h i j k l m n o p q r s t u v w x y z"),
-    repeatable=_words(
-        "der die das den dem des ein eine einen einem einer eines dieser diese dieses diesen diesem"
-        " jeder jede jedes jeden jedem in im ins an am ans auf aus bei beim mit nach seit von vom"
-        " zu zum zur durch für gegen ohne um bis über unter vor hinter neben zwischen während wegen"
-    ),
+    **_word_lists("de"),
     offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
@@ -88,14 +62,8 @@ _STRESSED = "agua|águila|alma|arma|ala|alba|ancla|área|arpa|aula|ave|hacha|had
 SPANISH = Language(
     code="es",
     name="Spanish",
-    frequent_words=_words("el la los las que y en un una por con para es se del al su lo como más"),
+    **_word_lists("es"),
     opening_marks={"?": "¿", "!": "¡"},
-    fragments=_words("b c d f g h i j k l m n p q r s t v w x z"),
-    repeatable=_words(
-        "el la los las un una unos unas este esta estos estas ese esa esos esas cada todo toda de"
-        " del en a al por para con sin sobre bajo entre desde hasta hacia contra según ante tras"
-        " durante"
-    ),
     agreement=(
         AgreementRule("la|una", _STRESSED, "'el', 'un' before stressed a"),
         AgreementRule("el|un|del|al", f"(?!{_STRESSED}){_FEMININE}[^ ]+a", "feminine noun"),
@@ -127,17 +95,10 @@ _CONSONANT = f"(?:{_ASPIRATED}|[^aeiouyàâäéèêëîïôöùûüœæh][^ ]*)"
 FRENCH = Language(
     code="fr",
     name="French",
-    frequent_words=_words(
-        "le la les et des une est dans que qui pour pas sur avec il elle nous ce du"
-    ),
+    **_word_lists("fr"),
     elision_pattern="(?:l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)['’]",
     space_before={";": "\u202f", "!": "\u202f", "?": "\u202f", ":": "\u00a0", "»": "\u00a0"},
     space_after={"«": "\u00a0"},
-    fragments=_words("b c d e f g h i j k l m n o p q r s t u v w x z qu jusqu lorsqu puisqu"),
-    repeatable=_words(
-        "le la les l' l’ un une des du de d' d’ ce cet cette ces chaque quelques au aux à en dans"
-        " sur sous par pour avec sans chez vers entre contre avant après depuis pendant"
-    ),
     agreement=(
         AgreementRule("(?:l|d|j|m|t|s|n|qu|jusqu|lorsqu|puisqu|quoiqu)'", _CONSONANT, "no elision"),
         AgreementRule("c'", "(?!e|é)[^ ]*", "no elision"),
@@ -171,11 +132,9 @@ def _question_rule(vowel: str, vowels: str) -> AgreementRule:
 TURKISH = Language(
     code="tr",
     name="Turkish",
+    **_word_lists("tr"),
     script_pattern="[ıİğĞşŞ]",
-    frequent_words=_words("bir ve bu için ile çok daha gibi ama var değil kadar olan olarak"),
     upper={"i": "İ", "ı": "I"},
-    fragments=_words("b c ç d e f g ğ h ı i j k l m n ö p r s ş t u ü v y z"),
-    repeatable=_words("bir bu şu o her de da ile için gibi kadar göre doğru karşı sonra önce"),
     agreement=(
         _question_rule("ı", "aı"),
         _question_rule("i", "ei"),
@@ -190,11 +149,10 @@ TURKISH = Language(
 HEBREW = Language(
     code="he",
     name="Hebrew",
+    **_word_lists("he"),
     direction="rtl",
     script_pattern="[\u05d0-\u05ea]",
     has_case=False,
-    # Prefixes such as ה, ב and ו are written with their word and are part of it.
-    repeatable=_words("של את על אל עם מן בין לפני אחרי עד כל זה זאת"),
 )
 
 
@@ -237,22 +195,18 @@ def segment_chinese(text: str) -> Sequence[str]:
 CHINESE = Language(
     code="zh",
     name="Chinese",
+    **_word_lists("zh"),
     script_pattern="[\u4e00-\u9fff]",
     segment=segment_chinese,
     has_case=False,
-    repeatable=_words("的 了 在 是 一 个 这 那 每 和 从 到 对 把 被 给 向 用 以 于 上 下 里 中 着"),
     offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
+_BUNDLED = (ENGLISH, GERMAN, SPANISH, FRENCH, TURKISH, HEBREW, CHINESE)
+
 #: Registered languages by code.
 LANGUAGES = Registry[Language](
-    "language",
-    "contstim.languages",
-    {
-        language.code: language
-        for language in (ENGLISH, GERMAN, SPANISH, FRENCH, TURKISH, HEBREW, CHINESE)
-    },
-    Language,
+    "language", "contstim.languages", {language.code: language for language in _BUNDLED}, Language
 )
 _UNREGISTERED: dict[str, Language] = {}
 

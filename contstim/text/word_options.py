@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -20,9 +20,6 @@ from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import Vocabulary
 from contstim.text.word_tables import read_word_rows
-
-if TYPE_CHECKING:
-    from nltk.tag.perceptron import PerceptronTagger
 
 #: Penn Treebank tags (Marcus et al. 1993) by word class.
 WORD_CLASSES: Mapping[str, frozenset[str]] = {
@@ -101,38 +98,28 @@ class WordOptions:
     """
 
     min_zipf: Annotated[float, Field(ge=0, le=10)] | None = option(
-        None,
-        "minimum Zipf frequency of a word in wordfreq (3 is once per million words)",
-        "ZIPF",
+        None, "minimum Zipf frequency of a word in wordfreq (3 is once per million words)", "ZIPF"
     )
     language: str = option(
-        "en",
-        "language of words, sentences and frequencies (default: the vocabulary's)",
-        "CODE",
+        "en", "language of words, sentences and frequencies (default: the vocabulary's)", "CODE"
     )
     allow: Several[str] = option(
         (), "words to use whatever the other options say, one per line", "FILE"
     )
     block: Several[str] = option((), "words never to use, one per line, ignoring case", "FILE")
     offensive: Annotated[int, Field(ge=0, le=2)] | None = option(
-        None,
-        "minimum level of the offensive words to exclude: 2, likely to be meant offensively; "
-        "1, maybe; 0, unlikely",
-        "LEVEL",
+        None, "minimum level of offensive words to exclude: 2 likely, 1 maybe, 0 unlikely", "LEVEL"
     )
     names: bool | None = option(
-        None,
-        "allow words that are only listed with a capital within sentences, or exclude them",
+        None, "allow words that are only listed with a capital within sentences, or exclude them"
     )
     casing: Annotated[str, one_of(CASINGS)] = option(
         "listed",
-        "words as listed (default); 'sentence': words allowed within sentences are also allowed "
-        "first, with a capital; 'lower': all words in lower case",
+        "case: listed (default), sentence (words allowed within sentences are also allowed first, "
+        "with a capital) or lower",
     )
     part_of_speech: Several[str] = option(
-        (),
-        "class (noun, verb, ...) or Penn Treebank tag that a word must be able to have",
-        "CLASS",
+        (), "class (noun, verb, ...) or Penn Treebank tag that a word must be able to have", "CLASS"
     )
 
     def __post_init__(self) -> None:
@@ -344,35 +331,26 @@ def expand_classes(names: Iterable[str]) -> frozenset[str]:
     return frozenset(tags)
 
 
-def load_tagger() -> PerceptronTagger:
-    """Load NLTK's part-of-speech tagger for English (averaged perceptron; Honnibal 2013).
+def tag_words(vocabulary: Vocabulary) -> Vocabulary:
+    """Return the vocabulary with one part-of-speech tag per word, predicted without context.
+
+    The tags are predicted by NLTK's tagger for English (averaged perceptron; Honnibal 2013).
 
     Raises
     ------
     InputError
         If NLTK's data do not include the weights of the tagger.
     """
-    from nltk.tag.perceptron import PerceptronTagger
+    from nltk.tag.perceptron import PerceptronTagger  # takes a second
 
     try:
-        return PerceptronTagger()
+        tagger = PerceptronTagger()
     except LookupError:
         raise InputError(
             "parts of speech of these words need NLTK's tagger, whose weights are not on this "
             "machine; run: python -m nltk.downloader averaged_perceptron_tagger_eng, or give the "
             "vocabulary a column 'tags'"
         ) from None
-
-
-def tag_words(vocabulary: Vocabulary) -> Vocabulary:
-    """Return the vocabulary with one tag per word, predicted by NLTK's tagger without context.
-
-    Raises
-    ------
-    InputError
-        If the tagger is not installed, see `load_tagger`.
-    """
-    tagger = load_tagger()
     words = dict.fromkeys(word.lower() for word in (*vocabulary.first, *vocabulary.elsewhere))
     return replace(vocabulary, tags={word: (tagger.tag([word])[0][1],) for word in words})
 

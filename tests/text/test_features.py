@@ -1,6 +1,5 @@
 """Features of sentences, and what in them is flagged."""
 
-import numpy as np
 import pytest
 from wordfreq import zipf_frequency
 
@@ -22,13 +21,6 @@ def test_a_language_without_frequencies_has_none(code):
     table = sentence_features(["Txakurra lo dago."], language=code)
     assert table["zipf"].isna().all()
     assert table["words"].tolist() == [3]
-
-
-def test_how_alike_the_words_of_a_sentence_are():
-    vectors = {"the": [1, 0, 2], "cat": [2, 0, 4], "sat": [-1, 0, -2]}
-    table = sentence_features(["The cat sat.", "The zzyzzqx."], vectors=vectors)
-    assert table.loc["The cat sat.", "similarity"] == pytest.approx((1 - 1 - 1) / 3)
-    assert np.isnan(table.loc["The zzyzzqx.", "similarity"])
 
 
 def test_words_that_recur():

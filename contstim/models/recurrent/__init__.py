@@ -73,14 +73,9 @@ class NetworkConfig:
     hidden: Count = 512
     tied: bool = True
 
-    @property
-    def n_gates(self) -> int:
-        """Number of pre-activations per hidden unit."""
-        return 4 if self.cell == "lstm" else 1
-
     def weight_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each weight for a vocabulary of `n_outputs` tokens, by name."""
-        width = self.n_gates * self.hidden
+        width = (4 if self.cell == "lstm" else 1) * self.hidden  # an LSTM has four gates
         shapes: dict[str, tuple[int, ...]] = {
             "embedding": (n_outputs + 1, self.embedding),
             "input": (width, self.embedding),

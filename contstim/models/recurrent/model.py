@@ -94,23 +94,6 @@ class RecurrentModel(SentenceModel, PrefixModel):
             scores.append(TokenScores(tokens, log_probs, word_indices, sentence.n_words))
         return scores
 
-    def score(self, sentences: Sequence[str]) -> FloatArray:
-        """Return the log-probability of S sentences, (S,), in nats."""
-        ids = [self._tokenizer.encode(sentence).ids for sentence in check_sentences(sentences)]
-        return np.array([terms.sum() for terms in self._log_probs(ids)], dtype=np.float64)
-
-    def next_log_probs(self, prefix: str) -> tuple[tuple[str, ...], FloatArray]:
-        """Return all tokens that may follow a prefix and their log-probabilities in nats.
-
-        The tokens are ``</s>``, ``<unk>`` and the words of the vocabulary. The prefix may be
-        empty.
-        """
-        network = self._network
-        ids = self._tokenizer.encode(prefix).ids if prefix.split() else np.zeros(0, np.int64)
-        state = network.run_states(self._with_start(ids), network.initial_state())[-1]
-        tokens = (END, "<unk>", *network.vocabulary.words)
-        return tokens, network.next_log_probs(state[0][0])[0].double().cpu().numpy()
-
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return the empty prefix, or None if tokens include punctuation."""
         if self._tokenizer.punctuation == "keep":
