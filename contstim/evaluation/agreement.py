@@ -1,4 +1,4 @@
-"""Agreement among participants and among models, before any test."""
+"""Agreement among participants and among models, computed before any test."""
 
 from __future__ import annotations
 
@@ -14,27 +14,35 @@ from contstim.evaluation.trials import TrialData
 from contstim.trial_kinds import EXPERIMENTAL
 
 
-def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
-    """Yield each condition and which pairs are of it, shape (P,); all of several ones first.
+def _iterate_conditions(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
+    """Yield the name and the pairs, shape (P,), of each condition, ``all`` first.
 
-    Catch trials and fillers are not among all. One of several that is called ``all`` itself is
-    ``condition all``, as among the analyses.
+    ``all`` contains the experimental pairs if they are from several conditions. A condition that is
+    called ``all`` itself is then named ``condition all``, as in the names of analyses.
     """
     condition = data.pairs["condition"].to_numpy(dtype=object)
-    distinct = list(dict.fromkeys(condition))
-    asked = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
-    several = len(set(condition[asked])) > 1
-    if several:
-        yield "all", asked
-    for name in distinct:
-        shown_as = "condition all" if several and name == "all" else name
-        yield shown_as, np.asarray(condition == name, dtype=np.bool_)
+    is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
+    has_several = len(set(condition[is_experimental])) > 1
+    if has_several:
+        yield "all", is_experimental
+    for name in dict.fromkeys(condition):
+        label = "condition all" if has_several and name == "all" else name
+        yield label, np.asarray(condition == name, dtype=np.bool_)
 
 
 def trial_table(data: TrialData) -> pd.DataFrame:
-    """Return one row per pair: how many chose each sentence, the mean rating, the log-ratios.
+    """Return one row per sentence pair with counts of choices, mean rating and log-ratios.
 
-    `n_1`, `n_2` and `n_tied` count the choices of sentence 1, 2 and neither.
+    Parameters
+    ----------
+    data
+        Choices on P pairs and predictions of M models.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `data.pairs`; `n_1`, `n_2` and `n_tied`, the numbers of choices of sentence
+        1, sentence 2 and neither; `mean_rating`; and ``log_ratio:MODEL`` for each model.
     """
     table, n_pairs = data.pairs.copy(), data.n_pairs
     for name, sign in (("n_1", -1), ("n_2", 1), ("n_tied", 0)):
@@ -47,74 +55,102 @@ def trial_table(data: TrialData) -> pd.DataFrame:
 
 
 def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 2) -> pd.DataFrame:
-    """Return for each condition, and for all, how far people agree.
+    """Return the agreement of participants in each condition.
 
-    Choices of neither sentence take no part. Attributes of a row: `condition`; `n_trials` with at
-    least `min_participants`; `n_choices`; `near_unanimous`, the share of those trials on which at
-    least `near` of the participants chose the same sentence; `chance`, the share expected if each
-    chose by the toss of a coin (both sentences counted, so that it is twice the one-sided figure
-    of 1.1 % in Golan et al. 2023 for ten participants); `majority`, the mean share of the
-    majority; `expected_chosen`, the share of choices of the sentence that is better by design.
+    Choices of neither sentence are excluded.
+
+    Parameters
+    ----------
+    data
+        Choices.
+    near
+        Share of the participants that makes a choice nearly unanimous.
+    min_participants
+        Minimum number of participants who judged a pair.
+
+    Returns
+    -------
+    DataFrame
+        One row per condition, and one for all, with the columns `condition`; `n_trials` and
+        `n_choices`, the numbers of pairs and choices; `near_unanimous`, the share of pairs on which
+        at least `near` of the participants chose the same sentence; `chance`, the share expected
+        under random choice, both sentences included (twice the one-sided 1.1 % that Golan et al.
+        2023 report for ten participants); `majority`, the mean share of the majority;
+        `expected_chosen`, the share of choices of the sentence that is better by design; and
+        `note`.
     """
     trials = trial_table(data)
-    votes = trials["n_1"] + trials["n_2"]
+    n_votes = trials["n_1"] + trials["n_2"]
     majority = trials[["n_1", "n_2"]].max(axis=1)
-    needed = np.ceil(near * votes - 1e-9)
+    n_needed = np.ceil(near * n_votes - 1e-9)
     rows = []
-    for name, of_condition in _by_condition(data):
-        counted = (votes >= min_participants) & of_condition
-        n = int(counted.sum())
-        n_choices = int(votes[counted].sum())
-        row: dict[str, object] = {"condition": name, "n_trials": n, "n_choices": n_choices}
-        if n:
-            row["near_unanimous"] = float((majority >= needed)[counted].mean())
-            # With a threshold of half or less one outcome would be counted on both sides.
-            tail = np.asarray(binom.sf(needed[counted] - 1, votes[counted], 0.5), dtype=np.float64)
+    for name, is_in_condition in _iterate_conditions(data):
+        is_used = (n_votes >= min_participants) & is_in_condition
+        n_trials, n_choices = int(is_used.sum()), int(n_votes[is_used].sum())
+        row: dict[str, object] = {"condition": name, "n_trials": n_trials, "n_choices": n_choices}
+        row["note"] = "" if n_trials else f"no trial with {min_participants} participants"
+        if n_trials:
+            row["near_unanimous"] = float((majority >= n_needed)[is_used].mean())
+            # At thresholds of one half or less, an outcome can be on both sides.
+            tail = np.asarray(binom.sf(n_needed[is_used] - 1, n_votes[is_used], 0.5))
             row["chance"] = float(np.minimum(1.0, 2 * tail).mean())
-            row["majority"] = float((majority / votes)[counted].mean())
-        row["note"] = "" if n else f"no trial with {min_participants} participants"
+            row["majority"] = float((majority / n_votes)[is_used].mean())
         if "expected" in trials:
-            checked = trials[counted & trials["expected"].notna()]
-            good = checked["n_2"].where(checked["expected"] == 2, checked["n_1"])
+            checked = trials[is_used & trials["expected"].notna()]
+            correct = checked["n_2"].where(checked["expected"] == 2, checked["n_1"])
             if len(checked):
-                row["expected_chosen"] = good.sum() / (checked["n_1"] + checked["n_2"]).sum()
+                total = (checked["n_1"] + checked["n_2"]).sum()
+                row["expected_chosen"] = correct.sum() / total
         rows.append(row)
     columns = ["condition", "n_trials", "n_choices", "near_unanimous", "chance", "majority"]
     return pd.DataFrame(rows).reindex(columns=[*columns, "expected_chosen", "note"])
 
 
 def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd.DataFrame:
-    """Return the split-half reliability of the mean ratings, for each condition and for all.
+    """Return the split-half reliability of the mean ratings in each condition.
 
-    Participants are split in random halves within each group; the mean ratings of the halves are
-    correlated over the pairs that both saw. The correlation is uncentred (a cosine), so
-    that it does not depend on which sentence of a pair is called the first. `split_half` is the
-    mean r over splits, `low` and `high` the 2.5 and 97.5 percentiles, and `spearman_brown` is
-    2r / (1 + r), which estimates the reliability of the mean of all participants; missing where
-    r is not above 0.
+    1. Split the participants of each group randomly into halves.
+    2. Compute r, the cosine of the mean ratings of both halves over the pairs that both judged.
+       Unlike a correlation, it does not depend on the order of the sentences of a pair.
+    3. Average r over splits, and correct it for the half sample size by the Spearman-Brown formula,
+       2 r / (1 + r) (Spearman 1910, doi 10.1111/j.2044-8295.1910.tb00206.x; Brown 1910, doi
+       10.1111/j.2044-8295.1910.tb00207.x).
 
-    Source
-    ------
-    Spearman (1910), doi 10.1111/j.2044-8295.1910.tb00206.x; Brown (1910),
-    doi 10.1111/j.2044-8295.1910.tb00207.x.
+    Parameters
+    ----------
+    data
+        Choices.
+    n_splits
+        Number of random splits.
+    seed
+        Seed of the random splits.
+
+    Returns
+    -------
+    DataFrame
+        One row per condition, and one for all, with the columns `condition`; `n_trials`, the number
+        of pairs; `n_splits`; `split_half`, `low` and `high`, the mean and the 2.5 and 97.5
+        percentiles of r; `spearman_brown`, the estimated reliability of the mean of all
+        participants, missing if r is not above 0; and `note`.
     """
     rng = np.random.default_rng(seed)
-    halves = [_half_means(data, rng) for _ in range(n_splits)]
+    splits = [_half_means(data, rng) for _ in range(n_splits)]
     rows = []
-    for name, of_condition in _by_condition(data):
-        r, used = [], 0
-        for first, second in halves:
-            both = of_condition & ~np.isnan(first) & ~np.isnan(second)
-            first_half, second_half = first[both], second[both]
+    for name, is_in_condition in _iterate_conditions(data):
+        correlations, n_trials = [], 0
+        for first, second in splits:
+            is_shared = is_in_condition & ~np.isnan(first) & ~np.isnan(second)
+            first_half, second_half = first[is_shared], second[is_shared]
             norm = np.sqrt((first_half @ first_half) * (second_half @ second_half))
-            used = max(used, len(first_half))
+            n_trials = max(n_trials, len(first_half))
             if norm > 0:
-                r.append(float(first_half @ second_half / norm))
-        row: dict[str, object] = {"condition": name, "n_trials": used, "n_splits": len(r)}
-        row["note"] = "" if r else "no pair was seen by two participants of a group"
-        if r:
-            mean = row["split_half"] = float(np.mean(r))
-            row["low"], row["high"] = (float(v) for v in np.quantile(r, [0.025, 0.975]))
+                correlations.append(float(first_half @ second_half / norm))
+        row: dict[str, object] = {"condition": name, "n_trials": n_trials}
+        row["n_splits"] = len(correlations)
+        row["note"] = "" if correlations else "no pair was seen by two participants of a group"
+        if correlations:
+            mean = row["split_half"] = float(np.mean(correlations))
+            row["low"], row["high"] = np.quantile(correlations, [0.025, 0.975]).tolist()
             if mean > 0:
                 row["spearman_brown"] = 2 * mean / (1 + mean)
             else:
@@ -125,14 +161,14 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
 
 
 def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
-    """Return the mean ratings of the pairs by random halves, (P,) each; NaN where not seen."""
+    """Return the mean rating of each pair by two random halves of participants, (P,) each."""
     order = np.lexsort((rng.random(len(data.group_codes)), data.group_codes))
     half = np.zeros(len(order), dtype=np.int64)
-    # Alternating along a shuffle sorted by group halves every group.
+    # Alternate in a random order that is sorted by group, so that each group is halved.
     half[order] = np.arange(len(order)) % 2
     means = []
-    for side in (0, 1):
-        rows = half[data.participant] == side
+    for number in (0, 1):
+        rows = half[data.participant] == number
         count = np.bincount(data.pair[rows], minlength=data.n_pairs)
         total = np.bincount(data.pair[rows], weights=data.rating[rows], minlength=data.n_pairs)
         means.append(np.where(count > 0, total / np.maximum(count, 1), np.nan))
@@ -140,23 +176,31 @@ def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
 
 
 def model_agreement_table(data: TrialData) -> pd.DataFrame:
-    """Return for each condition, and for all, how often two models prefer the same sentence.
+    """Return the agreement of each two models in each condition.
 
-    `agreement` is the share of sentence pairs on which they do, where a pair on which one of the
-    two has no preference counts one half; `n_disagree` is the number of pairs, of `n_trials`, on
-    which their predictions differ. Without such pairs no choice can distinguish the two models.
+    Choices can distinguish two models only on pairs on which their predictions differ (Golan et al.
+    2023, Extended Data Fig. 2).
 
-    Source
-    ------
-    Golan et al. (2023), Extended Data Fig. 2.
+    Parameters
+    ----------
+    data
+        Predictions of M models for P pairs.
+
+    Returns
+    -------
+    DataFrame
+        One row per condition and pair of models with the columns `condition`, `model_1`, `model_2`;
+        `agreement`, the share of sentence pairs on which both prefer the same sentence, where a
+        pair without a preference counts one half; `n_disagree`, the number of pairs on which the
+        predictions differ; and `n_trials`, the number of pairs.
     """
     sign = np.sign(data.log_ratio)
     rows = []
-    for name, here in _by_condition(data):
-        agreement = 0.5 + 0.5 * (sign[here].T @ sign[here]) / here.sum()
+    for name, pairs in _iterate_conditions(data):
+        agreement = 0.5 + 0.5 * (sign[pairs].T @ sign[pairs]) / pairs.sum()
         for i, j in combinations(range(len(data.models)), 2):
             models = data.models[i], data.models[j]
-            n_disagree = int((sign[here, i] != sign[here, j]).sum())
-            rows.append((name, *models, float(agreement[i, j]), n_disagree, int(here.sum())))
+            n_disagree = int((sign[pairs, i] != sign[pairs, j]).sum())
+            rows.append((name, *models, float(agreement[i, j]), n_disagree, int(pairs.sum())))
     columns = ["condition", "model_1", "model_2", "agreement", "n_disagree", "n_trials"]
     return pd.DataFrame(rows, columns=columns)
