@@ -398,10 +398,9 @@ class SentenceModel(ABC):
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         """Score sentences and count their tokens and words. Raises as `score_tokens`."""
-        return SentenceScores.from_rows(
-            (p.log_prob, len(p.log_probs), p.n_words, p.stderr)
-            for p in self.score_tokens(sentences)
-        )
+        scores = self.score_tokens(sentences)
+        rows = [(s.log_prob, len(s.log_probs), s.n_words, s.stderr) for s in scores]
+        return SentenceScores.from_rows(rows)
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
         """Return the score of each sentence, shape (S,), in nats. Raises as `score_tokens`."""
@@ -445,12 +444,9 @@ class SentenceModel(ABC):
         def score(indices: IntArray) -> FloatArray:
             return self.score([str(sentence.replace(position, words.words[i])) for i in indices])
 
-        return ReplacementScores(
-            upper_bounds=np.full(len(words), self.kind.highest, dtype=np.float64),
-            estimates=np.zeros(len(words)),
-            is_exact=False,
-            score=score,
-        )
+        upper_bounds = np.full(len(words), self.kind.highest, dtype=np.float64)
+        estimates = np.zeros(len(words))
+        return ReplacementScores(upper_bounds, estimates, is_exact=False, score=score)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"
@@ -517,7 +513,5 @@ def dependency_names(model: SentenceModel) -> tuple[str, ...]:
     """
     modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
     modules -= sys.stdlib_module_names | {"contstim", "__main__"}
-    packages = set(getattr(model, "packages", ()))
-    for module in modules:
-        packages.update(_packages_by_module().get(module, []))
-    return tuple(sorted(packages))
+    packages = [name for module in modules for name in _packages_by_module().get(module, [])]
+    return tuple(sorted({*packages, *getattr(model, "packages", ())}))

@@ -24,6 +24,9 @@ from contstim.errors import InputError
 from contstim.files import digest_of, json_value, write_whole
 from contstim.models.base import SentenceModel, SentenceScores, dependency_names
 
+#: JSON object that identifies a model and the versions of its packages, see `model_identity`.
+Identity = Mapping[str, Any]
+
 _CORE_PACKAGES = ("numpy", "scipy")
 # Keys of the JSON files, in the order of the fields of `SentenceScores` and `CachedScore`.
 _SENTENCE_KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
@@ -98,7 +101,7 @@ class ScoreCache:
         self._word_scores: dict[str, dict[str, FloatArray]] = {}
         self._read_files: set[Path] = set()
 
-    def read(self, identity: Mapping[str, Any]) -> Mapping[str, CachedScore]:
+    def read(self, identity: Identity) -> Mapping[str, CachedScore]:
         """Return all cached scores of a model by sentence.
 
         Parameters
@@ -113,21 +116,19 @@ class ScoreCache:
         """
         key = digest_of(identity)
         scores = self._scores.setdefault(key, {})
-        for sentence, row in self._read_new_files(key, _SENTENCE_KEYS):
+        for sentence, row in self._new_rows(key, _SENTENCE_KEYS):
             scores.setdefault(sentence, CachedScore(*row))
         return scores
 
-    def read_words(self, identity: Mapping[str, Any]) -> Mapping[str, FloatArray]:
+    def read_words(self, identity: Identity) -> Mapping[str, FloatArray]:
         """Return all cached word scores of a model, arrays (W,) by sentence. Raises as `read`."""
         key = digest_of({**identity, **_BY_WORD})
         scores = self._word_scores.setdefault(key, {})
-        for sentence, (values,) in self._read_new_files(key, _WORD_KEYS):
+        for sentence, (values,) in self._new_rows(key, _WORD_KEYS):
             scores.setdefault(sentence, np.array(values, dtype=np.float64))
         return scores
 
-    def _read_new_files(
-        self, key: str, columns: Sequence[str]
-    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    def _new_rows(self, key: str, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield each sentence and its row of `columns` from the files not read before."""
         for path in sorted((self.folder / key).glob("*.json")):
             if path in self._read_files:
@@ -140,9 +141,7 @@ class ScoreCache:
                 raise InputError(f"{path} is not a file of scores ({error}); remove it") from None
             self._read_files.add(path)
 
-    def add(
-        self, identity: Mapping[str, Any], sentences: Sequence[str], scores: SentenceScores
-    ) -> None:
+    def add(self, identity: Identity, sentences: Sequence[str], scores: SentenceScores) -> None:
         """Write the scores of S sentences to disk.
 
         Raises
@@ -155,15 +154,13 @@ class ScoreCache:
         self._write(identity, sentences, lists)
 
     def add_words(
-        self, identity: Mapping[str, Any], sentences: Sequence[str], scores: Sequence[FloatArray]
+        self, identity: Identity, sentences: Sequence[str], scores: Sequence[FloatArray]
     ) -> None:
         """Write the word scores of S sentences, arrays (W,), to disk. Raises as `add`."""
         lists = {_WORD_KEYS[0]: [values.tolist() for values in scores]}
         self._write({**identity, **_BY_WORD}, sentences, lists)
 
-    def _write(
-        self, identity: Mapping[str, Any], sentences: Sequence[str], lists: Mapping[str, object]
-    ) -> None:
+    def _write(self, identity: Identity, sentences: Sequence[str], lists: dict[str, Any]) -> None:
         if sentences:
             name = digest_of(list(sentences)) + ".json"
             record = {**identity, "sentences": list(sentences), **lists}

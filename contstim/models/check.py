@@ -79,9 +79,9 @@ def check_model(
         listed = list(dict.fromkeys(word for sentence in parsed for word in sentence.words))
         words = list(compress(listed, _in_vocabulary(model, listed)))[:_MAX_CANDIDATES]
     candidates = WordList.from_words(words)
-    for sentence in parsed[:3]:
-        for position in range(len(sentence)):
-            _check_replacements(model, sentence, position, candidates, tolerance)
+    for original in parsed[:3]:
+        for position in range(len(original)):
+            _check_replacements(model, original, position, candidates, tolerance)
     report.append(
         f"replacement scores equal whole scores and satisfy their bounds ({len(candidates)} "
         "candidates at every position of three sentences)"
@@ -89,59 +89,55 @@ def check_model(
     return report
 
 
-def _failure(model: SentenceModel, problem: str) -> ValidationError:
-    return ValidationError(f"{model.spec}: {problem}")
-
-
-def _largest_difference(values: FloatArray, expected: FloatArray, tolerance: float) -> int | None:
-    """Return the index of the largest difference, or None if it is at most `tolerance`.
-
-    A missing value differs from every number.
-    """
-    i = int(np.abs(values - expected).argmax())  # `argmax` returns the first NaN.
-    return None if abs(values[i] - expected[i]) <= tolerance else i
-
-
 def _in_vocabulary(model: SentenceModel, words: Sequence[str]) -> BoolArray:
     """Return `model.in_vocabulary(words)` after checking its type and shape."""
     is_known = np.asarray(model.in_vocabulary(words))
     if is_known.dtype != np.bool_ or is_known.shape != (len(words),):
-        raise _failure(
-            model,
-            f"in_vocabulary returns {is_known.dtype} of shape {is_known.shape}, expected bool of "
-            f"shape ({len(words)},)",
+        raise ValidationError(
+            f"{model.spec}: in_vocabulary returns {is_known.dtype} of shape {is_known.shape}, "
+            f"expected bool of shape ({len(words)},)"
         )
     return is_known
+
+
+def _require_equal(
+    model: SentenceModel,
+    sentences: Sequence[str],
+    scores: tuple[FloatArray, FloatArray],
+    routes: tuple[str, str],
+    tolerance: float,
+) -> None:
+    """Check that two routes give the same scores; NaN differs from every number."""
+    first, second = scores
+    i = int(np.abs(first - second).argmax())  # `argmax` returns the first NaN.
+    if not abs(first[i] - second[i]) <= tolerance:
+        raise ValidationError(
+            f"{model.spec}: scores {sentences[i]!r} as {first[i]} {routes[0]}, but as {second[i]} "
+            f"{routes[1]}"
+        )
 
 
 def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> list[str]:
     """Check the range of the scores, and that they depend on nothing but the sentence."""
     scores, highest = model.score(sentences), model.kind.highest
     if scores.dtype != np.float64 or scores.shape != (len(sentences),):
-        raise _failure(
-            model,
-            f"score returns {scores.dtype} of shape {scores.shape}, expected float64 of "
-            f"shape ({len(sentences)},)",
+        raise ValidationError(
+            f"{model.spec}: score returns {scores.dtype} of shape {scores.shape}, expected float64 "
+            f"of shape ({len(sentences)},)"
         )
     for sentence, value in zip(sentences, scores, strict=True):
         if not np.isfinite(value) or value > highest:
-            raise _failure(
-                model,
-                f"scores {sentence!r} as {value}, expected a finite value of at most {highest:g}",
+            raise ValidationError(
+                f"{model.spec}: scores {sentence!r} as {value}, expected a finite value of at most "
+                f"{highest:g}"
             )
     if not np.array_equal(scores, model.score(sentences)):
-        raise _failure(model, "scores the same sentences differently a second time")
-    routes = {
-        "in reverse order": model.score(sentences[::-1])[::-1],
-        "one by one": np.array([model.score([s])[0] for s in sentences]),
-    }
-    for route, values in routes.items():
-        i = _largest_difference(values, scores, max(tolerance, model.batch_tolerance))
-        if i is not None:
-            raise _failure(
-                model,
-                f"scores {sentences[i]!r} as {scores[i]} in a batch and {values[i]} {route}",
-            )
+        raise ValidationError(f"{model.spec}: scores the same sentences differently a second time")
+    tolerance = max(tolerance, model.batch_tolerance)
+    backwards = model.score(sentences[::-1])[::-1]
+    single = np.array([model.score([sentence])[0] for sentence in sentences])
+    for values, route in ((backwards, "in reverse order"), (single, "one by one")):
+        _require_equal(model, sentences, (values, scores), (route, "in a batch"), tolerance)
     return [
         f"scores are float64, finite, at most {highest:g} and repeatable ({len(sentences)} "
         "sentences)",
@@ -152,32 +148,28 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
 def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
     """Check that word scores sum to sentence scores, or are refused if they have no meaning."""
     rows, scores = model.score_with_counts(sentences), model.score(sentences)
-    i = _largest_difference(rows.score, scores, max(tolerance, model.batch_tolerance))
-    if i is not None:
-        raise _failure(
-            model,
-            f"score_with_counts scores {sentences[i]!r} as {rows.score[i]}, score as {scores[i]}",
-        )
+    routes = "by score_with_counts", "by score"
+    batch_tolerance = max(tolerance, model.batch_tolerance)
+    _require_equal(model, sentences, (rows.score, scores), routes, batch_tolerance)
     if not model.kind.splits_over_words:
         try:
             model.score_words(sentences)
         except InputError:
             return "word scores are refused, since the score is not a sum over words"
-        raise _failure(model, "returns word scores although its score is not a sum over words")
+        raise ValidationError(
+            f"{model.spec}: returns word scores although its score is not a sum over words"
+        )
     word_scores = model.score_words(sentences)
-    for i, sentence in enumerate(sentences):
-        n_words, total = len(model.language.split(sentence)), float(np.nansum(word_scores[i]))
-        if word_scores[i].shape != (n_words,) or rows.n_words[i] != n_words:
-            raise _failure(
-                model,
-                f"returns {len(word_scores[i])} word scores for the {n_words} words of "
-                f"{sentence!r}",
+    for sentence, values, counted in zip(sentences, word_scores, rows.n_words, strict=True):
+        n_words = len(model.language.split(sentence))
+        if values.shape != (n_words,) or counted != n_words:
+            raise ValidationError(
+                f"{model.spec}: returns {len(values)} word scores for the {n_words} words of "
+                f"{sentence!r}"
             )
-        if not abs(total - rows.score[i]) <= tolerance:
-            raise _failure(
-                model,
-                f"word scores of {sentence!r} sum to {total}, its score is {rows.score[i]}",
-            )
+    sums = np.array([np.nansum(values) for values in word_scores])
+    routes = "as the sum of its word scores", "by score_with_counts"
+    _require_equal(model, sentences, (sums, rows.score), routes, tolerance)
     return "word scores sum to sentence scores, one for each word"
 
 
@@ -189,15 +181,16 @@ def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
     text = " ".join([first_word, _NONSENSE, *later_words])
     try:
         value = model.score([text])[0]
-    except UnknownWordError as error:
-        if _NONSENSE not in str(error):
-            raise _failure(model, f"refuses an unknown word without naming it: {error}") from error
-        return "an unknown word is refused by name"
     except ContstimError as error:
-        raise _failure(
-            model, f"refuses an unknown word as {type(error).__name__}: {error}"
+        if isinstance(error, UnknownWordError) and _NONSENSE in str(error):
+            return "an unknown word is refused by name"
+        raise ValidationError(
+            f"{model.spec}: refuses an unknown word by {type(error).__name__} ({error}), expected "
+            "UnknownWordError with the word"
         ) from error
-    raise _failure(model, f"scores {text!r} as {value}, but its event refuses unknown words")
+    raise ValidationError(
+        f"{model.spec}: scores {text!r} as {value}, but its event refuses unknown words"
+    )
 
 
 def _check_replacements(
@@ -212,24 +205,19 @@ def _check_replacements(
     if not is_known.any():
         return
     words = WordList(tuple(compress(candidates, is_known)))
-    expected = model.score([str(sentence.replace(position, word)) for word in words])
+    texts = [str(sentence.replace(position, word)) for word in words]
+    expected = model.score(texts)
     replacements = model.score_replacements(sentence, position, words)
-    routes = {"on demand": replacements.score(np.arange(len(words), dtype=np.int64))}
+    on_demand = replacements.score(np.arange(len(words), dtype=np.int64))
+    whole = f"as a whole (replacement at position {position})"
+    _require_equal(model, texts, (on_demand, expected), ("on demand", whole), tolerance)
     if replacements.is_exact:
-        routes["at once"] = replacements.estimates
-    for route, values in routes.items():
-        i = _largest_difference(values, expected, tolerance)
-        if i is not None:
-            raise _failure(
-                model,
-                f"replacement {words.words[i]!r} at position {position} of {str(sentence)!r} "
-                f"scores {values[i]} {route}, {expected[i]} as a whole",
-            )
+        scores = replacements.estimates, expected
+        _require_equal(model, texts, scores, ("at once", whole), tolerance)
     excess = expected - replacements.upper_bounds
     i = int(excess.argmax())
     if not excess[i] <= tolerance:
-        raise _failure(
-            model,
-            f"replacement {words.words[i]!r} at position {position} of {str(sentence)!r} scores "
-            f"{expected[i]}, above its bound {replacements.upper_bounds[i]}",
+        raise ValidationError(
+            f"{model.spec}: scores {texts[i]!r} as {expected[i]}, above its bound "
+            f"{replacements.upper_bounds[i]} (replacement at position {position})"
         )

@@ -74,6 +74,9 @@ class LogitsModel(SentenceModel):
     True
     """
 
+    #: 1e-3 nats, since most networks compute in single precision.
+    batch_tolerance = 1e-3
+
     def __init__(
         self,
         spec: str | ModelSpec,
@@ -86,7 +89,7 @@ class LogitsModel(SentenceModel):
         packages: Sequence[str] = (),
     ) -> None:
         super().__init__(ModelSpec.parse(spec) if isinstance(spec, str) else spec)
-        self._logits, self._packages = logits, tuple(packages)
+        self._logits, self.packages = logits, tuple(packages)
         self._encode = _encoding_function(tokenizer, self.spec)
         start = getattr(tokenizer, "bos_token_id", None) if start is None else start
         if start is None:
@@ -127,16 +130,6 @@ class LogitsModel(SentenceModel):
         """
         return self._fingerprint
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Names of the packages that compute the logits."""
-        return self._packages
-
-    @property
-    def batch_tolerance(self) -> float:
-        """1e-3 nats, since most networks compute in single precision."""
-        return 1e-3
-
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V words has no unknown token, shape (V,)."""
         return np.array([self._unk not in self._encode(word)[0] for word in words], dtype=np.bool_)
@@ -153,10 +146,9 @@ class LogitsModel(SentenceModel):
             batch_size = max(1, _MAX_LOGITS // (length * self._n_vocabulary))
             for first in range(0, len(indices), batch_size):
                 batch = indices[first : first + batch_size]
-                ids = np.array([encoded[i][0] for i in batch], dtype=np.int64)
-                for i, targets, logits in zip(
-                    batch, ids[:, 1:], self._compute_logits(ids[:, :-1]), strict=True
-                ):
+                rows = np.array([encoded[i][0] for i in batch], dtype=np.int64)
+                batch_logits = self._compute_logits(rows[:, :-1])
+                for i, targets, logits in zip(batch, rows[:, 1:], batch_logits, strict=True):
                     distributions = log_softmax(logits.astype(np.float64), axis=1)
                     log_probs[i] = distributions[np.arange(length - 1), targets]
         return [

@@ -175,12 +175,9 @@ class ReducedModel(SentenceModel):
     @property
     def packages(self) -> tuple[str, ...]:
         """Names of the packages that provide the models and the reduction."""
-        unigram = () if self.unigram is None else dependency_names(self.unigram)
-        return (
-            *dependency_names(self.model),
-            *unigram,
-            *REDUCTIONS.packages(self.reduction_name),
-        )
+        models = [self.model] if self.unigram is None else [self.model, self.unigram]
+        names = [name for model in models for name in dependency_names(model)]
+        return (*names, *REDUCTIONS.packages(self.reduction_name))
 
     @property
     def batch_tolerance(self) -> float:
@@ -281,24 +278,14 @@ class ReducedModel(SentenceModel):
         # Sub-word models score at least one token per word, except perhaps the first word.
         min_tokens = float(max(1, len(sentence) - 1))
         factor, max_factor = self.reduction.factor(np.array([n_tokens, min_tokens]))
+        reduced = replace(inner, estimates=estimates * factor, score=on_demand.score)
         if self.event.units.startswith("words"):
             # Every candidate is one token, so the number of tokens is constant.
-            return replace(
-                inner,
-                upper_bounds=upper_bounds * factor,
-                estimates=estimates * factor,
-                score=on_demand.score,
-            )
+            return replace(reduced, upper_bounds=upper_bounds * factor)
+        upper_bounds = np.maximum(upper_bounds, 0.0) * max_factor
         # An exact score takes at least one whole sentence.
         cost = replace(inner.cost, n_inputs=np.maximum(inner.cost.n_inputs, 1.0))
-        return replace(
-            inner,
-            upper_bounds=np.maximum(upper_bounds, 0.0) * max_factor,
-            estimates=estimates * factor,
-            is_exact=False,
-            score=on_demand.score,
-            cost=cost,
-        )
+        return replace(reduced, upper_bounds=upper_bounds, is_exact=False, cost=cost)
 
 
 def _score_with_token_counts(model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:

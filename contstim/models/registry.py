@@ -26,6 +26,8 @@ from contstim.progress import waiting
 # Family of the bundled models.
 _BUNDLED = "contstim"
 _ENTRY_POINT_GROUP = "contstim.models"
+# Values of the fields of an event that leave a part of the sentence unscored.
+_UNSCORED = {"end": ("none",), "punctuation": ("drop", "context")}
 
 Loader = Callable[[ModelSpec], SentenceModel]
 KindFunction = Callable[[ModelSpec], ScoreKind]
@@ -50,9 +52,9 @@ class BundledModel:
 
     name: str
     family: str
-    file: str
     summary: str
     options: tuple[tuple[str, str], ...]
+    file: str = ""
     converter: str = ""
 
     def path(self) -> Path:
@@ -84,12 +86,7 @@ def bundled_models() -> dict[str, BundledModel]:
         table = tomllib.load(file)
     return {
         name: BundledModel(
-            name,
-            entry["family"],
-            entry.get("file", ""),
-            entry["summary"],
-            tuple(sorted(entry.get("options", {}).items())),
-            entry.get("converter", ""),
+            **{**entry, "name": name, "options": tuple(sorted(entry.get("options", {}).items()))}
         )
         for name, entry in table.items()
     }
@@ -409,31 +406,21 @@ def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
                 "example an ARPA file of order 1"
             )
         is_option_needed = {
-            ("end", "none"): not _scores_end(model),
+            ("end", "none"): model.event.end in _UNSCORED["end"],
             ("language", model.language.code): not model.language.is_space_delimited,
-            ("punctuation", "drop"): not _scores_punctuation(model),
+            ("punctuation", "drop"): model.event.punctuation in _UNSCORED["punctuation"],
             ("unknown", "unk"): model.event.unknown == "unk",
         }
         options = tuple(option for option, is_needed in is_option_needed.items() if is_needed)
         name = str(ModelSpec(_BUNDLED, "unigram", options))
     unigram = load_model(name)
-    for option, part, is_scored_by in (
-        ("end", "the end of a sentence", _scores_end),
-        ("punctuation", "punctuation", _scores_punctuation),
-    ):
-        if is_scored_by(unigram) != is_scored_by(model):
-            pair = (model, unigram) if is_scored_by(model) else (unigram, model)
+    for option, part in (("end", "the end of a sentence"), ("punctuation", "punctuation")):
+        is_scored = [getattr(m.event, option) not in _UNSCORED[option] for m in (model, unigram)]
+        if is_scored[0] != is_scored[1]:
+            first, second = (model, unigram) if is_scored[0] else (unigram, model)
             raise SpecError(
-                f"{pair[0].spec!r} scores {part} and {pair[1].spec!r} does not; set {option}= to "
-                "the same value in both"
+                f"{first.spec!r} scores {part} and {second.spec!r} does not; set {option}= to the "
+                "same value in both"
             )
     check_sentence_language(unigram, model.language, ())
     return unigram
-
-
-def _scores_end(model: SentenceModel) -> bool:
-    return model.event.end != "none"
-
-
-def _scores_punctuation(model: SentenceModel) -> bool:
-    return model.event.punctuation not in ("drop", "context")

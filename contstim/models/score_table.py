@@ -17,14 +17,8 @@ from contstim.tables import MISSING, SPEC, UNIT
 from contstim.text.normalise import normalise_label, normalise_sentence
 
 #: Log-probability in nats of a score of 1 in each unit; None for other scores.
-NATS_PER_UNIT = {
-    "nats": 1.0,
-    "bits": np.log(2),
-    "log10": np.log(10),
-    "surprisal": -1.0,
-    "surprisal-bits": -np.log(2),
-    "score": None,
-}
+NATS_PER_UNIT: dict[str, float | None] = {"nats": 1.0, "bits": np.log(2), "log10": np.log(10)}
+NATS_PER_UNIT |= {"surprisal": -1.0, "surprisal-bits": -np.log(2), "score": None}
 #: Columns of a table of scores that contain no scores.
 NON_SCORE_COLUMNS = ("n_tokens", "n_words", "stderr", "kind", "perplexity")
 
@@ -240,15 +234,15 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
                     f"column {column!r}; keep one"
                 )
             stated[str(model)][column] = distinct[0]
-    for model, values_by_column in stated.items():
+    for name, values_by_column in stated.items():
         better, unit = values_by_column.get("better", ""), values_by_column.get(UNIT, "")
         if better not in ("", "higher", "lower"):
             raise InputError(
-                f"'better' is {better!r} for model {model!r}; it must be 'higher' or 'lower'"
+                f"'better' is {better!r} for model {name!r}; it must be 'higher' or 'lower'"
             )
         if better == "higher" and unit.startswith("surprisal"):
             raise InputError(
-                f"the scores of model {model!r} have the unit {unit!r} and 'better' is 'higher'; "
+                f"the scores of model {name!r} have the unit {unit!r} and 'better' is 'higher'; "
                 "lower surprisals are better: correct one of the two columns"
             )
     units = {model: (s.get(UNIT, ""), s.get("better", "")) for model, s in stated.items()}

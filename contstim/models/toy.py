@@ -139,16 +139,14 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         for sentence in sentences:
             self.n_scored += 1
             encoded = self.tokenizer.encode(sentence)
-            ids, tokens = list(encoded.ids), list(encoded.tokens)
-            word_indices = list(encoded.word_indices)
+            ids, tokens, word_indices = encoded.ids, encoded.tokens, encoded.word_indices
             if self.end:
-                ids.append(len(self.words))
-                tokens.append("</s>")
-                word_indices.append(encoded.n_words - 1)
-            log_probs = self.log_probs[[len(self.words), *ids[:-1]], ids]
-            scores.append(
-                TokenScores(tuple(tokens), log_probs, np.array(word_indices), encoded.n_words)
-            )
+                ids = np.append(ids, len(self.words))
+                tokens = (*tokens, "</s>")
+                word_indices = np.append(word_indices, encoded.n_words - 1)
+            contexts = np.append(len(self.words), ids[:-1])
+            log_probs = self.log_probs[contexts, ids]
+            scores.append(TokenScores(tokens, log_probs, word_indices, encoded.n_words))
         return scores
 
     @property

@@ -71,8 +71,7 @@ class BloomFilter:
         """Yield the filter as lines of base64 text that begin with ``#``."""
         yield f"# filter of {self.n_sentences} training sentences\n"
         text = base64.b64encode(self.bits.tobytes()).decode()
-        for i in range(0, len(text), _LINE_LENGTH):
-            yield f"# {text[i : i + _LINE_LENGTH]}\n"
+        yield from (f"# {text[i : i + _LINE_LENGTH]}\n" for i in range(0, len(text), _LINE_LENGTH))
 
     @classmethod
     def read(cls, path: Path) -> BloomFilter | None:

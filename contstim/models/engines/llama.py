@@ -51,6 +51,11 @@ class LlamaModel(EngineModel):
         If an option is unknown or has an invalid value.
     """
 
+    #: Name of the Python package of llama.cpp.
+    packages = ("llama-cpp-python",)
+    #: 1e-3 nats, since llama.cpp computes in single precision or less.
+    batch_tolerance = 1e-3
+
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options(LLAMA_OPTIONS)
         super().__init__(spec.canonical(LLAMA_OPTIONS))
@@ -95,16 +100,6 @@ class LlamaModel(EngineModel):
     def fingerprint(self) -> str:
         """SHA-256 hash of the file."""
         return file_digest(self.path)
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Name of the Python package of llama.cpp."""
-        return ("llama-cpp-python",)
-
-    @property
-    def batch_tolerance(self) -> float:
-        """1e-3 nats, since llama.cpp computes in single precision or less."""
-        return 1e-3
 
     def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:
         """Compute the log-probabilities of S texts, one after the other."""

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from itertools import accumulate
 from typing import Annotated, Any
@@ -193,8 +194,7 @@ class ServedModel(EngineModel):
         """Send one POST request, and return status, body and the header Retry-After."""
         address = urlsplit(self.url)
         kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-        connection = kind(address.netloc, timeout=self._timeout)
-        try:
+        with closing(kind(address.netloc, timeout=self._timeout)) as connection:
             connection.request("POST", f"{address.path}/completions", data, self._headers)
             with connection.getresponse() as reply:
                 body = reply.read(_MAX_BYTES + 1)
@@ -204,8 +204,6 @@ class ServedModel(EngineModel):
                         "batch= may help"
                     )
                 return reply.status, body, reply.headers.get("Retry-After", "")
-        finally:
-            connection.close()
 
     def _validate(self, body: bytes, texts: Sequence[str]) -> list[PromptLogprobs]:
         """Parse an answer to the log-probabilities of S texts; raise `EngineError` if invalid."""
