@@ -92,7 +92,7 @@ def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], li
     language
         Language of the paragraph. Default English.
     """
-    require_known("way to split sentences", split, SPLITTERS)
+    require_known("sentence splitter", split, SPLITTERS)
     if split == "rule" or (split == "auto" and language is not ENGLISH):
         return partial(split_sentences, language=language)
     from nltk.tokenize.punkt import PunktTokenizer

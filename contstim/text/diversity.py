@@ -240,7 +240,8 @@ def check_word_share(share: float) -> None:
     """Raise `InputError` unless a share of sentences is above 0 and at most 1."""
     if not 0 < share <= 1:  # also refuses NaN
         raise InputError(
-            f"a word may be in the share {share} of the sentences; give one above 0, up to 1"
+            f"the maximum share of sentences with one word is {share}; give a value above 0 and "
+            "at most 1"
         )
 
 

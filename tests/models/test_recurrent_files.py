@@ -98,7 +98,7 @@ def test_a_foreign_file_is_refused_in_one_line(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-def test_files_of_another_kind_version_or_shape_are_refused(tmp_path):
+def test_other_kinds_and_versions_are_refused(tmp_path):
     path = tmp_path / "n.safetensors"
     save_network(path, make_network(), {}, "float32")
     tensors, record, _ = read_tensors(path)
@@ -123,14 +123,14 @@ def test_files_of_another_kind_version_or_shape_are_refused(tmp_path):
         load_network(tmp_path)
 
 
-def test_an_unwritable_place_and_an_unknown_storage_type_are_refused(tmp_path):
+def test_unwritable_path_and_unknown_storage_are_refused(tmp_path):
     with pytest.raises(OutputError, match=r"cannot write .*: No such file or directory"):
         save_network(tmp_path / "no" / "n", make_network(), {}, "int8")
     with pytest.raises(UnknownNameError, match="did you mean 'int8'"):
         save_network(tmp_path / "n", make_network(), {}, "int4")
 
 
-def test_configurations_that_make_no_sense_are_refused():
+def test_invalid_configurations_are_refused():
     with pytest.raises(UnknownNameError, match="unknown kind of recurrent unit 'gru'"):
         NetworkConfig("gru")
     with pytest.raises(InputError, match="hidden is 0; give at least 1"):

@@ -222,7 +222,7 @@ def test_a_limit_that_binds_nothing_changes_nothing():
     table[["synthetic_1", "synthetic_2"]] = [[f"x{i}", f"y{i}"] for i in range(40)]
     free, limited = (select_triplets(table, 20, max_word_share=share) for share in (1.0, 0.1))
     pd.testing.assert_frame_equal(free, limited)
-    with pytest.raises(InputError, match="a word may be in the share 0 of the sentences"):
+    with pytest.raises(InputError, match="the maximum share of sentences with one word is 0"):
         select_triplets(table, 20, max_word_share=0)
 
 

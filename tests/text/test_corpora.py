@@ -74,7 +74,7 @@ class TestFiles:
     def test_unknown_splitter(self, tmp_path):
         path = tmp_path / "text.txt"
         path.write_text("One.")
-        with pytest.raises(UnknownNameError, match=r"unknown way to split sentences 'rules'.*rule"):
+        with pytest.raises(UnknownNameError, match=r"unknown sentence splitter 'rules'.*rule"):
             list(corpus_sentences(path, "rules"))
 
 

@@ -62,7 +62,7 @@ def set_of(
     rows=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
-def test_no_word_comes_too_often(n: int, share: float, rows: int, seed: int) -> None:
+def test_word_shares_stay_within_the_limit(n: int, share: float, rows: int, seed: int) -> None:
     # Common first words of natural sentences, which stay, and rare others, which do not.
     natural = [f"{WORDS[i % 3]} {WORDS[i % 11]} {WORDS[-1 - i]}." for i in range(n)]
     written, _ = set_of(natural, share, rows, seed)
@@ -79,7 +79,7 @@ def test_no_word_comes_too_often(n: int, share: float, rows: int, seed: int) -> 
     assert sum(len({*own}) for own in written) == len({*texts})
 
 
-def test_searches_that_all_want_the_same_words_are_not_made_in_vain() -> None:
+def test_overused_words_are_excluded_from_the_next_batch() -> None:
     """The case of a model of single words, whose best words are the same in all sentences."""
     natural = [f"Old {word}." for word in WORDS[:400]]
     limit = WordShareLimit(natural, 1, 0.02, VOCABULARY)
@@ -91,7 +91,7 @@ def test_searches_that_all_want_the_same_words_are_not_made_in_vain() -> None:
     assert searches < 1.1 * len(natural)
 
 
-def test_words_go_to_the_first_and_stay_where_they_were() -> None:
+def test_frequent_words_of_natural_sentences_stay() -> None:
     natural = [f"A {word}" for word in WORDS[-10:]]
     limit = WordShareLimit(natural, 1, 0.1, VOCABULARY)
     assert limit.next_batch() == ([*range(8)], frozenset())
@@ -112,7 +112,7 @@ def test_a_sentence_is_not_written_twice() -> None:
     assert limit.next_batch() == ([1], {"x", "y"})
 
 
-def test_sentences_neither_begin_nor_end_with_the_same_three_words() -> None:
+def test_first_and_last_three_words_are_distinct() -> None:
     limit = WordShareLimit([f"{n} was a very long day" for n in "abcde"], 1, 0.9, VOCABULARY)
     limit.next_batch()
     texts = ["A pot of red ink was", "A pot of cat is good", "The man had red, ink was!"]
@@ -123,7 +123,7 @@ def test_sentences_neither_begin_nor_end_with_the_same_three_words() -> None:
     assert limit.next_batch()[0] == []
 
 
-def test_where_words_are_few_the_limit_is_doubled() -> None:
+def test_few_words_double_the_limit() -> None:
     few = Vocabulary(WordList.from_words(WORDS[:25]), WordList.from_words(WORDS[:201]), frozenset())
     limit = WordShareLimit([f"a{i}" for i in range(20)], 1, 0.1, few)
     numbers, _ = limit.next_batch()
@@ -134,7 +134,7 @@ def test_where_words_are_few_the_limit_is_doubled() -> None:
     assert limit.next_batch()[0] == [*range(4, 12)]
 
 
-def test_searches_that_can_write_nothing_else_come_to_an_end() -> None:
+def test_repeated_sentences_end_the_search() -> None:
     few = Vocabulary(WordList.from_words(WORDS[:5]), WordList.from_words(WORDS[:9]), frozenset())
     limit = WordShareLimit(["a b", "c d", "e f"], 2, 0.02, few)
     for _ in range(9):
@@ -143,7 +143,7 @@ def test_searches_that_can_write_nothing_else_come_to_an_end() -> None:
     assert limit.next_batch()[0] == []
 
 
-def test_without_a_limit_all_stay() -> None:
+def test_share_of_one_accepts_all() -> None:
     limit = WordShareLimit(["a b", "c d", "e f"], 2, 1.0, VOCABULARY)
     assert limit.next_batch() == ([0, 1, 2], frozenset())
     limit.accept([["x y", "x y"]] * 3)
@@ -151,8 +151,10 @@ def test_without_a_limit_all_stay() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.5, float("nan"), float("inf")])
-def test_a_share_that_cannot_be_meant(share: float) -> None:
-    with pytest.raises(InputError, match=f"a word may be in the share {share} of the sentences"):
+def test_invalid_shares_are_refused(share: float) -> None:
+    with pytest.raises(
+        InputError, match=f"the maximum share of sentences with one word is {share}"
+    ):
         WordShareLimit(["a b"], 1, share, VOCABULARY)
 
 
@@ -179,7 +181,7 @@ def test_figures() -> None:
 
 
 @pytest.mark.parametrize("code", ["eu", "et"])
-def test_a_language_without_frequencies_has_no_figure_of_them(code: str) -> None:
+def test_no_zipf_frequency_for_uncovered_languages(code: str) -> None:
     row = measure_diversity(["Txakurra lo dago."], ["Katua lo dago."], code).row()
     assert "mean_zipf" not in row
     assert row["n_words"] == 3

@@ -23,7 +23,7 @@ def test_a_language_without_frequencies_has_none(code):
     assert table["words"].tolist() == [3]
 
 
-def test_words_that_recur():
+def test_distinct_words():
     sentences = ["The cat saw the dog.", "A cat in a hat in May", "One two three"]
     assert has_distinct_words(sentences).tolist() == [False, False, True]
     assert has_distinct_words(sentences, ["The", "in"]).tolist() == [True, False, True]
@@ -59,6 +59,6 @@ def test_rare_words() -> None:
     assert flag == "rare word: zyzzyva (Zipf 0.0)"
 
 
-def test_few_natural_sentences_are_flagged_for_agreement() -> None:
+def test_few_pool_sentences_have_agreement_flags() -> None:
     flagged = [s for s in pool() if any(f.startswith("agreement") for f in sentence_flags(s))]
     assert len(flagged) <= 5, flagged

@@ -53,7 +53,7 @@ def test_words(code: str, text: str, words: list[str]) -> None:
     ) == language.normalise_spacing(text)
 
 
-def test_spaces_of_french_marks_are_no_place_for_a_line_to_break() -> None:
+def test_french_marks_have_no_break_spaces() -> None:
     text = FRENCH.normalise_spacing("Tu viens ? « Oui » ; viens : là !")
     assert text == "Tu viens\u202f? «\xa0Oui\xa0»\u202f; viens\xa0: là\u202f!"
     assert normalise_sentence(f"  {text} ") == text  # and stay, whoever makes spaces single
@@ -85,21 +85,21 @@ before = st.sampled_from(["", "", "", "«\xa0", "("])
 
 
 @given(st.lists(st.tuples(before, french, after), min_size=1, max_size=9))
-def test_french_words_read_back(parts: list[tuple[str, str, str]]) -> None:
+def test_french_words_round_trip(parts: list[tuple[str, str, str]]) -> None:
     words = ["".join(part) for part in parts]
     assert FRENCH.split(FRENCH.join(words)) == words
     assert FRENCH.normalise_spacing(FRENCH.join(words)) == FRENCH.join(words)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9))
-def test_only_what_is_cut_alike_is_kept(words: list[str]) -> None:
+def test_segmented_text_is_joined_without_spaces(words: list[str]) -> None:
     text = "".join(words)
     assert UNSPACED.join(words) == text
     assert UNSPACED.split(text) == longest(text)
 
 
 @given(st.sampled_from(sorted({*LANGUAGES} - {"zh"})), st.lists(cores, min_size=1, max_size=8))
-def test_spaced_words_read_back(code: str, words: list[str]) -> None:
+def test_space_delimited_words_round_trip(code: str, words: list[str]) -> None:
     language = get_language(code)
     if not any(language.is_elided(split_word(word)[1]) or "'" in word for word in words):
         text = language.join(words)
@@ -132,7 +132,7 @@ def test_a_sentence_of_words() -> None:
     assert str(Sentence.from_words(["the", "dog"])) == "The dog."
 
 
-def test_marks_that_are_spaced_on_one_side_alone() -> None:
+def test_space_before_or_after_marks_only() -> None:
     closing = Language(code="zz", name="Z", space_before={"!": "\u202f"})
     assert closing.split("Non ! « Si »") == ["Non\u202f!", "«", "Si", "»"]
     opening = Language(code="zz", name="Z", space_after={"«": "\xa0"})
@@ -140,7 +140,7 @@ def test_marks_that_are_spaced_on_one_side_alone() -> None:
     assert opening.normalise_spacing("« Si") == "«\xa0Si"
 
 
-def test_neighbours_that_do_not_go_together() -> None:
+def test_agreement_errors() -> None:
     language = Language(code="yy", name="Y", agreement=(AgreementRule("a", "[aeio].*", "an"),))
     assert language.agreement_error("A", "Apple") == "an"
     assert language.agreement_error("A", "dog") == ""

@@ -20,7 +20,7 @@ from contstim.text.normalise import (
 @pytest.mark.parametrize(
     "text", ["Der Bär schläft früh.", "Tu viens\u202f? «\xa0Oui\xa0»", "Añ  o"]
 )
-def test_one_form_for_every_way_to_write_a_sentence(text: str) -> None:
+def test_canonical_form_of_sentences(text: str) -> None:
     forms = (text, f" {text}\t", unicodedata.normalize("NFD", text), text.replace(" ", "  "))
     assert {normalise_sentence(form) for form in forms} == {text.replace("  ", " ")}
 
@@ -53,17 +53,17 @@ def test_sentences_match_without_a_final_period() -> None:
         *("He's  well\u2013known .", "He's well\u00ad-known.", "He\u200b's well-known."),
     ],
 )
-def test_letters_alone_find_any_spelling(spelling: str) -> None:
+def test_alphanumeric_key_ignores_spelling(spelling: str) -> None:
     assert alphanumeric_key(spelling) == alphanumeric_key("He's well-known.")
 
 
-def test_letters_alone_compose_accents() -> None:
+def test_alphanumeric_key_composes_accents() -> None:
     spelling = unicodedata.normalize("NFD", "Der Bär schläft")
     assert alphanumeric_key(spelling) == alphanumeric_key("Der Bär schläft.")
     assert alphanumeric_key(spelling) != alphanumeric_key("Der Bar schlaft.")
 
 
-def test_a_model_scores_every_form_alike() -> None:
+def test_scores_are_equal_for_all_spellings() -> None:
     model = contstim.load_model("contstim:trigram?unknown=unk")
     text = "He saw the café."
     forms = [text, unicodedata.normalize("NFD", text), "He  saw the café."]

@@ -29,7 +29,7 @@ def test_split_tokens_join_to_the_word(word: str) -> None:
 
 
 @given(st.lists(words, min_size=1, max_size=8))
-def test_a_sentence_reads_back(parts: list[str]) -> None:
+def test_sentence_round_trips(parts: list[str]) -> None:
     text = " ".join(parts)
     sentence = Sentence.parse(text)
     assert str(sentence) == text
@@ -81,7 +81,7 @@ def test_a_sentence_of_bare_words() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
-def test_nothing_is_no_sentence(text: str) -> None:
+def test_empty_sentence_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="a sentence needs at least one word, got"):
         Sentence.parse(text)
 

@@ -129,7 +129,7 @@ class TestSample:
             "9 sentences read; dropped: 1 duplicate, 1 length, 1 punctuation; 6 left, 6 sampled"
         )
 
-    def test_same_seed_same_sample_and_more_extends_it(self):
+    def test_larger_sample_extends_smaller_one(self):
         three, report = sample_sentences(iter(TEXT), n=3, seed=5, rules=FOUR)
         assert report.n_sampled == 3
         assert sample_sentences(TEXT, n=3, seed=5, rules=FOUR)[0] == three

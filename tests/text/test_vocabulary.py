@@ -41,17 +41,17 @@ class Model:
 
 
 class TestFromWords:
-    def test_case_says_where_a_word_may_stand(self):
+    def test_case_determines_the_position(self):
         vocabulary = Vocabulary.from_words(["the", "The", "I", "dog", "London", "--", ".", "b"])
         assert vocabulary.first.words == ("The", "I", "London")
         assert vocabulary.elsewhere.words == ("the", "I", "dog")
 
-    def test_names_are_capitalised_words_without_a_lower_case_form(self):
+    def test_names_have_no_lower_case_form(self):
         rules = WordRules(names=True)
         vocabulary = Vocabulary.from_words(["the", "The", "dog", "London"], rules=rules)
         assert vocabulary.elsewhere.words == ("the", "dog", "London")
 
-    def test_derived_first_words_take_the_frequency_of_their_source(self):
+    def test_derived_first_words_have_frequencies(self):
         vocabulary = Vocabulary.from_words(
             ["The", "the", "dog"],
             frequencies={"The": 0.1, "the": 0.3, "dog": 0.2, "unused": 0.05},
@@ -77,11 +77,11 @@ class TestFromWords:
         rules = WordRules(characters=characters)
         assert Vocabulary.from_words(words, rules=rules).elsewhere.words == kept
 
-    def test_shouted_forms_of_listed_words_are_dropped_and_acronyms_kept(self):
+    def test_upper_case_duplicates_are_dropped(self):
         vocabulary = Vocabulary.from_words(["The", "THE", "dog", "DOG", "BBC"])
         assert vocabulary.first.words == ("The", "BBC")
 
-    def test_words_without_case_may_stand_anywhere(self):
+    def test_words_without_case_are_allowed_everywhere(self):
         rules = WordRules.for_language("hi")
         vocabulary = Vocabulary.from_words(["यह", "किताब", "है"], rules=rules)
         assert vocabulary.first.words == vocabulary.elsewhere.words == ("यह", "किताब", "है")
@@ -110,16 +110,16 @@ class TestFromWords:
 
 
 class TestVocabulary:
-    def test_at_returns_the_same_list_objects(self):
+    def test_words_at_returns_the_same_objects(self):
         vocabulary = Vocabulary(WordList(("The",)), WordList(("dog",)))
         assert vocabulary.words_at(0) is vocabulary.first
         assert vocabulary.words_at(1) is vocabulary.words_at(7) is vocabulary.elsewhere
 
-    def test_repeats_ignore_case_and_spare_determiners_and_prepositions(self):
+    def test_find_repeats_ignores_case_and_repeatable_words(self):
         words = Sentence.parse("The dog saw the Dog in the box in it and it").words
         assert find_repeats(words, ENGLISH.repeatable) == ["dog", "it"]
 
-    def test_unlisted_depends_on_position(self):
+    def test_unlisted_words_depend_on_position(self):
         vocabulary = Vocabulary(WordList(("The", "Rome")), WordList(("dog", "saw")))
         assert vocabulary.unlisted_words(["The", "dog", "saw", "Rome"]) == ["Rome"]
         assert vocabulary.unlisted_words(["dog", "saw"]) == ["dog"]
@@ -235,7 +235,7 @@ class TestFromWordfreq:
 
 
 class TestRestrict:
-    def test_keeps_what_all_know_and_counts_the_rest(self):
+    def test_restrict_keeps_words_known_to_all(self):
         vocabulary = Vocabulary.from_words(
             ["The", "A", "dog", "cat", "cow"], frequencies={"dog": 0.1, "cow": 0.2}
         )
@@ -281,7 +281,7 @@ class TestFiles:
         assert vocabulary.frequencies == {"The": 0.75, "dog": 0.25}
         assert vocabulary.repeatable == ENGLISH.repeatable
 
-    def test_csv_that_says_what_stands_first(self, tmp_path):
+    def test_csv_with_positions(self, tmp_path):
         path = tmp_path / "words.csv"
         path.write_text("word,first\nthe,yes\ndog,no\n")
         vocabulary = Vocabulary.read(path)
@@ -310,7 +310,7 @@ class TestFiles:
 
 
 class TestOtherLanguages:
-    def test_german_nouns_stay_capital_and_names_are_left_out(self, tmp_path):
+    def test_german_nouns_keep_capitals(self, tmp_path):
         text = tmp_path / "de.txt"
         text.write_text("Der Hund sieht Anna.\nEr ruft den Hund, und Sie gehen.\n", "utf-8")
         words = Vocabulary.from_text(text, rules=WordRules.for_language("de"))
@@ -344,7 +344,7 @@ class TestOtherLanguages:
         assert "için" not in again.without_words(["için"]).elsewhere
         assert "İçin" not in again.without_words(["için"]).first
 
-    def test_hebrew_words_stand_anywhere(self, tmp_path):
+    def test_hebrew_words_are_allowed_everywhere(self, tmp_path):
         text = tmp_path / "he.txt"
         text.write_text('הכלב ישן.\nהוא ליד צה"ל.\n', "utf-8")
         words = Vocabulary.from_text(text, rules=WordRules.for_language("he"))

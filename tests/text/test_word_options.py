@@ -65,7 +65,7 @@ def test_the_bundled_models_know_the_bundled_words(bundled: Vocabulary) -> None:
     assert model.in_vocabulary([*bundled.first, *bundled.elsewhere]).all()
 
 
-def test_innocent_words_with_an_offensive_part_pass() -> None:
+def test_parts_of_words_are_not_offensive() -> None:
     assert len(INNOCENT) >= 100
     # A word that the list itself has is judged by its level, not by its parts.
     assert [word for word in INNOCENT if find_offensive(f"It is {word}.", 1)] == []
@@ -75,7 +75,7 @@ def test_innocent_words_with_an_offensive_part_pass() -> None:
     assert {word.lower() for word in INNOCENT} <= set(kept.elsewhere)
 
 
-def test_offensive_words_match_whole_and_whatever_their_case() -> None:
+def test_offensive_words_match_whole_ignoring_case() -> None:
     assert find_offensive("What an IDIOT, he said.", 2) == ["idiot"]
     assert find_offensive("an alligator-bait seller", 2) == ["alligator bait"]
     assert find_offensive("The fire was hot.", 1) == []
@@ -139,7 +139,7 @@ def test_a_blocked_part_wins_over_an_allowed_compound(tmp_path: Path) -> None:
     assert "Sea-dog" not in kept.first
 
 
-def test_case_of_lists_is_that_of_the_language(tmp_path: Path) -> None:
+def test_word_lists_are_matched_by_the_language(tmp_path: Path) -> None:
     (tmp_path / "block.txt").write_text("ISIL\n")
     (tmp_path / "allow.txt").write_text("Izmir\nİYİ\n", "utf-8")
     turkish = Vocabulary(
@@ -154,7 +154,7 @@ def test_case_of_lists_is_that_of_the_language(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", ["eu", "et"])
-def test_frequencies_that_there_are_not(code: str) -> None:
+def test_min_zipf_needs_frequencies(code: str) -> None:
     vocabulary = replace(WORDS, language=get_language(code))
     with pytest.raises(InputError) as error:
         WordOptions(min_zipf=3).filter(vocabulary, HERE)
@@ -176,11 +176,11 @@ def test_names_and_case() -> None:
     assert all(word == word.lower() for word in (*lower.first, *lower.elsewhere))
 
 
-def test_no_option_is_no_change() -> None:
+def test_default_options_change_nothing() -> None:
     assert WordOptions().filter(WORDS, HERE) is WORDS
 
 
-def test_options_that_leave_nothing() -> None:
+def test_options_that_select_no_word() -> None:
     with pytest.raises(
         InputError,
         match=r"no word of the vocabulary that is allowed first satisfies min_zipf = 9.5; relax",
@@ -230,7 +230,7 @@ def test_nltk_without_its_tagger_says_what_to_do(no_data: Path) -> None:
     )
 
 
-def test_nltks_tagger_is_found_where_its_downloader_puts_it(no_data: Path) -> None:
+def test_installed_nltk_tagger_is_found(no_data: Path) -> None:
     folder = no_data / "taggers" / "averaged_perceptron_tagger_eng"
     folder.parent.mkdir()
     trained = PerceptronTagger(load=False)
@@ -253,7 +253,7 @@ def test_tags_are_kept_in_files(tmp_path: Path, bundled: Vocabulary) -> None:
     assert again.tags["people"][0] == "NNS"
 
 
-def test_the_pool_is_fit_to_print() -> None:
+def test_pool_has_no_offensive_words() -> None:
     assert [sentence for sentence in pool() if find_offensive(sentence, 2)] == []
 
 

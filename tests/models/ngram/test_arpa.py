@@ -44,7 +44,7 @@ def test_a_byte_order_mark_is_no_part_of_a_model(tmp_path: Path) -> None:
     assert read_unigrams(path)[1] == random_table(2, seed=0).words
 
 
-def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_blocks_give_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_random(tmp_path / "m.arpa", 4, seed=0)
     monkeypatch.setattr("contstim.models.ngram.arpa._BLOCK_BYTES", 100)
     monkeypatch.setattr("contstim.models.ngram.arpa._READ_BYTES", 64)

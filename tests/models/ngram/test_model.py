@@ -35,7 +35,7 @@ def load(path: Path, **options: str) -> NgramModel:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("end", ["scored", "none"])
-def test_score_is_the_chain_rule_over_backing_off(tmp_path: Path, order: int, end: str) -> None:
+def test_score_is_the_chain_rule_with_back_off(tmp_path: Path, order: int, end: str) -> None:
     path = write_random(tmp_path / "m.arpa.gz", order, seed=order)
     model, table = load(path, end=end), random_table(order, seed=order)
     assert model.order == order
@@ -136,7 +136,7 @@ def test_spec_round_trips(tmp_path: Path) -> None:
         load(path, ends="none")
 
 
-def test_what_is_read_later_is_of_the_file_that_was_loaded(tmp_path: Path) -> None:
+def test_changed_file_is_noticed(tmp_path: Path) -> None:
     path = write_random(tmp_path / "m.arpa", 2, seed=1)
     model, sentence = load(path), Sentence.parse("a bee cat")
     write_random(path, 2, seed=2)

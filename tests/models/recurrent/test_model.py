@@ -92,7 +92,7 @@ def test_terms_are_those_of_a_plain_numpy_network(load, cell, tied):
 
 
 @pytest.mark.parametrize("shift", [-200.0, 200.0])
-def test_logits_far_from_zero_neither_underflow_nor_overflow(load, shift):
+def test_extreme_logits_do_not_overflow(load, shift):
     network = make_network("lstm")
     expected = load(network).score(SENTENCES)
     # The same amount on every logit changes no probability.
@@ -101,7 +101,7 @@ def test_logits_far_from_zero_neither_underflow_nor_overflow(load, shift):
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
-def test_batch_single_and_any_order_agree_and_words_sum_to_the_score(load, cell, monkeypatch):
+def test_scores_do_not_depend_on_batch_or_order(load, cell, monkeypatch):
     model = load(make_network(cell))
     scores = model.score(SENTENCES)
     assert scores.dtype == np.float64
@@ -142,7 +142,7 @@ def test_next_token_probabilities_sum_to_one(load, cell, tied):
 
 
 @pytest.mark.parametrize(("cell", "tied"), KINDS)
-def test_all_strings_of_a_toy_language_share_out_the_probability(load, cell, tied):
+def test_probabilities_of_a_toy_language_sum_to_one(load, cell, tied):
     # A string goes on or ends: P(length >= L) = P(length = L) + P(length >= L + 1).
     network = make_network(cell, tied, words=("x", "y"))
     ended = load(network, "?unknown=unk")
@@ -161,7 +161,7 @@ def test_all_strings_of_a_toy_language_share_out_the_probability(load, cell, tie
 
 @pytest.mark.parametrize(("cell", "n_gates"), [("rnn", 1), ("lstm", 4)])
 @pytest.mark.parametrize(("tied", "output"), [(True, 5), (False, 7)])
-def test_a_step_multiplies_with_every_matrix(cell, n_gates, tied, output):
+def test_number_of_multiply_adds(cell, n_gates, tied, output):
     network = make_network(cell, tied)
     projected = 5 * 7 if tied else 0
     n_outputs = network.vocabulary.n_outputs
@@ -198,7 +198,7 @@ def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
         assert found.score(np.zeros(0, dtype=np.int64)).shape == (0,)
 
 
-def test_replacements_of_an_unknown_word_ask_only_that_the_candidates_are_known(load):
+def test_unknown_original_word_can_be_replaced(load):
     model = load(make_network("lstm"))
     candidates = WordList.from_words(["dog", "cat"])
     sentence = Sentence.parse("the unicorn ran .")
@@ -208,7 +208,7 @@ def test_replacements_of_an_unknown_word_ask_only_that_the_candidates_are_known(
         model.score_replacements(sentence, 1, WordList.from_words(["unicorn"]))
 
 
-def test_an_unknown_word_is_an_error_that_names_it_unless_unk_is_asked_for(load):
+def test_unknown_word_is_an_error_unless_unk_is_set(load):
     network = make_network("lstm")
     model = load(network)
     with pytest.raises(UnknownWordError) as caught:
@@ -239,7 +239,7 @@ def test_the_event_says_what_is_scored(load):
     )
 
 
-def test_the_resolution_is_how_far_scores_move_with_the_batch():
+def test_scores_vary_within_the_batch_tolerance():
     model = load_model("contstim:lstm")
     sentences = pool()[:40]
     alone = np.array([model.score([sentence])[0] for sentence in sentences])
