@@ -30,6 +30,7 @@ from checkpoints import common_words, random_bert, random_gpt2, sentences
 
 from contstim import load_model
 from contstim.models.hf.causal import CausalModel
+from contstim.models.hf.kv_cache import prefill
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.registry import bundled_models
 from contstim.text import Sentence, WordList
@@ -249,7 +250,7 @@ def _tokens_computed(model: CausalModel | MaskedModel, call: Callable[[], object
 def _first_tokens(model: CausalModel, text: str, first: np.ndarray) -> np.ndarray:
     """Return log p(text, token) of tokens that follow a text."""
     encoded = model.encode([text])[0]
-    logits, _ = model.network.begin(encoded.ids)
+    logits, _ = prefill(model.network, encoded.ids)
     next_token = logits[-1].log_softmax(dim=0).numpy()[first]
     return next_token + model.score([text])[0]
 
@@ -286,7 +287,7 @@ def _against_products(name: str, spec: str, texts: list[str], rounds: int) -> No
     rows_of: dict[int, int] = {}
     for e in model.encode(texts):
         rows_of[len(e.ids)] = rows_of.get(len(e.ids), 0) + len(model.plan(e).masks)
-    budget = model.network.token_budget
+    budget = model.network.batch_tokens
     batches = []
     for length, n_rows in rows_of.items():
         cuts = [*range(0, n_rows, budget // length), n_rows]

@@ -216,9 +216,9 @@ def differences(folder: Path, seed: int = 0) -> tuple[list[float], int, int]:
         given = replacements.score(np.arange(len(candidates)))
         over = (expected - replacements.upper_bounds).max()
         worst = max(worst, float(np.abs(given - expected).max()), float(over))
-    held = [key for key, result in model.network.tried.items() if result]
+    held = [key for key, result in model.network.checks.items() if result]
     rows = max((key[2] for key in held if key[0] == "trees"), default=0)
-    on = max((key[1] for key in held if key[0] == "goes on"), default=0)
+    on = max((key[1] for key in held if key[0] == "extend"), default=0)
     return [*map(float, found), worst], rows, on
 
 

@@ -169,7 +169,7 @@ def score_row(
     with counting(network) as counted:
         seconds = seconds_of(device, lambda: model.score(sentences))
     rate = counted.operations(network) / seconds
-    fill = sum(counted.tokens) / len(counted.tokens) / model.budget
+    fill = sum(counted.tokens) / len(counted.tokens) / model.batch_tokens
     few, many = (
         memory_of(device, lambda n=n: model.score(sentences[:n]))
         for n in (len(sentences) // 4, len(sentences))

@@ -36,11 +36,11 @@ def _sentences(lengths: list[int]) -> list[str]:
 
 def _check_full(model: Any, counted: gpu.Counted, groups: int, row: int, reads: int) -> None:
     """Check that a pass has room for no other row, but for the last of each group of sentences."""
-    places = model.network._logit_budget // model.network.n_logits
-    assert max(counted.tokens) <= model.budget
+    places = model.network._batch_logits // model.network.n_logits
+    assert max(counted.tokens) <= model.batch_tokens
     assert max(counted.places) <= places
     room = [
-        tokens + row <= model.budget and read + reads <= places
+        tokens + row <= model.batch_tokens and read + reads <= places
         for tokens, read in zip(counted.tokens, counted.places, strict=True)
     ]
     assert len(counted.tokens) > 2 * groups
@@ -62,10 +62,10 @@ def test_batches_of_masked_copies_are_full_and_hold_no_padding(
     assert sum(counted.tokens) == sum(
         len(plan.masks) * len(e.ids) for plan, e in zip(plans, encoded, strict=True)
     )
-    assert sum(counted.places) == sum(len(plan.slot) for plan in plans)
-    groups = len([*model._groups(encoded, [len(plan.masks) for plan in plans])])
+    assert sum(counted.places) == sum(len(plan.tokens) for plan in plans)
+    groups = len([*model.iter_groups(encoded, [len(plan.masks) for plan in plans])])
     row = max(len(e.ids) for e in encoded)
-    _check_full(model, counted, groups, row, max(np.bincount(p.row).max() for p in plans))
+    _check_full(model, counted, groups, row, max(np.bincount(p.rows).max() for p in plans))
 
 
 def test_batches_of_a_causal_network_are_full(on_gpu: None) -> None:
@@ -78,7 +78,7 @@ def test_batches_of_a_causal_network_are_full(on_gpu: None) -> None:
     # Nothing is predicted from a last token.
     assert sum(counted.tokens) == sum(len(e.ids) - 1 for e in encoded)
     row = max(len(e.ids) for e in encoded)
-    _check_full(model, counted, len([*model._groups(encoded, [1] * 200)]), row, row)
+    _check_full(model, counted, len([*model.iter_groups(encoded, [1] * 200)]), row, row)
     assert counted.operations(of) == 2 * (
         of.weights[0] * sum(counted.tokens) + of.weights[1] * sum(counted.places)
     )

@@ -1,4 +1,4 @@
-"""Transformer language models of the Hugging Face kind, causal and masked, ``hf:NAME-OR-PATH``."""
+"""Transformer language models of the family ``hf``: causal and masked Hugging Face checkpoints."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ __all__ = ["load_hf"]
 
 
 def load_hf(spec: ModelSpec) -> SentenceModel:
-    """Load the checkpoint that ``hf:NAME-OR-PATH`` names, causal or masked by its configuration.
+    """Load the checkpoint of a spec ``hf:NAME-OR-PATH`` as a sentence model.
+
+    The configuration of the checkpoint determines whether the model is causal or masked.
 
     Raises
     ------
     SpecError
-        For an unknown option, a bad value, or an option of the other kind of model.
+        If an option is unknown, has an invalid value, or belongs to the other kind of model.
     ModelFileError
-        If there is no such checkpoint, or it has no trained language-model head.
+        If the checkpoint does not exist or has no trained language-model head.
     """
-    # torch and transformers take seconds to import and are needed only here.
+    # These modules import torch and transformers, which takes seconds.
     from contstim.models.hf.causal import CausalModel
     from contstim.models.hf.checkpoint import load_checkpoint
     from contstim.models.hf.masked import MaskedModel

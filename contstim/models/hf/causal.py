@@ -1,12 +1,10 @@
-"""Causal language models as sentence models: the chain rule from left to right."""
+"""Causal language models: sentences scored from left to right by the chain rule."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,191 +14,159 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, ReplacementScores, ScoringCost, TokenScores
+from contstim.models.base import Event, ReplacementScores, TokenScores
+from contstim.models.hf.causal_candidates import score_causal_candidates
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence
-from contstim.models.hf.network import KVCache
+from contstim.models.hf.kv_cache import KVCache, can_extend_ragged, prefill
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
-from contstim.models.hf.transformer import Frame, TransformerModel
-from contstim.models.hf.trie import (
-    ROW_TOKENS,
-    TokenTree,
-    TokenTrie,
-    guess_log_probs,
-    pack_trees,
-    supports_trees,
-    tree_logits,
-)
+from contstim.models.hf.prefixes import CausalPrefixes
+from contstim.models.hf.token_tree import MAX_ROW_TOKENS, pack_trees, supports_trees, tree_logits
+from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList, default_prompt, format_prompt, read_sentences
 
-if TYPE_CHECKING:
-    from contstim.models.hf.prefixes import CausalPrefixes
+# Minimum number of tokens of a prefix whose keys and values are cached.
+_MIN_CACHED_PREFIX = 16
+# A token costs more in a tree than in a row. Trees are used if they contain at most this share of
+# the tokens of separate rows.
+_MAX_TREE_SHARE = 0.7
 
-#: The bounds of all candidates may cost as much as the scores of this many sentences like the
-#: present one, each computed as one input.
-MAX_BOUND_SENTENCES = 100
-# Nor may they cost more than the scores of one in so many of the candidates.
-_ONE_IN = 10
-# Tokens of a prefix that is computed once for many sentences.
-_LONG_PREFIX = 16
-# Trees cost more a token than plain rows: they are used if they leave at most this share of them.
-_LARGEST_SHARE_OF_TREES = 0.7
-
-# What is predicted from one place of a row, nats: the log-probability of the token that follows,
-# and, for corrected words, of a token that ends a word and of one that the first word begins with.
+# Log-probabilities at one position, nats: of the next token and, for corrected words, of all tokens
+# that end the present word and of all tokens with which the first word can start.
 _PREDICTION = np.dtype([("token", np.float64), ("boundary", np.float64), ("start", np.float64)])
 _Predictions = NDArray[np.void]
 
 
 @dataclass(frozen=True)
 class CausalEvent(Event):
-    """What a causal model scores.
+    """Definition of the score of a causal model.
 
     Attributes
     ----------
     first
-        Form of the first word: ``spaced``, ``unspaced``, or ``unmarked`` where the vocabulary
-        does not mark white space.
+        Form of the first word: ``spaced``, ``unspaced``, or ``unmarked`` if the vocabulary does
+        not mark white space.
     words
-        ``tokens``: a word's probability is the product of its tokens'. ``corrected``: it is also
-        the probability that the word ends there.
+        ``tokens`` if the probability of a word is the product of its tokens' probabilities,
+        ``corrected`` if it includes the probability that the word ends.
     """
 
     first: str = "unmarked"
     words: str = "tokens"
 
 
-@dataclass(frozen=True, eq=False)
-class _Beginning:
-    """What stands before the open word, computed once.
-
-    Attributes
-    ----------
-    log_prob
-        Log-probability of the scored tokens before the word, nats, less the opening of the first
-        word where words are corrected.
-    first
-        Log-probability of every token as the word's first, shape (V,), nats.
-    branch
-        What candidates go on from, or None where the network keeps nothing that can be branched.
-    """
-
-    log_prob: float
-    first: FloatArray
-    branch: KVCache | None
-
-
 class CausalModel(TransformerModel, PrefixModel):
-    """A causal language model: log P(s) = sum_t log p(t | prefix and tokens before t).
+    """Causal language model: log P(s) = sum_t log p(t | prefix, earlier tokens).
 
-    What stands before the first word is the ``prefix``: by default what the tokenizer puts there
-    by itself, else its BOS token, else nothing. Where nothing stands there the first word cannot
-    be predicted: its entry of `score_words` is NaN, the event says ``start none``, and the score
-    is the log-probability of the other words given the first, as `n_tokens` counts. A sentence of
-    one word is then refused.
+    The prefix consists, by default, of the special tokens that the tokenizer adds before a
+    sentence, else of its BOS token, else of nothing. Without a prefix the first word has no
+    probability: its entry of `score_words` is NaN, the event states ``start none``, and the score
+    is the log-probability of the other words given the first. Sentences of one word are then
+    refused. The end of the sentence is scored only with the option ``end=scored``, because the
+    training texts of most models do not end after a sentence.
 
-    The end of the sentence is not scored unless ``end=scored``: a text does not end with its
-    sentence, and sub-word models are trained on texts.
-
-    A word's probability is by default the product of its tokens' (``words=tokens``), so the score
-    is the plain chain rule. Where tokens carry the white space before them, that leaves out
-    whether the word ends there, and words do not sum to 1. ``words=corrected`` (Oh & Schuler 2024;
-    Pimentel & Meister 2024) gives
+    The probability of a word is the product of its tokens' probabilities. If tokens include the
+    white space before a word, this product omits the probability that the word ends, and the
+    probabilities of all words do not sum to 1. With the option ``words=corrected`` they do
+    (Oh & Schuler 2024; Pimentel & Meister 2024):
 
         p(w | c) = p(tokens of w | c) P(B | c, w) / P(B | c),
 
-    with B the tokens that do not continue a word: those that begin with white space, and special
-    tokens, the end of the text among them. Then the words and the stop sum to 1 after every
-    context. Before an unspaced first word the divisor is P(tokens without white space, or
-    special | prefix) instead. Over a sentence the factors telescope to one at either end.
+    where B is the set of tokens that cannot continue a word: tokens that start with white space
+    and special tokens. For a first word without a space before it, the divisor is the probability
+    of all tokens that do not start with white space, given the prefix. Over a sentence all factors
+    cancel except the first divisor and the last numerator.
 
     Parameters
     ----------
     spec
-        The spec, with the options of `CAUSAL_OPTIONS`.
+        Spec with options of `CAUSAL_OPTIONS`.
     checkpoint
         The network and its tokenizer.
+
+    Attributes
+    ----------
+    is_corrected
+        Whether words are corrected for white space.
+    boundary_ids
+        Ids of the tokens that cannot continue a word.
+    start_ids
+        Ids of the tokens with which the first word can start, and of special tokens.
+    first_divisor
+        Field of a prediction, ``start`` or ``boundary``, by which the first scored word is
+        divided.
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
         super().__init__(spec, CAUSAL_OPTIONS, checkpoint, special=False)
         self.options = CausalOptions.read(spec)
-        self.prefix = [*self._prefix(), *self._prompt()]
-        self.end = self._end()
-        self.corrected = self.options.words == "corrected"
-        if self.corrected:
-            self._check_correction()
-        forms = self.tokenizer.token_classes
-        n, device = self.network.n_logits, self.network.device
-        # Tokens of neither class (special, or logits without a token) end a word and a start.
-        self.boundary = _everything_but(forms.is_continuing, n, device)
-        others = forms.is_continuing if self.tokenizer.first == "spaced" else forms.is_starting
-        self.opening = _everything_but(others, n, device)
-        self._kept: tuple[torch.Tensor, KVCache] | None = None
-        # What the first scored word is divided by: the second, where the first is a condition.
-        self._divisor = "start" if self.prefix else "boundary"
+        self._prefix_ids = self._find_prefix()
+        self._prompt_ids: list[int] = []
+        prompt = self.options.prompt
+        if prompt != "none":
+            is_natural = prompt == "natural"
+            text = default_prompt() if is_natural else format_prompt(read_sentences(prompt))
+            self._prompt_ids = self.tokenizer.tokenize_text(text)
+        self.prefix = [*self._prefix_ids, *self._prompt_ids]
+        if self.options.end == "scored":
+            end_id = checkpoint.tokenizer.eos_token_id
+            if end_id is None:
+                raise SpecError(
+                    f"end='scored' in {self.spec!r}: its tokenizer has no end-of-sequence token; "
+                    "leave the option out"
+                )
+            self.end = [int(end_id)]
 
-    def _prefix(self) -> list[int]:
-        """Return the ids of what stands before the first word."""
-        tokenizer, asked = self.checkpoint.tokenizer, self.options.prefix
-        if asked == "none":
-            return []
-        if asked == "auto":
-            opening = self.tokenizer.leading_special_ids or (tokenizer.bos_token_id,)
-            return [token for token in opening if token is not None]
-        named = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}
-        token = named[asked] if asked in named else tokenizer.get_vocab().get(asked)
-        if token is not None:
-            return [int(token)]
-        raise SpecError(
-            f"prefix={asked!r} in {self.spec!r}"
-            + (
-                ": its tokenizer has no such token; write prefix=none or a token of its vocabulary"
-                if asked in named
-                else " is not a token of its vocabulary; write auto, bos, eos, none or a token"
-            )
-        )
-
-    def _prompt(self) -> list[int]:
-        """Return the ids of the text before the sentence."""
-        asked = self.options.prompt
-        if asked == "none":
-            return []
-        text = default_prompt() if asked == "natural" else format_prompt(read_sentences(asked))
-        return self.tokenizer.tokenize_text(text)
-
-    def _end(self) -> list[int]:
-        if self.options.end == "none":
-            return []
-        if self.checkpoint.tokenizer.eos_token_id is None:
-            raise SpecError(
-                f"end='scored' in {self.spec!r}: its tokenizer has no end-of-sequence token; leave "
-                "the option out"
-            )
-        return [int(self.checkpoint.tokenizer.eos_token_id)]
-
-    def _check_correction(self) -> None:
-        if not self.tokenizer.token_classes.marks_space:
+        classes = self.tokenizer.token_classes
+        self.is_corrected = self.options.words == "corrected"
+        if self.is_corrected and not classes.marks_space:
             raise SpecError(
                 f"words='corrected' in {self.spec!r}: its vocabulary does not mark the white space "
                 "before words; leave the option out"
             )
-        if self.tokenizer.options.punctuation == "context":
+        if self.is_corrected and self.tokenizer.options.punctuation == "context":
             raise SpecError(
                 f"words='corrected' with punctuation='context' in {self.spec!r}: a word ends after "
-                "its marks; leave one of the two out"
+                "its punctuation marks; leave one of the two options out"
             )
+        n, device = self.network.n_logits, self.network.device
+        is_spaced = self.tokenizer.first == "spaced"
+        other_first = classes.is_continuing if is_spaced else classes.is_starting
+        self.boundary_ids = _complement(classes.is_continuing, n, device)
+        self.start_ids = _complement(other_first, n, device)
+        # Without a prefix, the first scored word is the second word.
+        self.first_divisor = "start" if self.prefix else "boundary"
+        self._prefix_cache: tuple[torch.Tensor, KVCache] | None = None
+
+    def _find_prefix(self) -> list[int]:
+        """Return the token ids of the option ``prefix``."""
+        tokenizer, option = self.checkpoint.tokenizer, self.options.prefix
+        if option == "none":
+            return []
+        if option == "auto":
+            token_ids = self.tokenizer.leading_special_ids or (tokenizer.bos_token_id,)
+            return [token_id for token_id in token_ids if token_id is not None]
+        special_ids = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}
+        is_special = option in special_ids
+        token_id = special_ids[option] if is_special else tokenizer.get_vocab().get(option)
+        if token_id is None:
+            advice = (
+                ": its tokenizer has no such token; write prefix=none or a token of its vocabulary"
+                if is_special
+                else " is not a token of its vocabulary; write auto, bos, eos, none or a token"
+            )
+            raise SpecError(f"prefix={option!r} in {self.spec!r}{advice}")
+        return [int(token_id)]
 
     @property
     def event(self) -> CausalEvent:
-        """What is scored."""
+        """Definition of the score."""
         convert = self.checkpoint.tokenizer.convert_ids_to_tokens
-        bare, prompt = self._prefix(), self._prompt()
-        start = " ".join(convert(bare)) or "none"
-        if prompt:
-            text = digest(",".join(map(str, prompt)))[:16]
-            start = f"{start} and a text of {len(prompt)} tokens, {text}"
+        start = " ".join(convert(self._prefix_ids)) or "none"
+        if self._prompt_ids:
+            prompt_digest = digest(",".join(map(str, self._prompt_ids)))[:16]
+            start = f"{start} and a text of {len(self._prompt_ids)} tokens, {prompt_digest}"
         return CausalEvent(
             units="tokens",
             start=start,
@@ -212,353 +178,249 @@ class CausalModel(TransformerModel, PrefixModel):
             words=self.options.words,
         )
 
-    def _surrounded(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
-        """Put prefix and end around the tokens of a sentence."""
+    def add_prefix_and_end(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
+        """Add prefix and scored end; without a prefix, the first word is not scored."""
         ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
-        # Without a prefix the first word is what the others are conditioned on.
         scored = np.flatnonzero(encoded.word_indices >= (0 if self.prefix else 1))
         if len(scored) == 0:
             raise InputError(
-                f"{sentence!r} has one word, and {self.spec} has nothing to predict it from; "
-                "give a prefix"
+                f"{sentence!r} has one word, and {self.spec} has no prefix to predict it from; "
+                "write prefix=bos, prefix=eos or another token in the spec"
             )
         n_words, n_end = encoded.n_words, len(self.end)
-        end_units = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
-        places = np.append(
-            encoded.scored_positions[scored] + len(self.prefix), [len(ids) - 1] * n_end
-        )
-        word_indices = np.append(encoded.word_indices[scored], [n_words - 1] * n_end)
+        positions = encoded.scored_positions[scored] + len(self.prefix)
+        end_tokens = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
         return EncodedSentence(
             ids,
-            places.astype(np.int64),
-            word_indices.astype(np.int64),
-            (*(encoded.units[k] for k in scored), *end_units),
+            np.append(positions, [len(ids) - 1] * n_end).astype(np.int64),
+            np.append(encoded.word_indices[scored], [n_words - 1] * n_end).astype(np.int64),
+            (*(encoded.units[t] for t in scored), *end_tokens),
             n_words,
         )
 
-    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> TokenScores:
-        return TokenScores(encoded.units, values, encoded.word_indices, encoded.n_words)
+    def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
+        """Return the scored tokens of a sentence with their log-probabilities."""
+        return TokenScores(encoded.units, log_probs, encoded.word_indices, encoded.n_words)
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the score of each sentence.
 
-        Without a prefix the first word's probability is missing: NaN.
+        Without a prefix, the value of the first word is NaN.
         """
-        words = super().score_words(sentences)
+        word_scores = super().score_words(sentences)
         if not self.prefix:
-            for values in words:
-                values[0] = np.nan
-        return words
+            for scores in word_scores:
+                scores[0] = np.nan
+        return word_scores
 
-    def values(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
-        """Compute the log-probabilities of each sentence's scored units: S arrays (T,), nats.
+    def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
+        """Return the log-probabilities of the scored tokens: S arrays (T,), nats.
 
-        Where many sentences begin alike, what they share is computed once.
+        Long prefixes and prefixes that many sentences share are computed once.
         """
-        if len(self.prefix) >= _LONG_PREFIX and (begun := self._begun()) is not None:
-            groups = self._batched(encoded)
-            return [value for group in groups for value in self._gone_on(*begun, group)]
+        if len(self.prefix) >= _MIN_CACHED_PREFIX:
+            log_probs = self.cached_log_probs(encoded)
+            if log_probs is not None:
+                return log_probs
         shared = self.tree_log_probs(encoded)
         if shared is not None:
             return shared
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
-        for group in self._groups(encoded, [1] * len(encoded)):
+        for group in self.iter_groups(encoded, [1] * len(encoded)):
             ids = np.array([encoded[i].ids for i in group])
-            positions = [self._positions(encoded[i]) for i in group]
-            rows = np.repeat(np.arange(len(group)), [len(p) for p in positions])
-            table = self._predict(ids, rows, np.concatenate(positions))
-            cuts = np.cumsum([len(p) for p in positions])[:-1]
-            for i, predictions in zip(group, np.split(table, cuts), strict=True):
-                values[i] = self._unit_log_probs(encoded[i], predictions)
+            positions = [self._read_positions(encoded[i]) for i in group]
+            counts = [len(sentence_positions) for sentence_positions in positions]
+            rows = np.repeat(np.arange(len(group)), counts)
+            predictions = self.predict_rows(ids, rows, np.concatenate(positions))
+            parts = np.split(predictions, np.cumsum(counts)[:-1])
+            for i, sentence_predictions in zip(group, parts, strict=True):
+                values[i] = self._token_log_probs(encoded[i], sentence_predictions)
         return values
 
-    def _batched(self, encoded: Sequence[EncodedSentence]) -> Iterator[Sequence[EncodedSentence]]:
-        """Yield groups of which the network computes each at once."""
-        longest = max((len(e.ids) for e in encoded), default=1)
-        size = max(1, self.budget // longest)
-        for first in range(0, len(encoded), size):
-            yield encoded[first : first + size]
-
-    def _begun(self) -> tuple[torch.Tensor, KVCache] | None:
-        """Return the logits of the prefix, and what is kept of it; None if nothing goes on so."""
-        from contstim.models.hf.prefixes import can_extend  # which short prefixes do without
-
-        if self._kept is None and can_extend(self.network, self.prefix[:1]):
-            self._kept = self.network.begin(np.array(self.prefix, dtype=np.int64))
-        return self._kept
-
-    def _gone_on(
-        self, logits: torch.Tensor, before: KVCache, encoded: Sequence[EncodedSentence]
-    ) -> list[FloatArray]:
-        """Compute what `values` gives from the keys and values of the prefix."""
-        n = len(self.prefix)
-        tokens = [tuple(e.ids[n:].tolist()) for e in encoded]
-        beyond = before.extend(self.network, [0] * len(tokens), tokens, every=True)[1]
-        values = []
-        for e, of_sentence in zip(
-            encoded, torch.split(beyond, [len(t) for t in tokens]), strict=True
-        ):
-            positions = self._positions(e)
-            following = e.ids[np.minimum(positions + 1, len(e.ids) - 1)]
-            read = torch.cat([logits[-1:], of_sentence])[torch.from_numpy(positions - n + 1)]
-            values.append(self._unit_log_probs(e, self._predictions(read, following)))
-        return values
-
-    def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
-        """Compute what `values` gives by trees of tokens, each shared token once.
+    def cached_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
+        """Return `term_log_probs`, computed from cached keys and values of the prefix.
 
         Returns
         -------
         list or None
-            S arrays (T,), nats; None where sentences share too little or are longer than half a
-            row, or where the network takes no trees as large as theirs.
+            S arrays (T,), nats; None if the network cannot extend cached rows.
+        """
+        if self._prefix_cache is None:
+            if not can_extend_ragged(self.network, self.prefix[:1]):
+                return None
+            self._prefix_cache = prefill(self.network, np.array(self.prefix, dtype=np.int64))
+        prefix_logits, cache = self._prefix_cache
+        n_prefix = len(self.prefix)
+        max_length = max((len(e.ids) for e in encoded), default=1)
+        batch_size = max(1, self.batch_tokens // max_length)
+        values = []
+        for start in range(0, len(encoded), batch_size):
+            batch = encoded[start : start + batch_size]
+            tokens = [tuple(e.ids[n_prefix:].tolist()) for e in batch]
+            new_logits = cache.extend(self.network, [0] * len(batch), tokens, every=True)[1]
+            logits_by_sentence = torch.split(new_logits, [len(ids) for ids in tokens])
+            for e, sentence_logits in zip(batch, logits_by_sentence, strict=True):
+                positions = self._read_positions(e)
+                logits = torch.cat([prefix_logits[-1:], sentence_logits])
+                logits = logits[torch.from_numpy(positions - n_prefix + 1)]
+                predictions = self.predict(logits, _next_tokens(e.ids, positions))
+                values.append(self._token_log_probs(e, predictions))
+        return values
+
+    def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
+        """Return `term_log_probs`, computed by tree attention, shared prefixes once.
+
+        Returns
+        -------
+        list or None
+            S arrays (T,), nats; None if sentences share too few tokens or are longer than half a
+            row, or if the network does not support trees of this size.
         """
         if len(encoded) < 2:
             return None
-        positions = [self._positions(e) for e in encoded]
-        # Nothing is predicted from a last token unless a correction asks for it.
-        used = [e.ids[: int(p.max()) + 1] for e, p in zip(encoded, positions, strict=True)]
-        # A row is no longer than an input may be.
-        most = min(ROW_TOKENS, self.checkpoint.max_tokens or ROW_TOKENS)
-        longest = max(map(len, used))
-        if 2 * longest > most:
+        positions = [self._read_positions(e) for e in encoded]
+        sequences = [e.ids[: int(p.max()) + 1] for e, p in zip(encoded, positions, strict=True)]
+        max_tokens = min(MAX_ROW_TOKENS, self.checkpoint.max_tokens or MAX_ROW_TOKENS)
+        depth = max(map(len, sequences))
+        if 2 * depth > max_tokens:
             return None
-        rows = pack_trees(used, most)
-        sizes = [len(row.ids) for row in rows]
-        if sum(sizes) > _LARGEST_SHARE_OF_TREES * sum(map(len, used)):
+        trees = pack_trees(sequences, max_tokens)
+        sizes = [len(tree.ids) for tree in trees]
+        if sum(sizes) > _MAX_TREE_SHARE * sum(map(len, sequences)):
             return None
-        if not supports_trees(self.network, max(sizes), longest, most, self.prefix):
+        if not supports_trees(self.network, max(sizes), depth, max_tokens, self.prefix):
             return None
+
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
-        for row in rows:
-            for number, predictions in self._predict_tree(row, encoded, positions):
-                values[number] = self._unit_log_probs(encoded[number], predictions)
+        for tree in trees:
+            # Predict each pair of a node and a next token once.
+            pairs = []
+            for number, path in zip(tree.sequences, tree.paths, strict=True):
+                next_tokens = _next_tokens(encoded[number].ids, positions[number])
+                pairs.append(np.stack([path[positions[number]], next_tokens], axis=1))
+            distinct, inverse = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
+            logits = tree_logits(self.network, tree, distinct[:, 0])
+            predictions = self.predict(logits, distinct[:, 1])
+            offsets = np.cumsum([len(sentence_pairs) for sentence_pairs in pairs])[:-1]
+            parts = np.split(inverse.reshape(-1), offsets)
+            for number, indices in zip(tree.sequences, parts, strict=True):
+                values[number] = self._token_log_probs(encoded[number], predictions[indices])
         return values
 
-    def _predict_tree(
-        self, row: TokenTree, encoded: Sequence[EncodedSentence], positions: Sequence[IntArray]
-    ) -> list[tuple[int, _Predictions]]:
-        """Predict what the sentences of one row need, each place and following token once."""
-        pairs = []
-        for number, path in zip(row.sequences, row.paths, strict=True):
-            ids, at = encoded[number].ids, positions[number]
-            following = ids[np.minimum(at + 1, len(ids) - 1)]
-            pairs.append(np.stack([path[at], following], axis=1))
-        distinct, which = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
-        logits = tree_logits(self.network, row, distinct[:, 0])
-        table = self._predictions(logits, distinct[:, 1])
-        cuts = np.cumsum([len(p) for p in pairs])[:-1]
-        return [
-            (number, table[index])
-            for number, index in zip(row.sequences, np.split(which.reshape(-1), cuts), strict=True)
-        ]
-
-    def _positions(self, encoded: EncodedSentence) -> IntArray:
-        """Return the places to predict from: before each scored unit, and, to correct, the last."""
+    def _read_positions(self, encoded: EncodedSentence) -> IntArray:
+        """Return the positions before all scored tokens and, for corrected words, the last one."""
         positions = encoded.scored_positions - 1
-        if self.corrected and not self.end:
+        if self.is_corrected and not self.end:
             positions = np.append(positions, len(encoded.ids) - 1)
         return positions
 
-    def _unit_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
-        """Turn the predictions (R,) at `_positions` into log-probabilities of the units (T,)."""
-        n = len(encoded.scored_positions)
-        values = np.array(predictions["token"][:n], dtype=np.float64)
-        if not self.corrected:
+    def _token_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
+        """Return log-probabilities of the T scored tokens from predictions at `_read_positions`."""
+        n_tokens = len(encoded.scored_positions)
+        values = np.array(predictions["token"][:n_tokens], dtype=np.float64)
+        if not self.is_corrected:
             return values
-        n_in_words = n - len(self.end)
+        n_in_words = n_tokens - len(self.end)
         word_indices = encoded.word_indices[:n_in_words]
-        first = np.flatnonzero(np.diff(word_indices, prepend=-1))
-        last = np.flatnonzero(np.diff(word_indices, append=-1))
+        first_tokens = np.flatnonzero(np.diff(word_indices, prepend=-1))
+        last_tokens = np.flatnonzero(np.diff(word_indices, append=-1))
         boundary = predictions["boundary"]
-        divisors = boundary[first].copy()
-        divisors[0] = predictions[self._divisor][0]
-        values[first] -= divisors
-        values[last] += boundary[last + 1]
-        values[n_in_words:] -= boundary[n_in_words:n]
-        # Rounding may leave a probability of one a little above it.
+        divisors = boundary[first_tokens].copy()
+        divisors[0] = predictions[self.first_divisor][0]
+        values[first_tokens] -= divisors
+        values[last_tokens] += boundary[last_tokens + 1]
+        values[n_in_words:] -= boundary[n_in_words:n_tokens]
+        # Rounding may raise a probability of 1 slightly.
         return np.minimum(values, 0.0)
 
-    def _predict(
-        self, ids: IntArray, rows: IntArray, positions: IntArray, before: KVCache | None = None
+    def predict_rows(
+        self, ids: IntArray, rows: IntArray, positions: IntArray, past: KVCache | None = None
     ) -> _Predictions:
-        """Predict from places of rows of one length.
+        """Predict the next token at selected positions of rows of equal length.
 
         Parameters
         ----------
         ids
-            Token ids, shape (N, L).
+            Token ids, shape (R, L).
         rows, positions
-            The places, shape (R,), rows ascending.
-        before
-            What all rows go on from, if anything.
+            Row and position of each prediction, shape (m,); rows ascend.
+        past
+            Cache of one row that all rows continue.
 
         Returns
         -------
         array
-            Fields as `_PREDICTION`, shape (R,); the last place of a row has any token follow it.
+            Predictions as in `predict`, shape (m,). At the last position of a row the field
+            ``token`` is undefined.
         """
-        following = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]
-        # Nothing is predicted from the last token unless a correction asks for it.
-        used = ids[:, : int(positions.max()) + 1]
-        table = np.zeros(len(rows), dtype=_PREDICTION)
-        for batch, logits in self.network.iter_logits(used, rows, positions, self.budget, before):
-            table[batch] = self._predictions(logits, following[batch])
-        return table
+        next_tokens = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]
+        used_ids = ids[:, : int(positions.max()) + 1]
+        predictions = np.zeros(len(rows), dtype=_PREDICTION)
+        for batch, logits in self.network.iter_logits(
+            used_ids, rows, positions, self.batch_tokens, past
+        ):
+            predictions[batch] = self.predict(logits, next_tokens[batch])
+        return predictions
 
-    def _predictions(self, logits: torch.Tensor, following: IntArray) -> _Predictions:
-        """Return the predictions of logits (m, V) for the tokens that follow (m,)."""
+    def predict(self, logits: torch.Tensor, next_tokens: IntArray) -> _Predictions:
+        """Return log-probabilities of the next token and, for corrected words, of boundaries.
+
+        Parameters
+        ----------
+        logits
+            Logits of m positions, shape (m, V).
+        next_tokens
+            Token ids, shape (m,).
+
+        Returns
+        -------
+        array
+            Structured array with the fields ``token``, ``boundary`` and ``start``, shape (m,),
+            nats.
+        """
         log_probs = logits.log_softmax(dim=1)
-        wanted = torch.from_numpy(following).to(logits.device)
-        table = np.zeros(len(following), dtype=_PREDICTION)
-        table["token"] = log_probs.gather(1, wanted[:, None])[:, 0].cpu().numpy()
-        if self.corrected:
-            table["boundary"] = log_probs[:, self.boundary].logsumexp(dim=1).cpu().numpy()
-            table["start"] = log_probs[:, self.opening].logsumexp(dim=1).cpu().numpy()
-        return table
+        targets = torch.from_numpy(next_tokens).to(logits.device)
+        predictions = np.zeros(len(next_tokens), dtype=_PREDICTION)
+        predictions["token"] = log_probs.gather(1, targets[:, None])[:, 0].cpu().numpy()
+        if self.is_corrected:
+            predictions["boundary"] = log_probs[:, self.boundary_ids].logsumexp(dim=1).cpu().numpy()
+            predictions["start"] = log_probs[:, self.start_ids].logsumexp(dim=1).cpu().numpy()
+        return predictions
 
     def with_context(self, text: str) -> CausalModel:
-        """Return the model of sentences that come after a text, with the same spec."""
+        """Return the model of sentences that follow a text, with the same spec."""
         model = copy.copy(self)
         model.prefix = [*self.prefix, *self.tokenizer.tokenize_text(text)]
-        model._divisor = "start"
-        model._last = model._kept = None
+        model.first_divisor = "start"
+        model._last_scored = model._prefix_cache = None
         return model
 
     def empty_prefix(self, first: WordList, later: WordList) -> CausalPrefixes | None:
-        """Return one beginning without a word; None where nothing stands before the first one."""
-        from contstim.models.hf.prefixes import CausalPrefixes  # which scoring does without
+        """Return the prefix without words; None without a start token or spaces between words.
 
-        writes = self.prefix and self.language.is_space_delimited  # with spaces between words
-        return CausalPrefixes.begun(self, (first, later)) if writes else None
+        Parameters
+        ----------
+        first, later
+            Words for the first and for later positions.
+        """
+        if not self.prefix or not self.language.is_space_delimited:
+            return None
+        return CausalPrefixes.empty(self, (first, later))
 
-    def score_replacements(
+    def score_candidates(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates for one position.
-
-        The words before the position are computed once. The forward pass that does it gives the
-        bound for the whole list: the probability of what comes before and of a candidate's first
-        token. Exact scores of chosen candidates start from the cached keys and values of the
-        words before.
-        """
-        if (
-            not self.language.is_space_delimited
-        ):  # a candidate may change the tokens of its neighbours
-            return super().score_replacements(sentence, position, words)
-        sentence.check_position(position)
-        encoded, values = self.encode_and_score(str(sentence))
-        candidates = self.tokenizer.candidates(sentence, position, words)
-        n_tokens = candidates.n_tokens
-        multiply_adds = float(len(encoded.ids) * sum(self.network.n_weights))
-        frame = Frame.of(encoded, position, len(self.end))
-        if frame is None or len(frame.left) == 0:
-            # Without a prefix the first word is what the others are conditioned on.
-            whole = np.full(len(words), values.sum())
-            return ReplacementScores(
-                np.zeros(len(words)),
-                whole,
-                is_exact=False,
-                score=self._candidate_scores(sentence, position, words),
-                cost=ScoringCost(multiply_adds=multiply_adds, n_tokens=n_tokens),
-            )
-        beginning = self._begin(encoded, frame, int(n_tokens.max(initial=1)))
-        trie = candidates.trie
-        steps, chosen = self._beyond(beginning, frame, trie, len(encoded.ids))
-        upper = np.minimum(beginning.log_prob + trie.sums(steps), 0.0)
-        computed = bool(trie.covered(chosen).all())
-        estimate = upper + values[encoded.word_indices > position].sum()
-        if not computed:
-            estimate += trie.sums(guess_log_probs(trie, steps, chosen))
-        cost, score = np.ones(len(words)), self._candidate_scores(sentence, position, words)
-        if beginning.branch is not None:
-            n_own = n_tokens + len(frame.right)
-            cost = n_own / (n_own + len(frame.left))
-            together = partial(self._continued, beginning, frame)
-            score = self._candidate_scores(sentence, position, words, frame, together)
-        return ReplacementScores(
-            upper.copy(),
-            estimate,
-            is_exact=computed and len(frame.right) == 0 and not self.corrected,
-            score=score,
-            cost=ScoringCost(cost, multiply_adds, n_tokens),
-        )
-
-    def _begin(self, encoded: EncodedSentence, frame: Frame, most: int) -> _Beginning:
-        """Compute what stands before the open word, which has at most `most` tokens.
-
-        Candidates go on from it where the network has been seen to do so rightly.
-        """
-        longest = len(frame.left) + most + len(frame.right)
-        keep = self.network.can_extend(longest, self.checkpoint.max_tokens, self.prefix)
-        logits, before = self.network.begin(frame.left, keep=keep)
-        branch = None if before.cache is None else before
-        predictions = self._predictions(logits, np.append(frame.left[1:], 0))
-        log_prob = float(predictions["token"][frame.scored_left - 1].sum())
-        if self.corrected:
-            # The factors of a sentence telescope to its two ends; this is the first.
-            log_prob -= float(predictions[self._divisor][encoded.scored_positions[0] - 1])
-        first = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
-        return _Beginning(log_prob, first, branch)
-
-    def _beyond(
-        self, beginning: _Beginning, frame: Frame, trie: TokenTrie, length: int
-    ) -> tuple[FloatArray, IntArray]:
-        """Return log p(token | tokens above it) of the trie's nodes, and the nodes looked beyond.
-
-        Below the nodes that `MAX_BOUND_SENTENCES` of `length` tokens allow, values are
-        known; elsewhere they stay 0, so that sums along a word's way bound its log-probability.
-        """
-        steps = np.zeros(len(trie.parent), dtype=np.float64)
-        top = np.flatnonzero(trie.depth == 1)
-        steps[top] = beginning.first[trie.token[top]]
-        most = min(MAX_BOUND_SENTENCES, len(trie.end) // _ONE_IN)
-        if beginning.branch is None or most < 2:
-            # So few candidates cost little more to score than to bound.
-            return steps, np.zeros(0, dtype=np.int64)
-        body, head = self.network.n_weights
-        spent = len(frame.left) * (body + head)
-        budget = most * (length * body + head) - spent
-        chosen = trie.choose(beginning.first, (body, head), budget)
-        for group in trie.rows(chosen):
-            for batch, logits in self.network.iter_logits(
-                group.ids, group.rows, group.positions, self.budget, beginning.branch
-            ):
-                children, place = trie.edges(group.nodes[batch])
-                at = torch.from_numpy(place).to(logits.device)
-                token = torch.from_numpy(trie.token[children]).to(logits.device)
-                values = logits[at, token] - logits.logsumexp(dim=1)[at]
-                steps[children] = values.to(torch.float64).cpu().numpy()
-        return steps, chosen
-
-    def _continued(self, beginning: _Beginning, frame: Frame, tokens: IntArray) -> FloatArray:
-        """Score candidates (k, n) from the cached keys and values of what stands before."""
-        k, n = tokens.shape
-        start = len(frame.left)
-        ids = np.hstack([tokens, np.tile(frame.right, (k, 1))])
-        scores = beginning.log_prob + beginning.first[ids[:, 0]]
-        places = frame.scored(n)
-        positions = places[places > start] - 1 - start
-        n_units = len(positions)
-        ending = self.corrected and not self.end
-        if ending:
-            positions = np.append(positions, ids.shape[1] - 1)
-        if len(positions) == 0:
-            return np.asarray(scores)
-        table = self._predict(
-            ids,
-            np.repeat(np.arange(k), len(positions)),
-            np.tile(positions, k),
-            beginning.branch,
-        ).reshape(k, len(positions))
-        scores += table["token"][:, :n_units].sum(axis=1)
-        if ending:
-            scores += table["boundary"][:, -1]
-        return np.asarray(scores)
+        """Score candidates for one position; see `score_causal_candidates`."""
+        return score_causal_candidates(self, sentence, position, words)
 
 
-def _everything_but(members: BoolArray, n: int, device: torch.device) -> torch.Tensor:
-    """Return the ids below `n` that are not among `members`."""
-    kept = np.ones(n, dtype=np.bool_)
-    kept[: len(members)][members[:n]] = False
-    return torch.from_numpy(np.flatnonzero(kept)).to(device)
+def _next_tokens(ids: IntArray, positions: IntArray) -> IntArray:
+    """Return the token after each position, any token after the last one."""
+    return ids[np.minimum(positions + 1, len(ids) - 1)]
+
+
+def _complement(is_member: BoolArray, n: int, device: torch.device) -> torch.Tensor:
+    """Return the ids below `n` outside a token class, special tokens included."""
+    is_outside = np.ones(n, dtype=np.bool_)
+    is_outside[: len(is_member)][is_member[:n]] = False
+    return torch.from_numpy(np.flatnonzero(is_outside)).to(device)

@@ -1,7 +1,4 @@
-"""What a spec of family ``hf`` may ask for, and the reading of its checkpoint.
-
-A checkpoint is a folder, a GGUF file or a name on the Hugging Face hub.
-"""
+"""Checkpoints: a network, its tokenizer and their limits, loaded once and shared by specs."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.models.auto.modeling_auto import (
@@ -30,6 +26,9 @@ from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
+# Configuration entries that do not influence scores.
+_IGNORED_SETTINGS = {"_name_or_path", "architectures", "dtype", "transformers_version", "use_cache"}
+
 
 @dataclass(eq=False)
 class Checkpoint:
@@ -40,15 +39,15 @@ class Checkpoint:
     kind
         ``causal`` or ``masked``.
     network
-        The network with its head.
+        The network with its language-model head.
     tokenizer
-        The tokenizer as transformers loads it.
+        The tokenizer as loaded by transformers.
     max_tokens
-        Most tokens of an input, special tokens included; None without a limit.
+        Maximum number of input tokens, special tokens included; None if there is no limit.
     mask_id
-        The id of the token that hides another; None where there is none.
-    code
-        SHA-256 of the code that came with it and was run; empty if none was.
+        Id of the mask token; None if there is none.
+    code_digest
+        SHA-256 of the checkpoint's own code; empty if it has none.
     """
 
     kind: str
@@ -56,24 +55,28 @@ class Checkpoint:
     tokenizer: Any
     max_tokens: int | None
     mask_id: int | None = None
-    code: str = ""
+    code_digest: str = ""
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of configuration, weights as loaded, tokenizer and code; hexadecimal."""
+        """SHA-256 of weights, tokenizer, configuration and code, hexadecimal."""
         model = self.network.model
-        return digest_weights(model.state_dict(), self.tokenizer, model.config) + self.code
-
-
-# Of a configuration, what scores do not depend on.
-_NO_MATTER = {"_name_or_path", "architectures", "dtype", "transformers_version", "use_cache"}
+        weights_digest = digest_weights(model.state_dict(), self.tokenizer, model.config)
+        return weights_digest + self.code_digest
 
 
 def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: Any) -> str:
-    """Return the SHA-256 of weights, by name, a tokenizer and a configuration; hexadecimal.
+    """Return the SHA-256 of weights, tokenizer and configuration, hexadecimal.
 
-    The configuration counts since the same weights give other scores with another number of heads,
-    another window or another activation.
+    The configuration is included because equal weights give different scores with another number
+    of attention heads, another window or another activation function.
+
+    Parameters
+    ----------
+    weights
+        Tensors by name.
+    tokenizer, config
+        Tokenizer and configuration as loaded by transformers.
     """
 
     def parts() -> Iterator[bytes]:
@@ -81,7 +84,7 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
             yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
             raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
             yield raw.numpy().tobytes()
-        settings = {k: v for k, v in config.to_dict().items() if k not in _NO_MATTER}
+        settings = {k: v for k, v in config.to_dict().items() if k not in _IGNORED_SETTINGS}
         record = [settings, tokenizer.special_tokens_map]
         if tokenizer.is_fast:
             yield tokenizer.backend_tokenizer.to_str().encode()
@@ -93,109 +96,100 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
     return digest_parts(parts())
 
 
-_OPEN: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()
+_LOADED: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()
 
 
 def load_checkpoint(spec: ModelSpec) -> Checkpoint:
-    """Open the checkpoint that `spec` names, or return it if it is open already.
+    """Load the checkpoint of a spec, or return it if it is loaded already.
 
-    A folder or a ``.gguf`` file is read as it is. Any other location is a name on the hub: the
-    local cache of the hub is looked into first, so that a model once fetched needs no network,
-    then the hub is asked. Code that comes with a checkpoint is run with ``code=run`` alone.
+    The location is a folder, a ``.gguf`` file or a name on the Hugging Face hub. For a name, the
+    local cache of the hub is searched first, so a downloaded model needs no network access. Code
+    that is part of a checkpoint runs only with the option ``code=run``.
 
     Raises
     ------
     SpecError
-        For a device or dtype that cannot be had.
+        If the device or dtype is not available.
     ModelFileError
-        If there is no such checkpoint, if it cannot be read, or if it has no trained
-        language-model head.
+        If the checkpoint does not exist, cannot be read, or has no trained language-model head.
     MissingExtraError
-        If reading GGUF needs a package that is not installed.
+        If a package for reading GGUF is not installed.
     """
     device = resolve_device(spec.get("device", LOADING_OPTIONS["device"]), spec)
     dtype = getattr(torch, spec.get_choice("dtype", DTYPES, LOADING_OPTIONS["dtype"]))
     revision = spec.get("revision", LOADING_OPTIONS["revision"])
+    run_code = spec.get_choice("code", ("never", "run"), LOADING_OPTIONS["code"]) == "run"
+
+    # The key changes when a file of the checkpoint changes.
     path = spec.path
     files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
     stats = [(file.name, file.stat()) for file in files]
-    stamp = " ".join(f"{name}:{of.st_mtime_ns}:{of.st_size}" for name, of in stats)
-    run_code = spec.get_choice("code", ("never", "run"), LOADING_OPTIONS["code"]) == "run"
+    stamp = " ".join(f"{name}:{stat.st_mtime_ns}:{stat.st_size}" for name, stat in stats)
     key = (spec.location, revision, str(device), str(dtype), stamp, str(run_code))
-    checkpoint = _OPEN.get(key)
+
+    checkpoint = _LOADED.get(key)
     if checkpoint is None:
-        checkpoint = _read(spec, device, dtype, run_code)
-        _OPEN[key] = checkpoint
+        checkpoint = _read_checkpoint(spec, device, dtype, run_code)
+        _LOADED[key] = checkpoint
     return checkpoint
 
 
-def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: bool) -> Checkpoint:
-    def loader_for(config: Any) -> Any:
-        return AutoModelForMaskedLM if _kind(config, spec) == "masked" else AutoModelForCausalLM
+def _read_checkpoint(
+    spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: bool
+) -> Checkpoint:
+    """Read a checkpoint and verify that its network predicts words."""
 
-    opened = load_pretrained(
-        locate_checkpoint(spec), loader_for, dtype, repr(spec.location), run_code
-    )
-    model, tokenizer = opened.network.to(device), opened.tokenizer
-    kind = _kind(opened.config, spec)
-    if opened.missing:
+    def loader_for(config: Any) -> Any:
+        is_masked = _model_kind(config, spec) == "masked"
+        return AutoModelForMaskedLM if is_masked else AutoModelForCausalLM
+
+    source = locate_checkpoint(spec)
+    pretrained = load_pretrained(source, loader_for, dtype, repr(spec.location), run_code)
+    model, tokenizer = pretrained.network.to(device), pretrained.tokenizer
+    kind = _model_kind(pretrained.config, spec)
+    if pretrained.missing:
         raise ModelFileError(
             f"{spec.location!r} has no trained language-model head: the checkpoint lacks "
-            f"{len(opened.missing)} weights, among them {opened.missing[0]}; use the checkpoint "
-            "that was trained to predict words (of ELECTRA, the generator)"
+            f"{len(pretrained.missing)} weights, among them {pretrained.missing[0]}; use a "
+            "checkpoint that was trained to predict words (for ELECTRA, the generator)"
         )
     mask_id = tokenizer.mask_token_id
     if mask_id is None:
-        mask_id = getattr(opened.config, "mask_token_id", None)
+        mask_id = getattr(pretrained.config, "mask_token_id", None)
     if kind == "masked" and mask_id is None:
         raise ModelFileError(
-            f"neither tokenizer nor configuration of {spec.location!r} name a mask token; use a "
-            "masked language model"
+            f"neither tokenizer nor configuration of {spec.location!r} defines a mask token; use "
+            "a masked language model"
         )
+
+    model_type = f"{spec.location!r} is a model of type {model.config.model_type!r}"
     try:
-        network = Network(model, device, attends_to_all=bool(opened.code))
-        looks_ahead = kind == "causal" and _sees_what_follows(network)
+        network = Network(model, device, attends_to_all=bool(pretrained.code_digest))
+        is_causal = kind == "masked" or network.is_causal()
     except FORWARD_ERRORS as error:
         raise ModelFileError(
-            f"{spec.location!r} is a model of type {model.config.model_type!r} that cannot be "
-            f"computed here from tokens alone ({' '.join(str(error).split())[:200]}); use another "
-            "checkpoint"
+            f"{model_type} that cannot be computed from token ids alone "
+            f"({' '.join(str(error).split())[:200]}); use another checkpoint"
         ) from error
-    if looks_ahead:
+    if not is_causal:
         raise ModelFileError(
-            f"{spec.location!r} is a model of type {model.config.model_type!r} whose predictions "
-            "see the words that follow, so it gives no log-probabilities from left to right; use a "
-            "causal checkpoint (a decoder of the BERT kind has is_decoder in its configuration)"
+            f"{model_type} whose predictions depend on later words, so it has no left-to-right "
+            "log-probabilities; use a causal checkpoint (a decoder of the BERT family has "
+            "is_decoder in its configuration)"
         )
     if tokenizer.vocab_size > network.n_logits:
         raise ModelFileError(
             f"the tokenizer of {spec.location!r} has {tokenizer.vocab_size} tokens and its network "
-            f"{network.n_logits}; they are of different models"
+            f"{network.n_logits}; use tokenizer and weights of the same model"
         )
-    limit = find_max_tokens(model, tokenizer)
-    return Checkpoint(kind, network, tokenizer, limit, mask_id, opened.code)
+    max_tokens = find_max_tokens(model, tokenizer)
+    return Checkpoint(kind, network, tokenizer, max_tokens, mask_id, pretrained.code_digest)
 
 
-def _sees_what_follows(network: Network) -> bool:
-    """Return whether what is predicted at a place depends on the tokens behind it.
-
-    So it is with networks that have a causal form and were saved in another: XLNet, which is
-    causal only under a mask of its own, and decoders of the BERT kind without ``is_decoder``.
-    """
-    rows = np.tile(network.sample_ids(4, ()), (2, 1))
-    rows[1, 2:] = (rows[1, 2:] + 1) % network.n_logits
-    ids = torch.from_numpy(rows).to(network.device)
-    places = torch.tensor([0, 1], device=network.device)
-    with torch.inference_mode():
-        before, other = (network.logits(ids[[i]], torch.zeros_like(places), places) for i in (0, 1))
-    # One that computes NaN is found out when it scores.
-    return not network.agree(before, other) and not bool(before.isnan().any())
-
-
-def _kind(config: Any, spec: ModelSpec) -> str:
-    """Return which kind of language model a configuration is of, causal or masked."""
+def _model_kind(config: Any, spec: ModelSpec) -> str:
+    """Return whether a configuration describes a ``causal`` or a ``masked`` language model."""
     if config.model_type not in CONFIG_MAPPING and hasattr(config, "auto_map"):
-        # Of code that came with a checkpoint nothing is known but what it says.
+        # The checkpoint has its own code: only its configuration is informative.
         is_masked = getattr(config, "mask_token_id", None) is not None
         is_masked |= AutoModelForMaskedLM.__name__ in config.auto_map
         return "masked" if is_masked else "causal"
@@ -204,10 +198,9 @@ def _kind(config: Any, spec: ModelSpec) -> str:
     architecture = (getattr(config, "architectures", None) or [""])[0]
     if masked and causal and masked != causal and architecture in (masked, causal):
         return "masked" if architecture == masked else "causal"
-    # XLM says "causal" of its models of that kind.
-    one_way = getattr(config, "is_decoder", False) or getattr(config, "causal", False)
-    if masked and not one_way:
-        # Families of both kinds are masked models at heart, unless the configuration says not.
+    # XLM has the attribute "causal" in place of "is_decoder".
+    is_decoder = getattr(config, "is_decoder", False) or getattr(config, "causal", False)
+    if masked and not is_decoder:
         return "masked"
     if causal:
         return "causal"
@@ -218,18 +211,22 @@ def _kind(config: Any, spec: ModelSpec) -> str:
 
 
 def find_max_tokens(model: Any, tokenizer: Any) -> int | None:
-    """Return the longest input: what positions and tokenizer allow."""
+    """Return the maximum number of input tokens; None if there is no limit.
+
+    The limit is the smallest that the configuration, the position embeddings and the tokenizer
+    state.
+    """
     limits = []
     for name in ("max_position_embeddings", "n_positions", "max_seq_len"):
         limit = getattr(model.config, name, None)
         if isinstance(limit, int) and limit > 0:
             limits.append(limit)
     for name, module in model.named_modules():
-        # RoBERTa and its like count positions from one after the padding's.
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            # RoBERTa and related networks start to count positions after the padding index.
             offset = 0 if module.padding_idx is None else module.padding_idx + 1
             limits.append(module.num_embeddings - offset)
-    # Tokenizers that know no limit state an absurd one.
+    # Tokenizers without a limit have a very large model_max_length.
     if tokenizer.model_max_length < 10**9:
         limits.append(int(tokenizer.model_max_length))
     return min(limits, default=None)

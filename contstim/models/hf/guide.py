@@ -1,4 +1,4 @@
-"""Prefixes of sentences as a masked model reads them: guides, for its scores look both ways."""
+"""Sentence prefixes under a masked transformer, for proposing words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.hf.prefixes import PiecePrefixes
+from contstim.models.hf.prefixes import TokenPrefixes
 from contstim.text import WordList
 
 if TYPE_CHECKING:
@@ -17,79 +17,92 @@ if TYPE_CHECKING:
 
 _Tokens = tuple[int, ...]
 
-# Masks that stand for what is to follow, before the mark that ends the sentence.
-_MASKS = 2
+# Number of mask tokens after a prefix, before the final punctuation mark.
+_N_MASKS = 2
 
 
-class MaskedGuide(PiecePrefixes):
-    """Prefixes under a masked model, what follows hidden but for the final mark.
+class MaskedGuide(TokenPrefixes):
+    """Prefixes under a masked model, followed by mask tokens and a full stop.
 
-    What it says of the words does not add up to the model's scores.
+    The log-probabilities of the words do not sum to the scores of the model, which depend on later
+    words.
 
     Parameters
     ----------
     model
         The model.
-    lists
-        As in `Prefixes`.
+    word_lists
+        Words for the first and for later positions.
     rows
-        The tokens of each beginning.
+        Token ids of each of R prefixes.
     n_words
-        How many words each beginning has.
+        Number of words of each prefix.
     """
 
     def __init__(
         self,
         model: MaskedModel,
-        lists: tuple[WordList, WordList],
+        word_lists: tuple[WordList, WordList],
         rows: Sequence[_Tokens] = ((),),
         n_words: int = 0,
     ) -> None:
         self._model, self._rows = model, list(rows)
-        super().__init__(model.tokenizer, lists, n_words, self._next(self._rows))
+        super().__init__(model.tokenizer, word_lists, n_words, self._predict_next(self._rows))
 
-    def _next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
-        """Return log p(token | row) of every token, (R, tokens)."""
+    def _predict_next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
+        """Return the log-probability of each token after each prefix, shape (R, tokens), nats."""
         model = self._model
         example = model.encode([f"{model.tokenizer.sample_word}."])[0]
-        before, ended = (
-            example.ids[: example.scored_positions[0]],
-            example.ids[example.scored_positions[-1] + 1 :],
-        )
-        mark = model.tokenizer.tokenize_text(".")
-        after = [*[model.mask_id] * _MASKS, *mark, *ended]
-        whole = [[*before, *row, *after] for row in rows]
-        logits = model.network.logits_at(whole, [[len(before) + len(row)] for row in rows])
+        positions = example.scored_positions
+        before, after = example.ids[: positions[0]], example.ids[positions[-1] + 1 :]
+        full_stop = model.tokenizer.tokenize_text(".")
+        end = [*[model.mask_id] * _N_MASKS, *full_stop, *after]
+        inputs = [[*before, *row, *end] for row in rows]
+        logits = model.network.logits_at(inputs, [[len(before) + len(row)] for row in rows])
         return torch.cat(logits).log_softmax(dim=1)
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
-        """Return the sums over the words' pieces, (k,), nats."""
+        """Return the log-probabilities of k words after selected prefixes, shape (k,), nats.
+
+        Parameters
+        ----------
+        rows, index
+            Index of the prefix and of the word, shape (k,).
+        """
         tokens = [self._candidates.tokens[i] for i in index.tolist()]
-        values = self._firsts(rows, tokens)
-        ways: dict[_Tokens, list[tuple[int, int]]] = {}
+        values = self.first_log_probs(rows, tokens)
+        # Predict the later tokens of all words, each distinct prefix of tokens once.
+        targets: dict[_Tokens, list[tuple[int, int]]] = {}
         for i, (row, word) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             for n in range(1, len(word)):
-                ways.setdefault((*self._rows[row], *word[:n]), []).append((i, word[n]))
-        if ways:
-            for logs, asked in zip(self._next(list(ways)), ways.values(), strict=True):
-                for i, token in asked:
-                    values[i] += float(logs[token])
+                targets.setdefault((*self._rows[row], *word[:n]), []).append((i, word[n]))
+        if targets:
+            log_probs = self._predict_next(list(targets))
+            for next_log_probs, pairs in zip(log_probs, targets.values(), strict=True):
+                for i, token in pairs:
+                    values[i] += float(next_log_probs[token])
         return np.minimum(values, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return 0: the mark is seen from the beginning."""
+        """Return 0 for each prefix: the final mark is part of every input."""
         return np.zeros(len(self._rows))
 
     def comma_log_probs(self) -> FloatArray:
-        """Return 0, as if the model scored no commas."""
+        """Return 0 for each prefix: commas are not scored."""
         return np.zeros(len(self._rows))
 
     def add_commas(self, where: BoolArray) -> MaskedGuide:
-        """Return the beginnings as they are."""
+        """Return the prefixes unchanged: commas are not scored."""
         return self
 
     def extend(self, rows: IntArray, index: IntArray) -> MaskedGuide:
-        """Return longer beginnings."""
+        """Return k prefixes, each a selected prefix extended by a word.
+
+        Parameters
+        ----------
+        rows, index
+            Index of the prefix and of the word, shape (k,).
+        """
         pairs = zip(rows.tolist(), index.tolist(), strict=True)
         tokens = [(*self._rows[row], *self._candidates.tokens[i]) for row, i in pairs]
         return MaskedGuide(self._model, self.word_lists, tokens, self.n_words + 1)

@@ -1,24 +1,15 @@
-"""The metrics of masked models: which masked inputs a score is read off, and with what weights.
+"""Scoring metrics of masked models: masked inputs, the predicted tokens and their weights.
 
-Every metric (Salazar et al. 2020; Kauf & Ivanova 2023; Golan et al. 2023, section 4.3) is a
-weighted sum of terms log p(token t | all tokens that a row leaves visible). A `MaskingPlan` lists
-the distinct rows, the terms read off each and their weights. It depends only on how many scored
-tokens each word has (the *layout*), never on the words, so plans are kept and shared by all
-sentences of one layout.
-
-Golan et al. (2023), section 4.3, average over word orders. The chance that a random order of W
-words has revealed exactly the set R when it comes to word i is |R|! (W - 1 - |R|)! / W!, so
-
-    mean over orders = sum_i sum_R |R|! (W - 1 - |R|)! / W! log P(w_i | R revealed),
-
-exactly, from 2^W - 1 rows; the mean over the orders of a word's k tokens is the same formula
-inside the word. (The paper samples 100 orders of eight words.)
+Every metric is a weighted sum of terms log p(token | visible tokens). A `MaskingPlan` lists the
+distinct masked inputs, the terms that each of them gives and their weights. It depends only on the
+number of scored tokens of each word (the *layout*), so it is cached and shared by all sentences
+with the same layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -32,248 +23,276 @@ from contstim.plugins import Registry
 if TYPE_CHECKING:
     from contstim.models.hf.options import MaskedOptions
 
-#: Most rows of an exact plan; words of very many tokens are sampled beyond it.
+#: Number of scored tokens of each word of a sentence.
+Layout = tuple[int, ...]
+
+#: Maximum number of masked inputs of an exact plan; longer sentences are sampled.
 MAX_EXACT_ROWS = 65_536
-# Most tokens of a word all of whose token orders enter a sampled plan.
-_EXACT_PIECES = 5
+# Maximum number of tokens of a word for which a sampled plan averages over all token orders.
+_MAX_EXACT_TOKENS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class MaskingPlan:
-    """Rows to compute and terms to read off them, for sentences of T scored tokens.
+    """Masked inputs and weighted terms for sentences of T scored tokens.
 
     Attributes
     ----------
     masks
-        Which scored tokens each row hides, shape (R, T).
-    row, slot
-        The row and the scored token of each term, shape (M,); rows ascend.
-    weight
-        Each term's weight in the score, shape (M,).
-    pair, term, share
-        For an estimate: term ``term[e]`` enters the sum of the pair of orders ``pair[e]`` with
-        weight ``share[e]``, shape (E,). Empty where the plan is exact.
+        Whether each of R inputs masks each scored token, shape (R, T).
+    rows
+        Input of each of n terms, ascending, shape (n,).
+    tokens
+        Index of the scored token that each term predicts, shape (n,).
+    weights
+        Weight of each term in the score, shape (n,).
+    pair_indices, term_indices, pair_weights
+        For estimates, the weights of terms in each pair of sampled orders: element e states that
+        term ``term_indices[e]`` has the weight ``pair_weights[e]`` in pair ``pair_indices[e]``.
+        Empty for exact plans.
     n_pairs
-        Number of independent pairs of orders, 0 where exact.
+        Number of sampled pairs of orders; 0 for exact plans.
     """
 
     masks: BoolArray
-    row: IntArray
-    slot: IntArray
-    weight: FloatArray
-    pair: IntArray
-    term: IntArray
-    share: FloatArray
+    rows: IntArray
+    tokens: IntArray
+    weights: FloatArray
+    pair_indices: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    term_indices: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    pair_weights: FloatArray = field(default_factory=lambda: np.zeros(0))
     n_pairs: int = 0
 
-    def by_slot(self, values: FloatArray) -> FloatArray:
-        """Add up the terms' `values` (M,) for each scored token: shape (T,), nats."""
-        sums = np.bincount(self.slot, self.weight * values, minlength=self.masks.shape[1])
+    def sum_by_token(self, values: FloatArray) -> FloatArray:
+        """Return the weighted sum of the terms of each scored token.
+
+        Parameters
+        ----------
+        values
+            Log-probability of each term, nats, shape (n,).
+
+        Returns
+        -------
+        array
+            Shape (T,), nats.
+        """
+        sums = np.bincount(self.tokens, self.weights * values, minlength=self.masks.shape[1])
         return sums.astype(np.float64)
 
     def stderr(self, values: FloatArray) -> float:
-        """Return the standard error of the score, from the spread over pairs of orders."""
+        """Return the standard error of the score over pairs of orders, nats; 0 if exact.
+
+        Parameters
+        ----------
+        values
+            Log-probability of each term, nats, shape (n,).
+        """
         if not self.n_pairs:
             return 0.0
-        sums = np.bincount(self.pair, self.share * values[self.term], minlength=self.n_pairs)
-        return float(sums.std(ddof=1) / np.sqrt(self.n_pairs))
+        terms = self.pair_weights * values[self.term_indices]
+        pair_scores = np.bincount(self.pair_indices, terms, minlength=self.n_pairs)
+        return float(pair_scores.std(ddof=1) / np.sqrt(self.n_pairs))
 
 
-_NO_INTS = np.zeros(0, dtype=np.int64)
+def apply_masks(ids: IntArray, positions: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
+    """Return one copy of a sentence per mask, with its masked tokens replaced.
+
+    Parameters
+    ----------
+    ids
+        Token ids of the sentence, shape (L,).
+    positions
+        Positions of the scored tokens, shape (T,).
+    masks
+        Whether each row masks each scored token, shape (R, T).
+    mask_id
+        Id of the mask token.
+
+    Returns
+    -------
+    array
+        Token ids, shape (R, L).
+    """
+    rows = np.tile(ids, (len(masks), 1))
+    rows[:, positions] = np.where(masks, mask_id, rows[:, positions])
+    return rows
 
 
-def exact_plan(
-    masks: BoolArray, row: Sequence[int] | IntArray, slot: Sequence[int] | IntArray, weight: object
-) -> MaskingPlan:
-    """Return a plan without estimation: ``masks[row[m]]`` shows what term m is read off at."""
-    rows = np.asarray(row, dtype=np.int64)
-    weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), rows.shape)
-    slots = np.asarray(slot, dtype=np.int64)
-    return MaskingPlan(masks, rows, slots, weights, _NO_INTS, _NO_INTS, np.zeros(0))
+#: Function from a layout, the word index of each scored token, shape (T,), and the options of a
+#: model to a plan.
+Metric = Callable[[Layout, IntArray, "MaskedOptions"], MaskingPlan]
+
+
+def one_mask_per_token(masks: BoolArray) -> MaskingPlan:
+    """Return the plan that predicts token t from row t of `masks`, shape (T, T)."""
+    tokens = np.arange(len(masks))
+    return MaskingPlan(masks, tokens, tokens, np.ones(len(masks)))
+
+
+def pll(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+    """Mask each token alone (Salazar et al. 2020, Eq. 2)."""
+    return one_mask_per_token(np.eye(len(word_indices), dtype=np.bool_))
+
+
+def pll_word_l2r(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+    """Mask each token and the later tokens of its word (Kauf & Ivanova 2023, Eq. 2)."""
+    return one_mask_per_token(np.triu(word_indices[:, None] == word_indices[None, :]))
+
+
+def pll_whole_word(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+    """Mask all tokens of a word (Kauf & Ivanova 2023, Eq. 3)."""
+    masks = word_indices[None, :] == np.arange(len(layout))[:, None]
+    tokens = np.arange(len(word_indices))
+    return MaskingPlan(masks, word_indices, tokens, np.ones(len(tokens)))
+
+
+def pll_sentence_l2r(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+    """Mask each token and all later scored tokens (Kauf & Ivanova 2023, appendix G)."""
+    n_tokens = len(word_indices)
+    return one_mask_per_token(np.triu(np.ones((n_tokens, n_tokens), dtype=np.bool_)))
+
+
+def permutation(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+    """Average the chain rule over word orders (Golan et al. 2023, section 4.3).
+
+    For W words the mean over all W! orders is
+
+        sum_i sum_R |R|! (W - 1 - |R|)! / W! log P(w_i | R revealed),
+
+    where R runs over the subsets of the words other than i. The log-probability of a word of
+    several tokens is the mean over its token orders, by the same formula. The mean is exact if
+    the sentence has at most ``options.exact`` words and needs at most `MAX_EXACT_ROWS` masked
+    inputs. Otherwise it is estimated from ``options.orders`` sampled orders.
+    """
+    n_words = len(layout)
+    if n_words <= options.exact:
+        n_partial = sum(2**k - 2 for k in layout) * 2 ** (n_words - 1)
+        if 2**n_words - 1 + n_partial <= MAX_EXACT_ROWS:
+            return _exact_orders(layout, word_indices)
+    return _sampled_orders(layout, word_indices, options)
 
 
 def shapley_weights(n: int) -> FloatArray:
-    """Return r! (n - 1 - r)! / n! for r = 0 .. n - 1: shape (n,).
+    """Return the Shapley weights r! (n - 1 - r)! / n! for r = 0 .. n - 1, shape (n,).
 
-    The chance that a random order of n items has revealed one given set of r others when it
-    comes to one given item.
+    Element r is the probability that in a random order of n items a given item is preceded by
+    exactly a given set of r other items (Shapley 1953).
     """
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
 
-def _proper_subsets(tokens: IntArray) -> list[list[int]]:
-    """List the non-empty proper subsets of a word's token positions."""
-    return [list(s) for size in range(1, len(tokens)) for s in combinations(tokens.tolist(), size)]
-
-
-def permutation(
-    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
-) -> MaskingPlan:
-    """Lay out the mean over word orders, exactly or, for long sentences, over sampled orders."""
+def _exact_orders(layout: Layout, word_indices: IntArray) -> MaskingPlan:
+    """Plan the mean over all word and token orders."""
     n_words = len(layout)
-    if n_words <= options.exact:
-        partial = sum(2**k - 2 for k in layout) * 2 ** (n_words - 1)
-        if 2**n_words - 1 + partial <= MAX_EXACT_ROWS:
-            return _permutation(layout, word_indices)
-    return _sampled(layout, word_indices, options)
 
+    # One row for every non-empty set of masked words predicts all tokens of these words.
+    is_masked = (np.arange(1, 2**n_words)[:, None] >> np.arange(n_words)) & 1 == 1
+    n_revealed = n_words - is_masked.sum(axis=1)
+    word_weights = shapley_weights(n_words)[n_revealed]
+    word_lengths = np.asarray(layout)[word_indices]
+    masks = [is_masked[:, word_indices]]
+    rows, tokens = np.nonzero(masks[0])
+    row_parts, token_parts = [rows], [tokens]
+    weight_parts = [word_weights[rows] / word_lengths[tokens]]
 
-def _permutation(layout: tuple[int, ...], word_indices: IntArray) -> MaskingPlan:
-    """Lay out every non-empty set of hidden words once, and words partly shown within each."""
-    n_words = len(layout)
-    hidden = (np.arange(1, 2**n_words)[:, None] >> np.arange(n_words)) & 1 == 1
-    n_revealed = n_words - hidden.sum(axis=1)
-    outer = shapley_weights(n_words)[n_revealed]
-    sizes = np.asarray(layout)[word_indices]
-    blocks = [hidden[:, word_indices]]
-    rows, slots = np.nonzero(blocks[0])
-    row_parts, slot_parts, weight_parts = [rows], [slots], [outer[rows] / sizes[slots]]
-    n_rows = len(hidden)
+    # Further rows reveal some tokens of one masked word and predict its other tokens.
+    n_rows = len(is_masked)
     for word in range(n_words):
-        tokens = np.flatnonzero(word_indices == word)
-        inner = shapley_weights(len(tokens))
-        hides = np.flatnonzero(hidden[:, word])
-        for shown in _proper_subsets(tokens):
-            block = blocks[0][hides].copy()
-            block[:, shown] = False
-            left = np.setdiff1d(tokens, shown)
-            blocks.append(block)
-            row_parts.append(np.repeat(np.arange(n_rows, n_rows + len(hides)), len(left)))
-            slot_parts.append(np.tile(left, len(hides)))
-            weight_parts.append(np.repeat(outer[hides] * inner[len(shown)], len(left)))
-            n_rows += len(hides)
-    return exact_plan(
-        np.concatenate(blocks),
+        word_tokens = np.flatnonzero(word_indices == word)
+        token_weights = shapley_weights(len(word_tokens))
+        base_rows = np.flatnonzero(is_masked[:, word])
+        for revealed in _proper_subsets(word_tokens.tolist()):
+            word_masks = masks[0][base_rows].copy()
+            word_masks[:, revealed] = False
+            targets = np.setdiff1d(word_tokens, revealed)
+            weights = word_weights[base_rows] * token_weights[len(revealed)]
+            masks.append(word_masks)
+            new_rows = np.arange(n_rows, n_rows + len(base_rows))
+            row_parts.append(np.repeat(new_rows, len(targets)))
+            token_parts.append(np.tile(targets, len(base_rows)))
+            weight_parts.append(np.repeat(weights, len(targets)))
+            n_rows += len(base_rows)
+    return MaskingPlan(
+        np.concatenate(masks),
         np.concatenate(row_parts),
-        np.concatenate(slot_parts),
+        np.concatenate(token_parts),
         np.concatenate(weight_parts),
     )
 
 
-def _sampled(
-    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
-) -> MaskingPlan:
-    """Lay out sampled word orders, each with its reverse; equal rows are laid out once.
+def _sampled_orders(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+    """Plan the mean over sampled word orders, each paired with its reverse.
 
-    The seed and the number of words fix the orders, so sentences of one length are scored over
-    the same orders. All token orders of a word enter exactly, or, for a word of more than
-    `_EXACT_PIECES` tokens, one random order for each word order.
+    The orders depend on the seed and the number of words only, so sentences of equal length are
+    scored over the same orders.
     """
     n_words, n_pairs = len(layout), options.orders // 2
     rng = np.random.default_rng([options.seed, n_words])
-    tokens = [np.flatnonzero(word_indices == word).tolist() for word in range(n_words)]
-    rows: dict[frozenset[int], int] = {}
+    word_tokens = [np.flatnonzero(word_indices == word).tolist() for word in range(n_words)]
+    row_by_mask: dict[frozenset[int], int] = {}
     terms: dict[tuple[int, int], int] = {}
-    pair_of: list[int] = []
-    term_of: list[int] = []
-    shares: list[float] = []
-
-    def add(pair: int, hidden: frozenset[int], slot: int, share: float) -> None:
-        row = rows.setdefault(hidden, len(rows))
-        pair_of.append(pair)
-        term_of.append(terms.setdefault((row, slot), len(terms)))
-        # Half, for a pair is the mean of its two orders.
-        shares.append(share / 2)
-
+    pair_indices: list[int] = []
+    term_indices: list[int] = []
+    pair_weights: list[float] = []
     for pair in range(n_pairs):
-        order = rng.permutation(n_words)
-        inner = [rng.permutation(k) if k > _EXACT_PIECES else None for k in layout]
-        for backwards in (False, True):
-            hidden = frozenset(range(len(word_indices)))
-            for word in order[::-1] if backwards else order:
-                within = inner[word]
-                if within is not None and backwards:
-                    within = within[::-1]
-                for shown, slots, weight in _within_word(tokens[word], within):
-                    rest = hidden.difference(shown)
-                    for slot in slots:
-                        add(pair, rest, slot, weight)
-                hidden = hidden.difference(tokens[word])
-    masks = np.zeros((len(rows), len(word_indices)), dtype=np.bool_)
-    for hidden, row in rows.items():
-        masks[row, list(hidden)] = True
-    row_of, slot_of, place = _by_row(terms)
-    term, share = place[np.array(term_of)], np.array(shares)
+        word_order = rng.permutation(n_words)
+        token_orders = [rng.permutation(k) if k > _MAX_EXACT_TOKENS else None for k in layout]
+        for step in (1, -1):
+            masked = frozenset(range(len(word_indices)))
+            for word in word_order[::step]:
+                token_order = token_orders[word]
+                if token_order is not None:
+                    token_order = token_order[::step]
+                for revealed, targets, weight in _word_terms(word_tokens[word], token_order):
+                    mask = masked.difference(revealed)
+                    for target in targets:
+                        row = row_by_mask.setdefault(mask, len(row_by_mask))
+                        pair_indices.append(pair)
+                        term_indices.append(terms.setdefault((row, target), len(terms)))
+                        # The score of a pair is the mean of its two orders.
+                        pair_weights.append(weight / 2)
+                masked = masked.difference(word_tokens[word])
+
+    masks = np.zeros((len(row_by_mask), len(word_indices)), dtype=np.bool_)
+    for mask, row in row_by_mask.items():
+        masks[row, list(mask)] = True
+    # Sort the terms by row and renumber them.
+    rows, tokens = np.array(list(terms), dtype=np.int64).T
+    order = np.argsort(rows, kind="stable")
+    sorted_indices = np.argsort(order)[np.array(term_indices)]
+    weights = np.array(pair_weights)
     return MaskingPlan(
         masks,
-        row_of,
-        slot_of,
-        np.bincount(term, share, minlength=len(row_of)) / n_pairs,
-        np.array(pair_of, dtype=np.int64),
-        term,
-        share,
+        rows[order],
+        tokens[order],
+        np.bincount(sorted_indices, weights, minlength=len(rows)) / n_pairs,
+        np.array(pair_indices, dtype=np.int64),
+        sorted_indices,
+        weights,
         n_pairs,
     )
 
 
-def _within_word(
+def _word_terms(
     tokens: list[int], order: IntArray | None
 ) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
-    """Yield which of a word's tokens are shown, which are then read off, and with what weight.
+    """Yield revealed tokens, predicted tokens and weight of each term of a masked word.
 
-    In one `order` of the tokens, or in all of them.
+    They are averaged over all token orders if `order` is None.
     """
     if order is None:
         weights = shapley_weights(len(tokens))
-        for shown in [[], *_proper_subsets(np.asarray(tokens))]:
-            yield shown, set(tokens).difference(shown), float(weights[len(shown)])
+        for revealed in [[], *_proper_subsets(tokens)]:
+            yield revealed, set(tokens).difference(revealed), float(weights[len(revealed)])
     else:
-        for n, j in enumerate(order):
-            yield [tokens[k] for k in order[:n]], [tokens[j]], 1.0
+        for n_revealed, index in enumerate(order):
+            yield [tokens[k] for k in order[:n_revealed]], [tokens[index]], 1.0
 
 
-def _by_row(terms: Iterable[tuple[int, int]]) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the rows, ascending, and slots of terms, and the place there of each given term."""
-    keys = np.array(list(terms), dtype=np.int64)
-    ascending = np.argsort(keys[:, 0], kind="stable")
-    return keys[ascending, 0], keys[ascending, 1], np.argsort(ascending)
-
-
-def apply_masks(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
-    """Return `ids` (L,) once for each row of `masks` (R, T), with its scored tokens hidden."""
-    rows = np.tile(ids, (len(masks), 1))
-    rows[:, scored] = np.where(masks, mask_id, rows[:, scored])
-    return rows
-
-
-#: From the number of scored tokens of each word, (W,), the word of each token, (T,), and the
-#: options of the model to the plan.
-Metric = Callable[[tuple[int, ...], IntArray, "MaskedOptions"], MaskingPlan]
-
-
-def _a_row_a_token(masks: BoolArray) -> MaskingPlan:
-    """Read each token off the row of its own, of `masks` (T, T)."""
-    tokens = np.arange(len(masks))
-    return exact_plan(masks, tokens, tokens, 1.0)
-
-
-def _pll(layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Hide each token alone (Salazar et al. 2020)."""
-    return _a_row_a_token(np.eye(len(word_indices), dtype=np.bool_))
-
-
-def _word_l2r(
-    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
-) -> MaskingPlan:
-    """Hide each token and the later ones of its word (Kauf & Ivanova 2023)."""
-    return _a_row_a_token(np.triu(word_indices[:, None] == word_indices[None, :]))
-
-
-def _whole_word(
-    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
-) -> MaskingPlan:
-    """Hide all tokens of a word (Kauf & Ivanova 2023)."""
-    words = np.arange(len(layout))
-    return exact_plan(
-        word_indices[None, :] == words[:, None], word_indices, np.arange(len(word_indices)), 1.0
-    )
-
-
-def _sentence_l2r(
-    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
-) -> MaskingPlan:
-    """Hide each token and all later ones (Kauf & Ivanova 2023)."""
-    return _a_row_a_token(np.triu(np.ones((len(word_indices), len(word_indices)), dtype=np.bool_)))
+def _proper_subsets(tokens: list[int]) -> list[list[int]]:
+    """Return the non-empty proper subsets of the tokens of a word."""
+    sizes = range(1, len(tokens))
+    return [list(subset) for size in sizes for subset in combinations(tokens, size)]
 
 
 #: Metrics by name.
@@ -281,17 +300,25 @@ METRICS = Registry[Metric](
     "metric",
     "contstim.metrics",
     {
-        "pll": _pll,
-        "pll-word-l2r": _word_l2r,
-        "pll-whole-word": _whole_word,
-        "pll-sentence-l2r": _sentence_l2r,
+        "pll": pll,
+        "pll-word-l2r": pll_word_l2r,
+        "pll-whole-word": pll_whole_word,
+        "pll-sentence-l2r": pll_sentence_l2r,
         "permutation": permutation,
     },
 )
 
 
 @lru_cache(maxsize=128)
-def masking_plan(layout: tuple[int, ...], options: MaskedOptions) -> MaskingPlan:
-    """Return the plan of ``options.metric`` for words of ``layout[i]`` scored tokens each."""
+def masking_plan(layout: Layout, options: MaskedOptions) -> MaskingPlan:
+    """Return the plan of the metric ``options.metric`` for a layout.
+
+    Parameters
+    ----------
+    layout
+        Number of scored tokens of each word.
+    options
+        Options of the model.
+    """
     word_indices = np.repeat(np.arange(len(layout)), layout)
     return METRICS[options.metric](layout, word_indices, options)

@@ -1,8 +1,8 @@
-"""Options of specs of the family ``hf``: how a checkpoint is loaded and how it scores."""
+"""Options of specs of the family ``hf``: how a checkpoint is loaded and how it scores sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, cast
 
@@ -11,73 +11,85 @@ from contstim.models import ModelSpec
 from contstim.models.hf.metrics import METRICS
 from contstim.text.languages import LANGUAGES
 
-# Options that say what is loaded and how, and their defaults.
+#: Options that determine which checkpoint is loaded and how, with their defaults.
 LOADING_OPTIONS = {"revision": "main", "device": "cpu", "dtype": "float32", "code": "never"}
 
 
 def _option(default: str, read: Callable[[ModelSpec, str, str], Any] = ModelSpec.get) -> Any:
-    """Declare an option of specs: its default, and what reads it of a spec by its name."""
+    """Declare a field with the default of a spec option and the function that reads it."""
     return field(metadata={"default": default, "read": read})
 
 
-def _one_of(default: str, *choices: str) -> Any:
-    return _option(default, lambda spec, key, usual: spec.get_choice(key, choices, usual))
+def _choice(default: str, choices: Iterable[str]) -> Any:
+    """Declare an option that must be one of `choices`."""
+    return _option(default, lambda spec, key, default: spec.get_choice(key, choices, default))
 
 
-def _whole(default: str, least: int) -> Any:
-    def read(spec: ModelSpec, key: str, usual: str) -> int | None:
-        text = spec.get(key, usual)
-        if text == "auto" == usual:
+def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
+    """Declare an integer option; None stands for ``auto`` if that is the default."""
+    kind = "an even number" if is_even else "a whole number"
+
+    def read(spec: ModelSpec, key: str, default: str) -> int | None:
+        text = spec.get(key, default)
+        if text == "auto" == default:
             return None
-        if not text.isdecimal() or int(text) < least:
-            raise SpecError(
-                f"{key}={text!r} in {str(spec)!r}: give a whole number of at least {least}"
-            )
+        if not text.isdecimal() or int(text) < minimum or (is_even and int(text) % 2):
+            raise SpecError(f"{key}={text!r} in {str(spec)!r}: give {kind} of at least {minimum}")
         return int(text)
 
     return _option(default, read)
 
 
 class _SpecOptions:
-    """Options of specs, each declared once."""
+    """Base class of options that are declared as dataclass fields."""
 
     @classmethod
     def read(cls, spec: ModelSpec) -> Self:
-        """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        declared = {item.name: item.metadata for item in fields(cast(Any, cls))}
-        return cls(**{name: of["read"](spec, name, of["default"]) for name, of in declared.items()})
+        """Read the options of a spec.
+
+        Raises
+        ------
+        SpecError
+            If an option has an invalid value.
+        """
+        values = {
+            option.name: option.metadata["read"](spec, option.name, option.metadata["default"])
+            for option in fields(cast(Any, cls))
+        }
+        return cls(**values)
 
     @classmethod
     def defaults(cls) -> dict[str, str]:
-        """Return the default of each as specs write it."""
-        return {item.name: item.metadata["default"] for item in fields(cast(Any, cls))}
+        """Return the default of each option, as written in a spec."""
+        return {option.name: option.metadata["default"] for option in fields(cast(Any, cls))}
 
 
 @dataclass(frozen=True)
 class SharedOptions(_SpecOptions):
-    """Options of both kinds of model.
+    """Options of causal and masked models.
 
     Attributes
     ----------
     first
-        Form of the first word where a vocabulary marks white space: ``spaced`` puts a space
-        before the sentence, ``unspaced`` insists on none, ``auto`` leaves it to the tokenizer.
+        Form of the first word in vocabularies that mark white space: ``spaced`` inserts a space
+        before the sentence, ``unspaced`` requires that there is none, ``auto`` leaves the
+        decision to the tokenizer.
     punctuation
-        ``keep``: a word's marks are scored with it. ``context``: the marks that close the
-        sentence are seen and not scored.
+        ``keep``: punctuation marks are scored with their word. ``context``: the marks that end
+        the sentence are visible to the network but not scored.
     unknown
-        ``error`` or ``unk``.
+        ``error``: unknown words are refused. ``unk``: they are scored as the unknown-word token.
     batch_tokens
-        Most tokens of one forward pass; ``auto`` lets the device decide.
+        Maximum number of tokens in a forward pass; None chooses a number that suits the device.
     language
-        What cuts sentences into words.
+        Code of the language, which determines how sentences are split into words.
     """
 
-    first: str = _one_of("auto", "auto", "spaced", "unspaced")
-    punctuation: str = _one_of("keep", "keep", "context")
-    unknown: str = _one_of("error", "error", "unk")
-    batch_tokens: int | None = _whole("auto", 1)
-    language: str = _option("en", lambda spec, key, usual: spec.get_choice(key, LANGUAGES, usual))
+    first: str = _choice("auto", ("auto", "spaced", "unspaced"))
+    punctuation: str = _choice("keep", ("keep", "context"))
+    unknown: str = _choice("error", ("error", "unk"))
+    batch_tokens: int | None = _integer("auto", 1)
+    language: str = _choice("en", LANGUAGES)
 
 
 @dataclass(frozen=True)
@@ -87,37 +99,25 @@ class MaskedOptions(_SpecOptions):
     Attributes
     ----------
     metric
-        One of `METRICS`; by default the one that Kauf & Ivanova (2023) recommend.
+        Name of a scoring metric in `METRICS`. The default is recommended by Kauf & Ivanova (2023).
     restricted
-        Normalise each position over tokens of its own class alone (Golan et al. 2023).
+        Whether probabilities are normalised over tokens of the same class only, word-starting or
+        word-continuing (Golan et al. 2023).
     exact
-        Maximum number of words for which ``permutation`` is exact.
+        Maximum number of words for which ``permutation`` is computed exactly.
     orders
-        Sampled orders beyond that, an even number.
+        Number of sampled word orders for longer sentences, an even number.
     seed
         Seed of the sampled orders.
     """
 
-    metric: str = _option(
-        "pll-word-l2r", lambda spec, key, usual: spec.get_choice(key, METRICS, usual)
-    )
+    metric: str = _choice("pll-word-l2r", METRICS)
     restricted: bool = _option(
-        "no", lambda spec, key, usual: spec.get_choice(key, ("no", "yes"), usual) == "yes"
+        "no", lambda spec, key, default: spec.get_choice(key, ("no", "yes"), default) == "yes"
     )
-    exact: int = _whole("10", 1)
-    orders: int = _whole("100", 4)
-    seed: int = _whole("0", 0)
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> Self:
-        """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        options = super().read(spec)
-        if options.orders % 2:
-            raise SpecError(
-                f"orders={options.orders} in {str(spec)!r}: give an even number, for orders are "
-                "drawn in pairs, each with its reverse"
-            )
-        return options
+    exact: int = _integer("10", 1)
+    orders: int = _integer("100", 4, is_even=True)
+    seed: int = _integer("0", 0)
 
 
 @dataclass(frozen=True)
@@ -127,25 +127,26 @@ class CausalOptions(_SpecOptions):
     Attributes
     ----------
     prefix
-        What stands before the first word: ``auto`` (what the tokenizer puts there by itself,
-        else its BOS token, else nothing), ``bos``, ``eos``, ``none``, or a token.
+        Tokens before the first word: ``auto`` (the special tokens that the tokenizer adds, else
+        its BOS token, else nothing), ``bos``, ``eos``, ``none``, or a token of the vocabulary.
     prompt
-        A text after it, in which sentences stand on lines of their own: ``natural`` (the bundled
-        `default_prompt`), a file, or ``none``.
+        Text between the prefix and the sentence: ``natural`` (`default_prompt`), the path of a
+        file with one sentence per line, or ``none``.
     end
-        ``scored`` or ``none``: whether the end-of-sequence token is part of the score.
+        ``scored`` if the probability of the end-of-sequence token is part of the score, else
+        ``none``.
     words
-        ``tokens`` or ``corrected``: whether a word's probability is its tokens' product or
-        carries the white-space correction.
+        ``tokens``: the probability of a word is the product of its tokens' probabilities.
+        ``corrected``: it is corrected for white space before words.
     """
 
     prefix: str = _option("auto")
     prompt: str = _option("none")
-    end: str = _one_of("none", "none", "scored")
-    words: str = _one_of("tokens", "tokens", "corrected")
+    end: str = _choice("none", ("none", "scored"))
+    words: str = _choice("tokens", ("tokens", "corrected"))
 
 
-#: What specs may have, and the defaults: of all models, of masked and of causal ones.
+#: Options of all, of masked and of causal models, with their defaults.
 SHARED_OPTIONS = {**LOADING_OPTIONS, **SharedOptions.defaults()}
 MASKED_OPTIONS = {**SHARED_OPTIONS, **MaskedOptions.defaults()}
 CAUSAL_OPTIONS = {**SHARED_OPTIONS, **CausalOptions.defaults()}

@@ -1,4 +1,4 @@
-"""Prefixes of sentences under a causal transformer, whose keys and values are kept."""
+"""Sentence prefixes under a causal transformer, with cached keys and values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.hf.network import KVCache, Network
+from contstim.models.hf.kv_cache import KVCache, can_extend_ragged, prefill
 from contstim.models.prefixes import COMMA, Prefixes
 from contstim.text import Sentence, WordList
 
@@ -19,230 +19,270 @@ if TYPE_CHECKING:
 
 _Tokens = tuple[int, ...]
 
-# Rows that go on together.
-_ROWS = 128
+# Maximum number of rows that are extended together.
+_MAX_ROWS = 128
 
 
-def can_extend(network: Network, prefix: Sequence[int]) -> bool:
-    """Return whether rows of several lengths may go on together from what is kept of them.
-
-    Tried once, on rows that go on by one and three tokens, then by two and three, and again by
-    as many, filled up and not.
-    """
-    return network.check_once(("rows go on", tuple(prefix)), lambda: _tried(network, prefix))
-
-
-def _tried(network: Network, prefix: Sequence[int]) -> bool:
-    n = len(prefix)
-    ids = tuple(network.sample_ids(n + 10, prefix).tolist())
-    _, before = network.begin(np.array(ids[: n + 1]))
-    if before.cache is None:
-        return False
-    steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
-    for rows, step in zip(([0, 0], [1, 0], [0, 1]), [*steps, steps[0]], strict=True):
-        more, logits = before.extend(network, rows, step, every=False)
-        whole = KVCache(before.ids, None, before.seen).extend(network, rows, step, every=False)[1]
-        before, read = before.read(network, rows, step)
-        every = torch.stack([values[-1] for values in read])
-        again = more.extend(network, [0, 1], step, every=False)[1]
-        joined = before.extend(network, [0, 1], step, every=False)[1]
-        pairs = (logits, whole), (every, whole), (again, joined)
-        if not all(network.agree(*both) for both in pairs):
-            return False
-    return True
-
-
-class PiecePrefixes(Prefixes):
-    """Prefixes under a model of pieces, which says at once what a word's first piece has.
+class TokenPrefixes(Prefixes):
+    """Base class of prefixes under a subword model, which predicts first tokens of words at once.
 
     Parameters
     ----------
     tokenizer
-        What makes pieces of words.
-    lists, n_words
-        As in `Prefixes`.
-    last
-        log p(token | row) of every token, shape (R, tokens), nats.
+        The tokenizer.
+    word_lists
+        Words for the first and for later positions.
+    n_words
+        Number of words of each of R prefixes.
+    next_log_probs
+        Log-probability of each token of the vocabulary after each prefix, shape (R, tokens), nats.
     """
 
     def __init__(
         self,
         tokenizer: SubwordTokenizer,
-        lists: tuple[WordList, WordList],
+        word_lists: tuple[WordList, WordList],
         n_words: int,
-        last: torch.Tensor,
+        next_log_probs: torch.Tensor,
     ) -> None:
-        super().__init__(lists, n_words)
-        self._last = last
-        word = tokenizer.sample_word
-        # A place for a first or a later word, with neighbours that make no difference.
-        cores = (word, "", word)[n_words == 0 :]
-        place = Sentence(cores, ("",) * len(cores), ("",) * len(cores))
-        self._candidates = tokenizer.candidates(place, int(n_words > 0), self.next_words)
+        super().__init__(word_lists, n_words)
+        self._next_log_probs = next_log_probs
+        # Tokenise the words at the first or a later position; the neighbours make no difference.
+        neighbour = tokenizer.sample_word
+        words = ("", neighbour) if n_words == 0 else (neighbour, "", neighbour)
+        sentence = Sentence(words, ("",) * len(words), ("",) * len(words))
+        self._candidates = tokenizer.candidates(sentence, int(n_words > 0), self.words)
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p of each word's first piece, and which words are of one piece."""
-        first = torch.from_numpy(self._candidates.first).to(self._last.device)
-        values = self._last[:, first].cpu().numpy().astype(np.float64)
-        return np.minimum(values, 0.0), self._candidates.n_tokens == 1
+        """Return the log-probability of each word's first token, an upper bound of the word's.
+
+        Returns
+        -------
+        array
+            Upper bounds, shape (R, V), nats.
+        array
+            Whether each word has a single token and thus an exact bound, shape (V,).
+        """
+        first_tokens = self._candidates.first_tokens
+        indices = torch.from_numpy(first_tokens).to(self._next_log_probs.device)
+        bounds = self._next_log_probs[:, indices].cpu().numpy().astype(np.float64)
+        return np.minimum(bounds, 0.0), self._candidates.n_tokens == 1
 
     def log_group_sizes(self) -> FloatArray:
-        """Return log of how many words begin with each word's first piece, (V,)."""
-        return np.log(np.bincount(self._candidates.first)[self._candidates.first])
+        """Return the log number of words with the same first token as each word, shape (V,)."""
+        first_tokens = self._candidates.first_tokens
+        return np.log(np.bincount(first_tokens)[first_tokens])
 
-    def _firsts(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
-        """Return log p(first of the tokens | row), (k,), nats."""
-        firsts = torch.tensor([t[0] for t in tokens], dtype=torch.int64, device=self._last.device)
-        at = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(self._last.device)
-        return self._last[at, firsts].cpu().numpy().astype(np.float64)
+    def first_log_probs(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
+        """Return the log-probability of the first token of each of k sequences.
+
+        Parameters
+        ----------
+        rows
+            Index of the prefix before each sequence, shape (k,).
+        tokens
+            The k token sequences.
+
+        Returns
+        -------
+        array
+            Shape (k,), nats.
+        """
+        device = self._next_log_probs.device
+        first_tokens = torch.tensor([ids[0] for ids in tokens], dtype=torch.int64, device=device)
+        row_indices = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(device)
+        log_probs = self._next_log_probs[row_indices, first_tokens]
+        return log_probs.cpu().numpy().astype(np.float64)
 
 
-class CausalPrefixes(PiecePrefixes):
+class CausalPrefixes(TokenPrefixes):
     """Prefixes of sentences under a causal model.
-
-    What each model of pieces knows at once is the probability of a word's first piece; further
-    pieces are asked for.
 
     Parameters
     ----------
     model
-        The model, which has a prefix.
-    lists
-        As in `Prefixes`.
+        A model with a prefix.
+    word_lists
+        Words for the first and for later positions.
     n_words
-        How many words each beginning has.
-    before, last
-        What is kept of the rows, and log p(token | row) of every token, shape (R, tokens).
+        Number of words of each of R prefixes.
+    past
+        Cached keys and values of the prefixes.
+    next_log_probs
+        Log-probability of each token of the vocabulary after each prefix, shape (R, tokens), nats.
     pending
-        Tokens of each row that are not among what is kept: those of a comma.
+        Tokens at the end of each prefix that are not in the cache (a comma).
     """
 
     def __init__(
         self,
         model: CausalModel,
-        lists: tuple[WordList, WordList],
+        word_lists: tuple[WordList, WordList],
         n_words: int,
-        before: KVCache,
-        last: torch.Tensor,
+        past: KVCache,
+        next_log_probs: torch.Tensor,
         pending: Sequence[_Tokens] = (),
     ) -> None:
-        super().__init__(model.tokenizer, lists, n_words, last)
-        self._model, self._kept = model, before
-        self._pending = list(pending) or [()] * len(last)
+        super().__init__(model.tokenizer, word_lists, n_words, next_log_probs)
+        self._model, self._past = model, past
+        self._pending = list(pending) or [()] * len(next_log_probs)
 
     @classmethod
-    def begun(cls, model: CausalModel, lists: tuple[WordList, WordList]) -> CausalPrefixes:
-        """Return one beginning without a word."""
-        keep = can_extend(model.network, model.prefix[:1])
-        logits, before = model.network.begin(np.array(model.prefix, dtype=np.int64), keep=keep)
-        last = logits[-1:].log_softmax(dim=1)
-        if model.corrected:
-            # The factors of a sentence telescope to its two ends; this is the first.
-            last = last - last[:, model.opening].logsumexp(dim=1, keepdim=True)
-        return cls(model, lists, 0, before, last)
+    def empty(cls, model: CausalModel, word_lists: tuple[WordList, WordList]) -> CausalPrefixes:
+        """Return one prefix without words."""
+        use_cache = can_extend_ragged(model.network, model.prefix[:1])
+        ids = np.array(model.prefix, dtype=np.int64)
+        logits, past = prefill(model.network, ids, use_cache=use_cache)
+        next_log_probs = logits[-1:].log_softmax(dim=1)
+        if model.is_corrected:
+            # The divisor of the first word; later divisors cancel.
+            start_log_probs = next_log_probs[:, model.start_ids]
+            next_log_probs = next_log_probs - start_log_probs.logsumexp(dim=1, keepdim=True)
+        return cls(model, word_lists, 0, past, next_log_probs)
 
     def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
-        """Return the sums over the words' pieces, (k,), nats."""
-        return self._chain(rows, [self._candidates.tokens[i] for i in index.tolist()])
+        """Return the log-probabilities of k words after selected prefixes, shape (k,), nats.
 
-    def _chain(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
-        """Return log p(tokens | row), (k,), nats; each way that several go is computed once."""
+        Parameters
+        ----------
+        rows, index
+            Index of the prefix and of the word, shape (k,).
+        """
+        return self._sequence_log_probs(rows, [self._candidates.tokens[i] for i in index.tolist()])
+
+    def _sequence_log_probs(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
+        """Return log p(tokens | prefix) of k token sequences, shape (k,), nats."""
         if not len(tokens):
             return np.zeros(0)
-        values = self._firsts(rows, tokens)
-        ways: dict[tuple[int, _Tokens], list[int]] = {}
-        for i, (row, whole) in enumerate(zip(rows.tolist(), tokens, strict=True)):
-            if len(whole) > 1:
-                ways.setdefault((row, self._pending[row] + whole[:-1]), []).append(i)
-        # Ways of like length together: little is padded.
-        order = sorted(ways, key=lambda way: len(way[1]))
-        for start in range(0, len(order), _ROWS):
-            group = order[start : start + _ROWS]
-            logits = self._kept.extend(
-                self._model.network,
-                [row for row, _ in group],
-                [way for _, way in group],
-                every=True,
-            )[1]
+        values = self.first_log_probs(rows, tokens)
+        # Compute sequences that differ in their last token only once.
+        members: dict[tuple[int, _Tokens], list[int]] = {}
+        for i, (row, ids) in enumerate(zip(rows.tolist(), tokens, strict=True)):
+            if len(ids) > 1:
+                members.setdefault((row, self._pending[row] + ids[:-1]), []).append(i)
+        # Extend rows by similar numbers of tokens together, which saves padding.
+        extensions = sorted(members, key=lambda extension: len(extension[1]))
+        for start in range(0, len(extensions), _MAX_ROWS):
+            batch = extensions[start : start + _MAX_ROWS]
+            batch_rows, batch_tokens = [row for row, _ in batch], [ids for _, ids in batch]
+            logits = self._past.extend(self._model.network, batch_rows, batch_tokens, every=True)[1]
             log_probs = logits.log_softmax(dim=1)
-            place = 0
-            for row, way in group:
-                place += len(way)
-                for i in ways[row, way]:
-                    steps = torch.tensor(tokens[i][1:], device=log_probs.device)
-                    at = torch.arange(place - len(steps), place, device=log_probs.device)
-                    values[i] += float(log_probs[at, steps].double().sum())
+            stop = 0
+            for row, ids in batch:
+                stop += len(ids)
+                for i in members[row, ids]:
+                    targets = torch.tensor(tokens[i][1:], device=log_probs.device)
+                    indices = torch.arange(stop - len(targets), stop, device=log_probs.device)
+                    values[i] += float(log_probs[indices, targets].double().sum())
         return np.minimum(values, 0.0)
 
-    def _mark(self, mark: str) -> _Tokens:
-        """Return the tokens of a mark behind a word."""
+    def _mark_tokens(self, mark: str) -> _Tokens:
+        """Return the tokens of a punctuation mark after a word."""
         tokenizer = self._model.tokenizer
         word = tokenizer.sample_word
-        alone, marked = tokenizer.tokenize([word, word + mark])
-        same = marked[: len(alone)] == alone
-        return tuple(marked[len(alone) :] if same else tokenizer.tokenize([mark])[0])
+        word_ids, marked_ids = tokenizer.tokenize([word, word + mark])
+        if marked_ids[: len(word_ids)] == word_ids:
+            return tuple(marked_ids[len(word_ids) :])
+        return tuple(tokenizer.tokenize([mark])[0])
 
-    def _every(self, tokens: _Tokens) -> FloatArray:
-        """Return log p(tokens | beginning) of every beginning, (R,), nats."""
-        rows = np.arange(len(self._last))
-        return self._chain(rows, [tokens] * len(rows)) if tokens else np.zeros(len(rows))
+    def _all_log_probs(self, tokens: _Tokens) -> FloatArray:
+        """Return log p(tokens | prefix) of all prefixes, shape (R,), nats."""
+        rows = np.arange(len(self._next_log_probs))
+        if not tokens:
+            return np.zeros(len(rows))
+        return self._sequence_log_probs(rows, [tokens] * len(rows))
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return log p of the mark and of the end, as far as they are scored, (R,), nats.
+        """Return the scored log-probability of a mark and the sentence end, shape (R,), nats.
 
-        Where words are corrected and the end is not scored, that of the last word's end is in it.
+        For corrected words without a scored end, it includes the end of the last word.
         """
-        model, tokens = self._model, self._mark(mark) if mark else ()
-        total = self._every((*tokens, *model.end))
-        if model.corrected and not model.end:
-            last = self._gone_on(np.arange(len(self._last)), tokens) if tokens else self._last
-            total += last[:, model.boundary].logsumexp(dim=1).cpu().numpy().astype(np.float64)
-        seen = model.tokenizer.options.punctuation == "context"
-        return total - self._every(tokens) if seen else total
+        model, mark_tokens = self._model, self._mark_tokens(mark) if mark else ()
+        log_probs = self._all_log_probs((*mark_tokens, *model.end))
+        if model.is_corrected and not model.end:
+            last = self._next_log_probs
+            if mark_tokens:
+                last = self._extended_log_probs(np.arange(len(last)), mark_tokens)
+            boundary = last[:, model.boundary_ids].logsumexp(dim=1)
+            log_probs += boundary.cpu().numpy().astype(np.float64)
+        if model.tokenizer.options.punctuation == "context":
+            return log_probs - self._all_log_probs(mark_tokens)
+        return log_probs
 
     def word_end_log_probs(self) -> FloatArray:
-        """Return log of the share of tokens that do not continue the last word, (R,), nats."""
-        closing = self._model.tokenizer.closing_mark_ids
-        keep = torch.cat([self._model.boundary, torch.tensor(closing, device=self._last.device)])
-        return self._last[:, keep].logsumexp(dim=1).cpu().numpy().astype(np.float64)
+        """Return the log-probability that the last word ends, shape (R,), nats.
+
+        It is the probability of all tokens that do not continue a word, except closing marks.
+        """
+        closing_ids = self._model.tokenizer.closing_mark_ids
+        closing = torch.tensor(closing_ids, device=self._next_log_probs.device)
+        end_ids = torch.cat([self._model.boundary_ids, closing])
+        log_probs = self._next_log_probs[:, end_ids].logsumexp(dim=1)
+        return log_probs.cpu().numpy().astype(np.float64)
 
     def comma_log_probs(self) -> FloatArray:
-        """Return log p(comma | beginning), (R,), nats."""
-        return self._every(self._mark(COMMA))
+        """Return the log-probability of a comma after each prefix, shape (R,), nats."""
+        return self._all_log_probs(self._mark_tokens(COMMA))
 
-    def _gone_on(self, rows: IntArray, mark: _Tokens) -> torch.Tensor:
-        """Return log p(token | row, mark) of every token, (k, tokens)."""
-        tokens = [self._pending[row] + mark for row in rows]
-        logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)[1]
+    def _extended_log_probs(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
+        """Return the log-probability of each next token after k prefixes and `tokens`."""
+        row_tokens = [self._pending[row] + tokens for row in rows]
+        logits = self._past.extend(self._model.network, rows.tolist(), row_tokens, every=False)[1]
         return logits.log_softmax(dim=1)
 
     def add_commas(self, where: BoolArray) -> CausalPrefixes:
-        """Return the beginnings, some with a comma."""
-        marked, last, comma = np.flatnonzero(where), self._last.clone(), self._mark(COMMA)
+        """Return the prefixes with a comma where the mask `where`, shape (R,), is true."""
+        marked, comma = np.flatnonzero(where), self._mark_tokens(COMMA)
+        next_log_probs = self._next_log_probs.clone()
         if len(marked):
-            last[torch.from_numpy(marked).to(last.device)] = self._gone_on(marked, comma)
-        pending = [p + comma * bool(w) for p, w in zip(self._pending, where, strict=True)]
-        return CausalPrefixes(self._model, self.word_lists, self.n_words, self._kept, last, pending)
+            indices = torch.from_numpy(marked).to(next_log_probs.device)
+            next_log_probs[indices] = self._extended_log_probs(marked, comma)
+        pending = [
+            tokens + comma if is_marked else tokens
+            for tokens, is_marked in zip(self._pending, where, strict=True)
+        ]
+        return CausalPrefixes(
+            self._model, self.word_lists, self.n_words, self._past, next_log_probs, pending
+        )
 
     def extend(self, rows: IntArray, index: IntArray) -> CausalPrefixes:
-        """Return longer beginnings."""
-        pairs = zip(rows.tolist(), index.tolist(), strict=True)
-        tokens = [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
-        before, logits = self._kept.extend(self._model.network, rows.tolist(), tokens, every=False)
-        last = logits.log_softmax(dim=1)
-        return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, before, last)
+        """Return k prefixes, each a selected prefix extended by a word.
+
+        Parameters
+        ----------
+        rows, index
+            Index of the prefix and of the word, shape (k,).
+        """
+        tokens = self._new_tokens(rows, index)
+        past, logits = self._past.extend(self._model.network, rows.tolist(), tokens, every=False)
+        next_log_probs = logits.log_softmax(dim=1)
+        return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, past, next_log_probs)
 
     def score_and_extend(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Return what the words have, (k,), nats, and longer beginnings, computed together."""
+        """Return log-probabilities of k words, shape (k,), nats, and the extended prefixes.
+
+        Parameters
+        ----------
+        rows, index
+            Index of the prefix and of the word, shape (k,).
+        """
         words = [self._candidates.tokens[i] for i in index.tolist()]
-        tokens = [self._pending[row] + word for row, word in zip(rows, words, strict=True)]
-        before, logits = self._kept.read(self._model.network, rows.tolist(), tokens)
-        values, last = self._firsts(rows, words), torch.stack([read[-1] for read in logits])
-        for i, (word, read) in enumerate(zip(words, logits, strict=True)):
+        tokens = self._new_tokens(rows, index)
+        past, logits = self._past.extend_by_length(self._model.network, rows.tolist(), tokens)
+        values = self.first_log_probs(rows, words)
+        for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):
             if len(word) > 1:
-                log_probs = read[-len(word) : -1].log_softmax(dim=1)
-                at = torch.tensor(word[1:], device=log_probs.device)
-                values[i] += float(log_probs.gather(1, at[:, None]).double().sum())
-        last = last.log_softmax(dim=1)
-        further = CausalPrefixes(self._model, self.word_lists, self.n_words + 1, before, last)
-        return np.minimum(values, 0.0), further
+                log_probs = word_logits[-len(word) : -1].log_softmax(dim=1)
+                targets = torch.tensor(word[1:], device=log_probs.device)
+                values[i] += float(log_probs.gather(1, targets[:, None]).double().sum())
+        last_logits = torch.stack([word_logits[-1] for word_logits in logits])
+        next_log_probs = last_logits.log_softmax(dim=1)
+        extended = CausalPrefixes(
+            self._model, self.word_lists, self.n_words + 1, past, next_log_probs
+        )
+        return np.minimum(values, 0.0), extended
+
+    def _new_tokens(self, rows: IntArray, index: IntArray) -> list[_Tokens]:
+        """Return the tokens that extend the cache by pending tokens and a word."""
+        pairs = zip(rows.tolist(), index.tolist(), strict=True)
+        return [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]

@@ -1,9 +1,8 @@
-"""Reading a checkpoint by transformers: a folder, a GGUF file or a name on the Hugging Face hub.
+"""Safe loading of checkpoints with transformers: folders, GGUF files and names on the hub.
 
-All that is read of a checkpoint is read here. A checkpoint is data: code that comes with it is not
-run unless that was asked for, and then it is said which; no kernel that it names is fetched, its
-index names no file outside its folder, and sizes beyond any network's are refused before anything
-is built.
+A checkpoint is treated as data. Its own code runs only on request and is then reported, kernels
+named by its configuration are not downloaded, its weight index may only name files of its folder,
+and configurations of implausible size are refused before a network is built.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedCo
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, WEIGHTS_INDEX_NAME
-from transformers.utils import logging as messages
+from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from contstim.errors import MissingExtraError, ModelFileError
@@ -37,7 +36,7 @@ from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.hf.network import FORWARD_ERRORS
 
-#: What transformers raises for checkpoints that are missing, damaged or of another make.
+#: Exceptions that transformers raises for missing, damaged or incompatible checkpoints.
 LOAD_ERRORS = (
     *FORWARD_ERRORS,
     OSError,
@@ -48,49 +47,58 @@ LOAD_ERRORS = (
     struct.error,
 )
 
-_UNLESS = " unless its spec says code=run (read it first: it can do all that you can do here)"
-
-# Names of a configuration that count parts which are built one by one, and the most of each: some
-# ten times what the largest networks have.
-_PARTS = re.compile(r"layer|expert|block|head|stage")
-_MOST_PARTS = 10_000
+# Configuration entries that count components built one by one, and their maximum, about ten times
+# that of the largest networks.
+_COMPONENT_COUNT = re.compile(r"layer|expert|block|head|stage")
+_MAX_COMPONENTS = 10_000
 
 
 @contextmanager
 def silence_transformers() -> Iterator[None]:
-    """Silence transformers while it loads: what it would say is checked and raised here."""
-    level, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
-    messages.set_verbosity(logging.ERROR)
-    # The switches of progress bars are untyped in transformers.
-    switch: Any = messages
+    """Suppress messages and progress bars of transformers."""
+    level = transformers_logging.get_verbosity()
+    had_bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.ERROR)
+    # transformers has no type annotations for the switches of progress bars.
+    switch: Any = transformers_logging
     switch.disable_progress_bar()
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             yield
     finally:
-        messages.set_verbosity(level)
-        if bars:
+        transformers_logging.set_verbosity(level)
+        if had_bars:
             switch.enable_progress_bar()
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where transformers finds a checkpoint: arguments common to its loaders."""
+class CheckpointSource:
+    """Location of a checkpoint, as arguments of the loaders of transformers.
+
+    Attributes
+    ----------
+    name
+        Folder, or name on the hub.
+    options
+        Keyword arguments of the loaders.
+    on_hub
+        Whether `name` is a name on the hub.
+    """
 
     name: str
     options: Mapping[str, str]
     on_hub: bool = False
 
 
-def locate_checkpoint(spec: ModelSpec) -> Source:
-    """Return where the checkpoint of a spec is: a folder, a GGUF file or a name on the hub.
+def locate_checkpoint(spec: ModelSpec) -> CheckpointSource:
+    """Return the location of the checkpoint of a spec: a folder, a GGUF file or a name on the hub.
 
     Raises
     ------
     ModelFileError
-        If there is no such folder or file.
+        If the folder or file does not exist.
     MissingExtraError
-        If reading GGUF needs a package that is not installed.
+        If a package for reading GGUF is not installed.
     """
     path = spec.path
     if path.suffix == ".gguf":
@@ -102,123 +110,134 @@ def locate_checkpoint(spec: ModelSpec) -> Source:
                     f"reading {spec.location!r} needs the package {package}; install it with "
                     f"pip install {package}"
                 )
-        return Source(str(path.parent), {"gguf_file": path.name})
+        return CheckpointSource(str(path.parent), {"gguf_file": path.name})
     if path.is_dir():
-        return Source(str(path), {})
+        return CheckpointSource(str(path), {})
     if spec.location.startswith((".", "/", "~")) or path.exists():
         raise ModelFileError(
             f"{spec.location!r} is not a folder; give the folder of a checkpoint, a .gguf file or "
             "a name on the Hugging Face hub"
         )
-    return Source(spec.location, {"revision": spec.get("revision", "main")}, on_hub=True)
+    options = {"revision": spec.get("revision", "main")}
+    return CheckpointSource(spec.location, options, on_hub=True)
 
 
 @dataclass(frozen=True, eq=False)
 class PretrainedNetwork:
-    """What transformers made of a checkpoint.
+    """A network and its tokenizer as loaded by transformers.
 
     Attributes
     ----------
     config
-        The configuration as it was read.
+        The configuration of the checkpoint.
     network
-        The network, in evaluation mode and without gradients, on the processor.
+        The network in evaluation mode, without gradients, on the CPU.
     tokenizer
         The tokenizer.
     missing
-        Names of the network's weights that the checkpoint lacks, sorted.
-    code
-        SHA-256 of the code that came with it and was run, hexadecimal; empty if none was.
+        Sorted names of the weights that the checkpoint lacks.
+    code_digest
+        SHA-256 of the checkpoint's own code, hexadecimal; empty if it has none.
     """
 
     config: Any
     network: Any
     tokenizer: Any
     missing: list[str]
-    code: str = ""
+    code_digest: str = ""
 
 
 def load_pretrained(
-    source: Source,
+    source: CheckpointSource,
     loader_for: Callable[[Any], Any],
     dtype: torch.dtype,
-    what: str,
+    description: str,
     run_code: bool | None = None,
 ) -> PretrainedNetwork:
-    """Read a checkpoint, from the local cache of the hub or else from the hub.
+    """Load network and tokenizer, from the local cache of the hub if possible.
 
     Parameters
     ----------
     source
-        Where it is.
+        Location of the checkpoint.
     loader_for
-        From the configuration to the class of transformers that loads the network.
+        Function from the configuration to the class of transformers that loads the network.
     dtype
-        Of the network's weights.
-    what
-        What is read, for messages.
+        Data type of the weights.
+    description
+        Name of the checkpoint in error messages.
     run_code
-        Whether code that comes with the checkpoint may be run, where transformers has no type of
-        that name; None where nobody can say so.
+        Whether the checkpoint's own code may run if transformers does not implement its type.
+        None forbids it where the user has no option to allow it.
 
     Raises
     ------
     ModelFileError
-        If it cannot be read, and whatever `loader_for` raises.
+        If the checkpoint cannot be read, or as raised by `loader_for`.
     """
     with silence_transformers():
         for local in (True, False) if source.on_hub else (True,):
             try:
-                return _open(source, loader_for, dtype, what, local, run_code)
+                return _load_local(source, loader_for, dtype, description, local, run_code)
             except LOAD_ERRORS as error:
                 if isinstance(error, ModelFileError):
                     raise
                 reason: Exception = error
     if isinstance(reason, UnpicklingError):
         raise ModelFileError(
-            f"cannot load {what}: its weights are a damaged pickle, or one of more than numbers, "
-            "which is never run; use a checkpoint saved as safetensors"
+            f"cannot load {description}: its weights are a damaged pickle or contain more than "
+            "numbers, which is never executed; use a checkpoint saved as safetensors"
         ) from reason
-    where = (
-        "it is not in the local cache of the Hugging Face hub, and the hub does not give it"
+    explanation = (
+        "it is neither in the local cache of the Hugging Face hub nor can it be downloaded"
         if source.on_hub
         else "transformers cannot read it"
     )
-    first_words = " ".join(str(reason).split())[:200] or type(reason).__name__
-    raise ModelFileError(f"cannot load {what}: {where} ({first_words})") from reason
+    excerpt = " ".join(str(reason).split())[:200] or type(reason).__name__
+    raise ModelFileError(f"cannot load {description}: {explanation} ({excerpt})") from reason
 
 
-def _open(
-    source: Source,
+def _load_local(
+    source: CheckpointSource,
     loader_for: Callable[[Any], Any],
     dtype: torch.dtype,
-    what: str,
+    description: str,
     local: bool,
     run_code: bool | None,
 ) -> PretrainedNetwork:
+    """Load a checkpoint after checking its code, configuration and weight index."""
     options: dict[str, Any] = {**source.options, "local_files_only": local}
     settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)
-    brings_code = "auto_map" in settings and settings.get("model_type") not in CONFIG_MAPPING
-    if brings_code and not run_code:
-        unless = "" if run_code is None else _UNLESS
+    has_code = "auto_map" in settings and settings.get("model_type") not in CONFIG_MAPPING
+    if has_code and not run_code:
+        advice = " unless its spec has code=run (read the code first: it runs with your rights)"
         raise ModelFileError(
-            f"cannot load {what}: it is a model of type {settings.get('model_type')!r} and runs "
-            f"only by code that comes with it, which contstim never runs{unless}; use a checkpoint "
-            "of a type that transformers has"
+            f"cannot load {description}: it is a model of type {settings.get('model_type')!r} and "
+            "needs its own code, which contstim never runs"
+            f"{'' if run_code is None else advice}; use a checkpoint of a type that transformers "
+            "implements"
         )
-    _check_settings(settings, what)
-    _check_indices(source, options, what)
-    trusted = brings_code and bool(run_code)
+    for name, value in _iter_integers(settings):
+        if value > _MAX_COMPONENTS and _COMPONENT_COUNT.search(name):
+            raise ModelFileError(
+                f"cannot load {description}: its configuration has {name}={value}, more than the "
+                f"maximum of {_MAX_COMPONENTS}; use a checkpoint that is not damaged"
+            )
+    if "gguf_file" not in options:
+        _check_weight_index(source, options, description)
+
+    trusted = has_code and bool(run_code)
     config = AutoConfig.from_pretrained(source.name, trust_remote_code=trusted, **options)
-    # A checkpoint may name a kernel of the hub here, which transformers would fetch and run.
+    # A configuration may name a kernel on the hub, which transformers would download and run.
     config._attn_implementation = config._experts_implementation = None
     tokenizer = AutoTokenizer.from_pretrained(source.name, trust_remote_code=trusted, **options)
+    code_digest = ""
     if trusted:
-        network, missing = _by_its_code(source, config, dtype, options)
-        code = _code_of(config, network, tokenizer)
-        digest = digest_parts(code.values())
+        network, missing = _load_with_code(source, config, dtype, options)
+        code = _read_code(config, network, tokenizer)
+        code_digest = digest_parts(code.values())
         names = ", ".join(code)
-        print(f"{what} runs code that came with it: {names} (SHA-256 {digest})", file=sys.stderr)
+        print(f"{description} runs its own code: {names} (SHA-256 {code_digest})", file=sys.stderr)
     else:
         network, info = loader_for(config).from_pretrained(
             source.name,
@@ -228,111 +247,105 @@ def _open(
             trust_remote_code=False,
             **options,
         )
-        missing, digest = [*info["missing_keys"], *info["mismatched_keys"]], ""
+        missing = [*info["missing_keys"], *info["mismatched_keys"]]
     network = network.eval().requires_grad_(False)
-    return PretrainedNetwork(config, network, tokenizer, sorted(map(str, missing)), digest)
+    return PretrainedNetwork(config, network, tokenizer, sorted(map(str, missing)), code_digest)
 
 
-def _by_its_code(
-    source: Source, config: Any, dtype: torch.dtype, options: Mapping[str, Any]
+def _load_with_code(
+    source: CheckpointSource, config: Any, dtype: torch.dtype, options: Mapping[str, Any]
 ) -> tuple[Any, list[str]]:
-    """Return the network that a checkpoint's own code makes, and the weights that it lacks.
+    """Build a network with the checkpoint's own code; return it and the names of missing weights.
 
-    Such code is written for one version of transformers, whose ways of loading change more than
-    those of computing. So it makes the network, and its weights are read here.
+    Such code is written for one version of transformers, in which loading changes more often than
+    computing. Therefore the code builds the network, and the weights are read here.
     """
-    offered = config.auto_map
+    classes = config.auto_map
     names = ("AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel")
-    address = next((offered[name] for name in names if name in offered), None)
-    if address is None:
-        raise ModelFileError(f"its code names no language model but {', '.join(offered)}")
-    place = {key: options[key] for key in ("revision", "local_files_only") if key in options}
-    made_by = get_class_from_dynamic_module(address, source.name, **place)
-    usual = torch.get_default_dtype()
+    reference = next((classes[name] for name in names if name in classes), None)
+    if reference is None:
+        raise ModelFileError(f"its code defines no language model, only {', '.join(classes)}")
+    origin = {key: options[key] for key in ("revision", "local_files_only") if key in options}
+    network_class = get_class_from_dynamic_module(reference, source.name, **origin)
+
+    # Code for version 4 of transformers looks up the default rotary positions here.
+    default_dtype = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
-    lacking = "default" not in ROPE_INIT_FUNCTIONS
-    ROPE_INIT_FUNCTIONS.setdefault("default", _plain_rotary)
+    lacks_default = "default" not in ROPE_INIT_FUNCTIONS
+    ROPE_INIT_FUNCTIONS.setdefault("default", _rotary_frequencies)
     try:
-        network = made_by(config)
+        network = network_class(config)
     finally:
-        torch.set_default_dtype(usual)
-        if lacking:  # transformers' own networks look elsewhere
+        torch.set_default_dtype(default_dtype)
+        if lacks_default:
             del ROPE_INIT_FUNCTIONS["default"]
-    tied: dict[int, list[str]] = {}
+
+    names_by_tensor: dict[int, list[str]] = {}
     for name, tensor in network.state_dict(keep_vars=True).items():
-        tied.setdefault(id(tensor), []).append(name)
+        names_by_tensor.setdefault(id(tensor), []).append(name)
     index = cached_file(
-        source.name, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **place
+        source.name, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **origin
     )
     files = [SAFE_WEIGHTS_NAME]
     if index is not None:
         files = sorted({*json.loads(Path(index).read_text("utf-8"))["weight_map"].values()})
     missing = set(network.state_dict())
     for file in files:
-        weights = load_file(str(cached_file(source.name, file, **place)))
+        weights = load_file(str(cached_file(source.name, file, **origin)))
         missing -= set(weights)
         network.load_state_dict(weights, strict=False)
-    for names_of_one in tied.values():
-        if not missing.issuperset(names_of_one):
-            missing -= set(names_of_one)
+    # Tied weights are complete if the checkpoint contains one of them.
+    for tied_names in names_by_tensor.values():
+        if not missing.issuperset(tied_names):
+            missing -= set(tied_names)
     return network.to(dtype), sorted(missing)
 
 
-def _code_of(*things: object) -> dict[str, bytes]:
-    """Return the files of code from which things were made, by name, sorted."""
-    modules = [sys.modules[type(thing).__module__] for thing in things]
-    foreign = [m for m in modules if m.__name__.startswith("transformers_modules.")]
-    folders = {Path(str(module.__file__)).parent for module in foreign}
+def _read_code(*objects: object) -> dict[str, bytes]:
+    """Return the code files that define the classes of objects, by name, sorted."""
+    modules = [sys.modules[type(instance).__module__] for instance in objects]
+    own_modules = [m for m in modules if m.__name__.startswith("transformers_modules.")]
+    folders = {Path(str(module.__file__)).parent for module in own_modules}
     code = {file.name: file.read_bytes() for folder in folders for file in folder.glob("*.py")}
     return {name: text for name, text in sorted(code.items()) if text}
 
 
-def _plain_rotary(config: Any, device: Any = None, *_: Any, **__: Any) -> tuple[Any, float]:
-    """Return the frequencies of rotary positions and their scale: Su et al. (2021), section 3.2.2.
-
-    Version 4 of transformers had it among `ROPE_INIT_FUNCTIONS`, where code made for it looks.
-    """
+def _rotary_frequencies(config: Any, device: Any = None, *_: Any, **__: Any) -> tuple[Any, float]:
+    """Return frequencies and scale of rotary positions (Su et al. 2021, section 3.2.2)."""
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    powers = torch.arange(0, width, 2, dtype=torch.float32, device=device) / width
-    return config.rope_theta**-powers, 1.0
+    exponents = torch.arange(0, width, 2, dtype=torch.float32, device=device) / width
+    return config.rope_theta**-exponents, 1.0
 
 
-def _check_settings(settings: Mapping[str, Any], what: str) -> None:
-    """Refuse a configuration of more parts than any network has."""
-    for name, value in _numbers(settings):
-        if value > _MOST_PARTS and _PARTS.search(name):
-            raise ModelFileError(
-                f"cannot load {what}: its configuration has {name}={value}, and no network is "
-                f"built with more than {_MOST_PARTS}; use a checkpoint that is not damaged"
-            )
-
-
-def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the whole numbers of a configuration by name, those of its parts included."""
+def _iter_integers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield names and values of all integers of a nested configuration."""
     for name, value in settings.items():
         if isinstance(value, int):
             yield name, value
         elif isinstance(value, Mapping):
-            yield from _numbers(value)
+            yield from _iter_integers(value)
 
 
-def _check_indices(source: Source, options: Mapping[str, Any], what: str) -> None:
-    """Refuse an index of weight files that names anything but files of its folder."""
-    if "gguf_file" in options:
-        return
+def _check_weight_index(
+    source: CheckpointSource, options: Mapping[str, Any], description: str
+) -> None:
+    """Raise an error if a weight index names anything but files of the checkpoint's folder."""
     for index in (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME):
         path = cached_file(
             source.name, index, _raise_exceptions_for_missing_entries=False, **options
         )
         if path is None:
             continue
-        listed = json.loads(Path(path).read_text("utf-8"))
-        files = listed.get("weight_map") if isinstance(listed, dict) else None
+        content = json.loads(Path(path).read_text("utf-8"))
+        files = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(files, dict) or not files:
-            raise ModelFileError(f"cannot load {what}: {index} lists no weights; it is damaged")
+            raise ModelFileError(
+                f"cannot load {description}: {index} lists no weights; use a checkpoint that is "
+                "not damaged"
+            )
         for file in files.values():
             if not isinstance(file, str) or file in {"", "..", "."} or re.search(r"[/\\]", file):
                 raise ModelFileError(
-                    f"cannot load {what}: {index} names {file!r}, which is not a file of the "
-                    "checkpoint's folder; use a checkpoint that is not damaged"
+                    f"cannot load {description}: {index} names {file!r}, which is not a file of "
+                    "the checkpoint's folder; use a checkpoint that is not damaged"
                 )

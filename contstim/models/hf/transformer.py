@@ -1,51 +1,40 @@
-"""What causal and masked transformers share: tokens, batches, candidates and own unigrams."""
+"""Base class of causal and masked transformers: tokenisation, batches and candidate words."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, ModelFileError
-from contstim.files import file_digest
+from contstim.errors import ModelFileError
 from contstim.models import ModelSpec
-from contstim.models.base import (
-    Event,
-    ReplacementScores,
-    SentenceModel,
-    TokenScores,
-    check_sentences,
-)
+from contstim.models.base import ReplacementScores, SentenceModel, TokenScores, check_sentences
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
-from contstim.models.registry import bundled_folder
+from contstim.models.hf.unigram import TokenUnigram
 from contstim.progress import track
 from contstim.text import Sentence, WordList
-from contstim.text_files import read_lines
 
-#: The words of the bundled models' training text and their counts (recipe: models/unigram.py).
-WORD_COUNTS = "word_counts.tsv.gz"
-# Sentences of one length are handed to the network in groups of this many batches: enough that
-# most batches are full, few enough that their inputs take little memory.
-_BATCHES_OF_GROUP = 4
+# Number of batches in a group of sentences of equal length: enough that most batches are full, few
+# enough that the inputs need little memory.
+_BATCHES_PER_GROUP = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A sentence around one open word.
+    """Tokens of a sentence before and after one word.
 
     Attributes
     ----------
     left, right
-        Ids of the tokens on either side, shapes (P,) and (Q,), special tokens included.
+        Token ids before and after the word, special tokens included, 1-D arrays.
     scored_left, scored_right
-        Which of them are scored: places counted from the beginning of each side.
+        Positions of the scored tokens in `left` and in `right`.
     """
 
     left: IntArray
@@ -54,31 +43,38 @@ class Frame:
     scored_right: IntArray
 
     @classmethod
-    def of(cls, encoded: EncodedSentence, position: int, n_end: int = 0) -> Frame | None:
-        """Open the word at `position`; None if it is not scored.
+    def from_encoded(cls, encoded: EncodedSentence, position: int, n_end: int = 0) -> Frame | None:
+        """Remove the word at `position` from a sentence; return None if it is not scored.
 
-        The last `n_end` scored tokens are the end of the sentence, which stays.
+        The last `n_end` scored tokens mark the end of the sentence and do not belong to the word.
         """
-        n = len(encoded.scored_positions) - n_end
-        places = encoded.scored_positions[:n][encoded.word_indices[:n] == position]
-        if len(places) == 0:
-            return None
-        start, stop = int(places[0]), int(places[-1]) + 1
         scored = encoded.scored_positions
-        return cls(
-            encoded.ids[:start],
-            encoded.ids[stop:],
-            scored[scored < start],
-            scored[scored >= stop] - stop,
-        )
+        n_in_words = len(scored) - n_end
+        word_positions = scored[:n_in_words][encoded.word_indices[:n_in_words] == position]
+        if len(word_positions) == 0:
+            return None
+        start, stop = int(word_positions[0]), int(word_positions[-1]) + 1
+        left, right = encoded.ids[:start], encoded.ids[stop:]
+        return cls(left, right, scored[scored < start], scored[scored >= stop] - stop)
 
     def fill(self, tokens: IntArray) -> IntArray:
-        """Return the ids of k sentences with `tokens` (k, n) as the word: shape (k, P + n + Q)."""
+        """Return the ids of the sentence with each of k words.
+
+        Parameters
+        ----------
+        tokens
+            Token ids of the words, shape (k, n).
+
+        Returns
+        -------
+        array
+            Token ids, shape (k, L).
+        """
         k = len(tokens)
         return np.hstack([np.tile(self.left, (k, 1)), tokens, np.tile(self.right, (k, 1))])
 
-    def scored(self, n: int) -> IntArray:
-        """Return the places of all scored tokens when the word has `n` tokens."""
+    def scored_positions(self, n: int) -> IntArray:
+        """Return the positions of all scored tokens if the word has `n` tokens."""
         start = len(self.left)
         return np.concatenate(
             [self.scored_left, np.arange(start, start + n), self.scored_right + start + n]
@@ -86,18 +82,27 @@ class Frame:
 
 
 class TransformerModel(SentenceModel):
-    """A transformer as a sentence model.
+    """Base class of sentence models that score with a transformer.
 
     Parameters
     ----------
     spec
         The spec.
     defaults
-        The options it may have and their defaults.
+        Options of the family with their defaults.
     checkpoint
         The network and its tokenizer.
     special
-        Whether sentences are tokenised with the special tokens that the tokenizer adds by itself.
+        Whether to add the special tokens of the tokenizer to each sentence.
+
+    Attributes
+    ----------
+    batch_tokens
+        Maximum number of tokens in a forward pass.
+    prefix
+        Token ids before the tokens of every sentence.
+    end
+        Token ids after the tokens of every sentence, which are scored.
     """
 
     def __init__(
@@ -108,11 +113,10 @@ class TransformerModel(SentenceModel):
         self.checkpoint = checkpoint
         self.network = checkpoint.network
         self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=special)
-        self.budget = shared.batch_tokens or self.network.token_budget
-        #: Ids that are put before the tokens of every sentence, and behind them to be scored.
+        self.batch_tokens = shared.batch_tokens or self.network.batch_tokens
         self.prefix: list[int] = []
         self.end: list[int] = []
-        self._last: tuple[str, EncodedSentence, FloatArray] | None = None
+        self._last_scored: tuple[str, EncodedSentence, FloatArray] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -121,247 +125,176 @@ class TransformerModel(SentenceModel):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """PyTorch, transformers and tokenizers."""
+        """Names of the packages on which scores depend."""
         return PACKAGES
 
     @property
     def batch_tolerance(self) -> float:
-        """1e-4 nats; half a nat where the network computes in 16 bits."""
+        """Maximum difference between batches: 1e-4 nats, or 0.5 nats in 16 bits."""
         return self.network.batch_tolerance
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return whether the tokenizer can write each of V words; shape (V,)."""
+        """Return whether the tokenizer can encode each of V words, shape (V,)."""
         return self.tokenizer.in_vocabulary(words)
 
     def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
-        """Tokenise sentences, prefix and scored end included.
+        """Tokenise S sentences, prefix and scored end included.
 
         Raises
         ------
         InputError
-            If a sentence is too long for the network, or nothing of it can be predicted.
+            If a sentence is too long for the network or has no scored token.
         """
-        listed = check_sentences(sentences)
-        encoded = []
-        for sentence, tokens in zip(listed, self.tokenizer.encode(listed), strict=True):
-            whole = self._surrounded(sentence, tokens)
-            check_length(sentence, len(whole.ids), self.checkpoint.max_tokens, self.spec)
-            encoded.append(whole)
-        return encoded
+        checked = check_sentences(sentences)
+        encoded_sentences = []
+        for sentence, tokens in zip(checked, self.tokenizer.encode(checked), strict=True):
+            encoded = self.add_prefix_and_end(sentence, tokens)
+            check_length(sentence, len(encoded.ids), self.checkpoint.max_tokens, self.spec)
+            encoded_sentences.append(encoded)
+        return encoded_sentences
 
     def count_tokens(self, sentences: Sequence[str]) -> IntArray | None:
-        """Return the number of scored tokens of each sentence, (S,)."""
-        return np.array([len(e.scored_positions) for e in self.encode(sentences)], dtype=np.int64)
+        """Return the number of scored tokens of each sentence, shape (S,)."""
+        counts = [len(encoded.scored_positions) for encoded in self.encode(sentences)]
+        return np.array(counts, dtype=np.int64)
 
-    def _surrounded(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
-        """Put prefix and end around the tokens of a sentence."""
+    def add_prefix_and_end(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
+        """Add prefix and scored end to the tokens of a sentence."""
         return encoded
 
     @abstractmethod
-    def values(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
-        """Compute the log-probabilities that make up the score of each sentence: S arrays, nats."""
+    def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
+        """Return the log-probabilities from which each of S sentences is scored, nats."""
 
     @abstractmethod
-    def _parts(self, encoded: EncodedSentence, values: FloatArray) -> TokenScores:
-        """Return the scored units of a sentence from what `values` gives."""
+    def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
+        """Return the scored tokens of a sentence, given its `term_log_probs`."""
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Score every token of each sentence. See the class for what is scored.
+        """Score every token of each sentence.
 
-        Raises as the contract says, `InputError` for a sentence longer than the network takes, and
-        `ModelFileError` where the network computes NaN, as some do in 16 bits.
+        Raises
+        ------
+        InputError
+            If a sentence cannot be scored or has more tokens than the network accepts.
+        UnknownWordError
+            If a word is unknown and the option ``unknown`` is ``error``.
+        ModelFileError
+            If the network computes NaN, as some do in 16 bits.
         """
         encoded = self.encode(sentences)
-        values = self.values(encoded)
-        for sentence, terms in zip(sentences, values, strict=True):
+        log_probs = self.term_log_probs(encoded)
+        for sentence, terms in zip(sentences, log_probs, strict=True):
             if np.isnan(terms).any():
                 raise ModelFileError(
-                    f"{self.spec} computes no number for {sentence!r} but NaN; ask for "
-                    "dtype=float32, or take a checkpoint that is not damaged"
+                    f"{self.spec} computes NaN for {sentence!r}; set dtype=float32 in the spec or "
+                    "use a checkpoint that is not damaged"
                 )
         if len(encoded) == 1:
-            # A search goes on from the sentence that it has just verified.
-            self._last = (sentences[0], encoded[0], values[0])
-        return [self._parts(e, v) for e, v in zip(encoded, values, strict=True)]
+            # A search continues from the sentence that it has just verified.
+            self._last_scored = (sentences[0], encoded[0], log_probs[0])
+        return [self.to_token_scores(e, terms) for e, terms in zip(encoded, log_probs, strict=True)]
 
     def encode_and_score(self, sentence: str) -> tuple[EncodedSentence, FloatArray]:
-        """Return the tokens of a sentence and its `values`; the last one is remembered."""
-        if self._last is None or self._last[0] != sentence:
+        """Return the tokens and `term_log_probs` of a sentence; the last result is cached."""
+        if self._last_scored is None or self._last_scored[0] != sentence:
             encoded = self.encode([sentence])
-            self._last = (sentence, encoded[0], self.values(encoded)[0])
-        return self._last[1:]
+            self._last_scored = (sentence, encoded[0], self.term_log_probs(encoded)[0])
+        return self._last_scored[1:]
 
-    def _groups(
+    def iter_groups(
         self, encoded: Sequence[EncodedSentence], n_rows: Sequence[int]
     ) -> Iterator[list[int]]:
-        """Yield sentences of one length in groups of a few batches; each takes `n_rows` inputs."""
-        most = _BATCHES_OF_GROUP * self.budget
+        """Yield indices of sentences of equal length, a few batches at a time, with progress.
+
+        Parameters
+        ----------
+        encoded
+            S sentences.
+        n_rows
+            Number of inputs of each sentence.
+        """
+        max_tokens = _BATCHES_PER_GROUP * self.batch_tokens
         groups: list[list[int]] = []
-        tokens: list[float] = []
+        n_tokens: list[float] = []
         for i in sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids)):
             length = len(encoded[i].ids)
-            alike = groups and length == len(encoded[groups[-1][0]].ids)
-            if not alike or tokens[-1] >= most:
+            same_length = groups and length == len(encoded[groups[-1][0]].ids)
+            if not same_length or n_tokens[-1] >= max_tokens:
                 groups.append([])
-                tokens.append(0)
+                n_tokens.append(0)
             groups[-1].append(i)
-            tokens[-1] += length * n_rows[i]
+            n_tokens[-1] += length * n_rows[i]
         if len(groups) < 2:
             yield from groups
             return
-        yield from track(groups, len(groups), f"scoring with {self.spec}", weights=tokens)
+        yield from track(groups, len(groups), f"scoring with {self.spec}", weights=n_tokens)
 
-    def _candidate_scores(
+    @abstractmethod
+    def score_candidates(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        """Score V candidates for one position of a sentence in a space-delimited language."""
+
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        """Score V candidates for one position of a sentence."""
+        sentence.check_position(position)
+        if not self.language.is_space_delimited:
+            # A candidate may change the tokens of its neighbours.
+            return super().score_replacements(sentence, position, words)
+        return self.score_candidates(sentence, position, words)
+
+    def candidate_scorer(
         self,
         sentence: Sentence,
         position: int,
         words: WordList,
         frame: Frame | None = None,
-        together: Callable[[IntArray], FloatArray] | None = None,
+        score_tokens: Callable[[IntArray], FloatArray] | None = None,
     ) -> Callable[[IntArray], FloatArray]:
-        """Return the function from indices of candidates (k,) to their exact scores (k,), nats.
+        """Return a function that scores candidate words exactly.
 
         Parameters
         ----------
         sentence, position, words
-            The candidates: `sentence` with the word at `position` replaced by each of `words`.
-        frame, together
-            The sentence around the word, and the function that scores candidates of one number of
-            tokens (k, n) in it; without them every candidate is scored as a whole sentence.
+            `sentence`, and the candidates for the word at `position`.
+        frame
+            The tokens of the sentence around the word.
+        score_tokens
+            Function from the tokens of k candidates in `frame`, shape (k, n), to their scores,
+            shape (k,). Without it, candidates are scored as whole sentences.
+
+        Returns
+        -------
+        callable
+            Function from indices of k candidates, shape (k,), to scores in nats, shape (k,).
         """
-        tokens = self.tokenizer.candidates(sentence, position, words).tokens
+        candidates = self.tokenizer.candidates(sentence, position, words).tokens
         left, right = ([], []) if frame is None else (frame.left.tolist(), frame.right.tolist())
 
-        def score(index: IntArray) -> FloatArray:
-            index = np.asarray(index, dtype=np.int64)
-            texts = [str(sentence.replace(position, words.words[i])) for i in index]
+        def score(indices: IntArray) -> FloatArray:
+            indices = np.asarray(indices, dtype=np.int64)
+            texts = [str(sentence.replace(position, words.words[i])) for i in indices]
+            # Group candidates by their number of tokens, 0 for whole sentences.
             groups: dict[int, list[int]] = {}
-            for place, ids in enumerate(self.tokenizer.tokenize(texts)):
-                candidate = tokens[index[place]]
-                # Some tokenizers cut a word differently beside other words.
+            for k, ids in enumerate(self.tokenizer.tokenize(texts)):
+                candidate = candidates[indices[k]]
+                # Some tokenizers split a word differently next to other words.
                 fits = [*self.prefix, *ids, *self.end] == [*left, *candidate, *right]
-                groups.setdefault(len(candidate) if fits else 0, []).append(place)
-            scores = np.empty(len(index), dtype=np.float64)
-            for n, places in groups.items():
-                if n == 0 or together is None:
-                    scores[places] = self.score([texts[p] for p in places])
+                groups.setdefault(len(candidate) if fits else 0, []).append(k)
+            scores = np.empty(len(indices), dtype=np.float64)
+            for n, members in groups.items():
+                if n == 0 or score_tokens is None:
+                    scores[members] = self.score([texts[k] for k in members])
                 else:
-                    rows = [tokens[i] for i in index[places]]
-                    scores[places] = together(np.array(rows, dtype=np.int64))
+                    tokens = [candidates[i] for i in indices[members]]
+                    scores[members] = score_tokens(np.array(tokens, dtype=np.int64))
             return scores
 
         return score
 
     def token_unigram(self) -> SentenceModel | None:
-        """Return the unigram probabilities of this model's own tokens."""
+        """Return the unigram model of this model's tokens."""
         return TokenUnigram(self)
-
-
-def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
-    """Read a table with columns `word`, `n`, `n_first` and tabs between them.
-
-    Returns
-    -------
-    list of str
-        Words as they stand between spaces, punctuation attached.
-    array, array
-        How often each occurs, and how often it is the first of a sentence.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or a line is not such a row.
-    """
-    words: list[str] = []
-    counts: list[tuple[int, int]] = []
-    for number, line in read_lines(path):
-        word, *fields = line.split("\t")
-        if number == 1:
-            continue
-        if len(fields) != 2 or not all(field.isdecimal() for field in fields):
-            raise InputError(f"{path}, line {number} is not a word and two counts: {line!r}")
-        words.append(word)
-        counts.append((int(fields[0]), int(fields[1])))
-    n, n_first = np.array(counts, dtype=np.int64).reshape(-1, 2).T
-    return words, n, n_first
-
-
-class TokenUnigram(SentenceModel):
-    """The tokens of a transformer with their probabilities apart from any context, for SLOR.
-
-    SLOR takes off what the frequency of a sentence's units explains. Kann et al. (2018) define it
-    over the units that the model itself scores, sub-words where these are its units (their
-    WPSLOR), and so do we: the sums of both terms and T go over the same units, and every sentence
-    that the model can score has a value. (Lau et al. 2017 have models of whole words, for which
-    the two agree.)
-
-    Their unigram probabilities come from the model's training text. That of a checkpoint is seldom
-    at hand, so tokens are counted in the text of the bundled models, whose words are listed with
-    their frequencies: each word is cut into tokens as this tokenizer cuts it, first in a sentence
-    and elsewhere. With c the count of a token, N their sum and V the size of the vocabulary,
-    p = (c + 1) / (N + V).
-
-    Parameters
-    ----------
-    model
-        The transformer; what it scores of a sentence is scored here.
-    path
-        Word counts; by default those of the bundled models' training text.
-    """
-
-    def __init__(self, model: TransformerModel, path: Path | None = None) -> None:
-        super().__init__(ModelSpec("contstim", "unigram", (("units", "tokens"),)))
-        self.model = model
-        self.path = path or bundled_folder() / WORD_COUNTS
-        words, n, n_first = read_word_counts(self.path)
-        counts = model.tokenizer.count_tokens(words, n, n_first)
-        counts[model.end] += n_first.sum()
-        self.log_probs = np.log((counts + 1.0) / (counts.sum() + len(counts)))
-
-    @property
-    def event(self) -> Event:
-        """The transformer's event."""
-        return self.model.event
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The transformer's: its tokenizer is what words are cut by."""
-        return self.model.packages
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the word counts; the tokenizer is part of the transformer's own."""
-        return file_digest(self.path)
-
-    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return whether the transformer knows each of V words; shape (V,)."""
-        return self.model.in_vocabulary(words)
-
-    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Give the units that the transformer scores their unigram log-probabilities."""
-        return [
-            TokenScores(
-                e.units, self.log_probs[e.ids[e.scored_positions]], e.word_indices, e.n_words
-            )
-            for e in self.model.encode(sentences)
-        ]
-
-    @property
-    def scores_vocabulary(self) -> bool:
-        """Always: no word's share depends on the others."""
-        return True
-
-    def score_replacements(
-        self, sentence: Sentence, position: int, words: WordList
-    ) -> ReplacementScores:
-        """Score candidates, all at once: they change the units of one word alone."""
-        sentence.check_position(position)
-        parts = self.score_tokens([str(sentence)])[0]
-        of_word = parts.word_indices == position
-        rest = parts.log_probs[~of_word].sum()
-        if position == parts.n_words - 1:
-            rest += self.log_probs[self.model.end].sum()
-        tokens = self.model.tokenizer.candidates(sentence, position, words).tokens
-        # The first word has no units where nothing stands before it.
-        scores = [self.log_probs[list(t)].sum() if of_word.any() else 0.0 for t in tokens]
-        return ReplacementScores.from_exact_scores(rest + np.array(scores, dtype=np.float64))

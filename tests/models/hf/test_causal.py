@@ -79,13 +79,13 @@ def test_words_follow_the_chain_rule(tiny: Tiny, name: str, end: str) -> None:
     "options", ["", "&end=scored", "&words=corrected", "&words=corrected&end=scored"]
 )
 @pytest.mark.parametrize("name", CAUSAL)
-def test_the_contract_holds(tiny: Tiny, name: str, options: str) -> None:
+def test_models_pass_check_model(tiny: Tiny, name: str, options: str) -> None:
     model = load_model(f"hf:{tiny(name)}?punctuation=keep{options}")
     check_model(model, SHORT, words=["dog", "unhappy", "saw", "us", "cat", "at"])
     assert load_model(model.spec).event == model.event
 
 
-def test_the_first_word_is_never_free(tiny: Tiny) -> None:
+def test_the_first_word_is_missing_without_prefix(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}?prefix=none")
     assert model.event.start == "none"
     words = model.score_words(SHORT)
@@ -97,12 +97,13 @@ def test_the_first_word_is_never_free(tiny: Tiny) -> None:
     with pytest.raises(InputError) as error:
         model.score(["Dog."])
     assert str(error.value) == (
-        f"'Dog.' has one word, and {model.spec} has nothing to predict it from; give a prefix"
+        f"'Dog.' has one word, and {model.spec} has no prefix to predict it from; write "
+        "prefix=bos, prefix=eos or another token in the spec"
     )
     check_model(model, SHORT, words=["dog", "unhappy", "saw"])
 
 
-def test_bos_is_put_once(tiny: Tiny) -> None:
+def test_bos_is_not_doubled(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('llama')}")
     assert model.checkpoint.tokenizer("dog")["input_ids"][0] == model.prefix[0]
     ids = model.encode(["the dog"])[0].ids.tolist()
@@ -110,7 +111,7 @@ def test_bos_is_put_once(tiny: Tiny) -> None:
     assert model.event.first == "spaced"
 
 
-def test_any_token_may_stand_before(tiny: Tiny) -> None:
+def test_any_token_can_be_the_prefix(tiny: Tiny) -> None:
     plain = _Plain(tiny("gpt2"))
     model = load_model(f"hf:{tiny('gpt2')}?prefix=.&first=spaced")
     assert (model.event.start, model.event.first) == (".", "spaced")
@@ -119,7 +120,7 @@ def test_any_token_may_stand_before(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("first", ["auto", "spaced"])
-def test_corrected_words_and_the_stop_sum_to_one(first: str, tmp_path: Path) -> None:
+def test_corrected_words_and_the_end_sum_to_one(first: str, tmp_path: Path) -> None:
     folder = _enumerable(tmp_path)
     model = load_model(f"hf:{folder}?words=corrected&first={first}")
     stopped = load_model(f"hf:{folder}?words=corrected&first={first}&end=scored")
@@ -185,8 +186,8 @@ def _enumerable(folder: Path) -> Path:
 def test_correction_needs_marked_white_space(tiny: Tiny) -> None:
     spec = f"hf:{tiny('gpt2')}?punctuation=context&words=corrected"
     assert refusal(spec) == (
-        f"words='corrected' with punctuation='context' in '{spec}': a word ends after its marks; "
-        "leave one of the two out"
+        f"words='corrected' with punctuation='context' in '{spec}': a word ends after its "
+        "punctuation marks; leave one of the two options out"
     )
 
 
@@ -195,8 +196,8 @@ def test_correction_needs_marked_white_space(tiny: Tiny) -> None:
     [
         ("no-bos", "prefix=bos", "prefix='bos' in '{}': its tokenizer has no such token; write prefix=none or a token of its vocabulary"),  # noqa: E501 - one whole message
         ("gpt2", "prefix=qq", "prefix='qq' in '{}' is not a token of its vocabulary; write auto, bos, eos, none or a token"),  # noqa: E501 - one whole message
-        ("llama", "first=unspaced", "first='unspaced' in '{}': its tokenizer puts a space before every sentence by itself; leave the option out"),  # noqa: E501 - one whole message
-        ("gpt2", "device=gpu", "device='gpu' in '{}' is not available; write cpu, cuda, cuda:1 or mps"),  # noqa: E501 - one whole message
+        ("llama", "first=unspaced", "first='unspaced' in '{}': its tokenizer adds a space before every sentence; leave the option out"),  # noqa: E501 - one whole message
+        ("gpt2", "device=gpu", "device='gpu' in '{}' cannot be used here; write cpu, cuda, cuda:1 or mps"),  # noqa: E501 - one whole message
         ("gpt2", "dtype=int8", "dtype='int8' in '{}': choose one of 'bfloat16', 'float16', 'float32', 'float64'"),  # noqa: E501 - one whole message
     ],
 )  # fmt: skip
@@ -205,17 +206,17 @@ def test_bad_options_are_named(tiny: Tiny, name: str, options: str, message: str
     assert refusal(spec) == message.format(spec)
 
 
-def test_too_long_a_sentence_is_refused_by_name(tiny: Tiny) -> None:
+def test_too_long_sentences_are_refused(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     with pytest.raises(InputError) as error:
         model.score(["the dog", "dog" + " dog" * 39])
     assert str(error.value) == (
         f"{('dog' + ' dog' * 39)[:60] + '...'!r} has 42 tokens, special tokens included, and "
-        f"{model.spec} takes at most 40; shorten or split the sentence"
+        f"{model.spec} accepts at most 40; shorten or split the sentence"
     )
 
 
-def test_half_precision_is_normalised_in_single(tiny: Tiny) -> None:
+def test_16_bit_logits_are_normalised_in_float32(tiny: Tiny) -> None:
     single = load_model(f"hf:{tiny('gpt2')}")
     half = load_model(f"hf:{tiny('gpt2')}?dtype=bfloat16")
     assert half.batch_tolerance > single.batch_tolerance == 1e-4
@@ -228,7 +229,7 @@ def test_half_precision_is_normalised_in_single(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_what_stands_before_is_computed_once(
+def test_the_left_context_is_computed_once(
     tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")
@@ -253,7 +254,7 @@ def test_what_stands_before_is_computed_once(
     np.testing.assert_allclose(table.estimates[0], scores[0], atol=1e-4)
 
 
-def test_at_the_last_word_one_pass_gives_every_score(tiny: Tiny) -> None:
+def test_candidates_for_the_last_word_need_one_pass(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     words = WordList.from_words(["dog", "cat", "man"])
     sentence = Sentence.parse("The old dog saw a cat")

@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_network_that_computes_no_number_is_found_out(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_network_that_computes_nan_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     for name in ("bert", "gpt2"):
         folder = tmp_path / name
         shutil.copytree(tiny(name), folder)
@@ -60,12 +60,12 @@ def test_a_network_that_computes_no_number_is_found_out(tiny: Tiny, tmp_path: Pa
             with pytest.raises(ModelFileError) as error:
                 load_model(f"hf:{folder}{options}").score(["the dog ran"])
             assert str(error.value) == (
-                f"hf:{folder} computes no number for 'the dog ran' but NaN; ask for "
-                "dtype=float32, or take a checkpoint that is not damaged"
+                f"hf:{folder} computes NaN for 'the dog ran'; set dtype=float32 in the spec or use "
+                "a checkpoint that is not damaged"
             )
 
 
-def test_the_configuration_decides_what_a_checkpoint_is(tiny: Tiny, folder: Path) -> None:
+def test_the_configuration_determines_the_kind_of_model(tiny: Tiny, folder: Path) -> None:
     assert isinstance(load_model(f"hf:{tiny('bert')}"), MaskedModel)
     assert isinstance(load_model(f"hf:{tiny('gpt2')}"), CausalModel)
     config = transformers.BertConfig(vocab_size=120, is_decoder=True, **SMALL)
@@ -97,20 +97,20 @@ def test_the_configuration_decides_what_a_checkpoint_is(tiny: Tiny, folder: Path
         ("RobertaForCausalLM", "roberta", SMALL),
     ],
 )
-def test_networks_that_see_what_follows_give_no_causal_scores(
+def test_networks_that_attend_to_later_words_are_refused(
     tmp_path: Path, architecture: str, kind: str, more: dict[str, Any]
 ) -> None:
     tokenizer = save_tokenizer("gpt2", tmp_path)
     config = transformers.CONFIG_MAPPING[kind](vocab_size=len(tokenizer), **more)
     save_network(getattr(transformers, architecture)(config), tmp_path)
     assert _refusal(f"hf:{tmp_path}") == (
-        f"'{tmp_path}' is a model of type {kind!r} whose predictions see the words that follow, so "
-        "it gives no log-probabilities from left to right; use a causal checkpoint (a decoder of "
-        "the BERT kind has is_decoder in its configuration)"
+        f"'{tmp_path}' is a model of type {kind!r} whose predictions depend on later words, so it "
+        "has no left-to-right log-probabilities; use a causal checkpoint (a decoder of the BERT "
+        "family has is_decoder in its configuration)"
     )
 
 
-def test_xlm_trained_from_left_to_right_is_causal(tmp_path: Path) -> None:
+def test_causal_xlm_is_a_causal_model(tmp_path: Path) -> None:
     tokenizer = save_tokenizer("xlm", tmp_path)
     more = {"emb_dim": 32, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 40}
     n = max(tokenizer.get_vocab().values()) + 1
@@ -126,7 +126,7 @@ def test_xlm_trained_from_left_to_right_is_causal(tmp_path: Path) -> None:
     assert model.score(["the old dog ran"])[0] == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_longest_input_of_a_network_with_slopes_for_positions(tmp_path: Path) -> None:
+def test_max_tokens_of_a_network_with_alibi_positions(tmp_path: Path) -> None:
     tokenizer = save_tokenizer("gpt2", tmp_path)
     more = {"d_model": 32, "n_layers": 1, "n_heads": 2, "max_seq_len": 16}
     config = transformers.MptConfig(vocab_size=len(tokenizer), **more)
@@ -134,7 +134,7 @@ def test_the_longest_input_of_a_network_with_slopes_for_positions(tmp_path: Path
     with pytest.raises(InputError) as error:
         load_model(f"hf:{tmp_path}").score(["the " * 15 + "dog"])
     assert str(error.value).endswith(
-        f"hf:{tmp_path} takes at most 16; shorten or split the sentence"
+        f"hf:{tmp_path} accepts at most 16; shorten or split the sentence"
     )
 
 
@@ -144,7 +144,7 @@ def test_a_checkpoint_without_a_trained_head_is_refused(folder: Path) -> None:
     message = _refusal(f"hf:{folder}")
     assert message == (
         f"'{folder}' has no trained language-model head: the checkpoint lacks 6 weights, among "
-        "them cls.predictions.bias; use the checkpoint that was trained to predict words (of "
+        "them cls.predictions.bias; use a checkpoint that was trained to predict words (for "
         "ELECTRA, the generator)"
     )
 
@@ -154,7 +154,7 @@ def test_the_discriminator_of_electra_is_refused(folder: Path) -> None:
     save_network(transformers.ElectraForPreTraining(config), folder)
     assert _refusal(f"hf:{folder}") == (
         f"'{folder}' has no trained language-model head: the checkpoint lacks 5 weights, among "
-        "them generator_lm_head.bias; use the checkpoint that was trained to predict words (of "
+        "them generator_lm_head.bias; use a checkpoint that was trained to predict words (for "
         "ELECTRA, the generator)"
     )
 
@@ -170,7 +170,7 @@ def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
     )
 
 
-def test_places_without_a_checkpoint_are_named(
+def test_locations_without_a_checkpoint_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = tmp_path / "nothing"
@@ -188,8 +188,8 @@ def test_places_without_a_checkpoint_are_named(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = _refusal("hf:some-one/some-model")
     assert message.startswith(
-        "cannot load 'some-one/some-model': it is not in the local cache of the Hugging Face hub, "
-        "and the hub does not give it ("
+        "cannot load 'some-one/some-model': it is neither in the local cache of the Hugging Face "
+        "hub nor can it be downloaded ("
     )
     assert "\n" not in message
 
@@ -215,12 +215,12 @@ def test_a_tokenizer_without_a_mask_is_refused(tiny: Tiny, tmp_path: Path) -> No
         file.unlink()
     save_tokenizer("gpt2", tmp_path)
     assert _refusal(f"hf:{tmp_path}") == (
-        f"neither tokenizer nor configuration of '{tmp_path}' name a mask token; use a masked "
-        "language model"
+        f"neither tokenizer nor configuration of '{tmp_path}' defines a mask token; use a "
+        "masked language model"
     )
 
 
-def test_the_fingerprint_follows_weights_and_tokenizer(tiny: Tiny, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_weights_and_tokenizer(tiny: Tiny, tmp_path: Path) -> None:
     first = load_model(f"hf:{tiny('bert')}").fingerprint
     same = tmp_path / "same"
     shutil.copytree(tiny("bert"), same)
@@ -235,7 +235,7 @@ def test_the_fingerprint_follows_weights_and_tokenizer(tiny: Tiny, tmp_path: Pat
     assert load_model(f"hf:{other}").fingerprint != first
 
 
-def test_the_fingerprint_follows_what_else_decides_the_numbers(tiny: Tiny, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_the_configuration(tiny: Tiny, tmp_path: Path) -> None:
     folder = tmp_path / "bert"
     shutil.copytree(tiny("bert"), folder)
     model = load_model(f"hf:{folder}?metric=pll")
@@ -253,9 +253,7 @@ def test_the_fingerprint_follows_what_else_decides_the_numbers(tiny: Tiny, tmp_p
     assert load_model(f"hf:{folder}?metric=pll").fingerprint != first
 
 
-def test_a_file_that_was_written_again_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_file_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "model.gguf"
     spec = ModelSpec("hf", str(file))
 
@@ -263,7 +261,7 @@ def test_a_file_that_was_written_again_is_read_again(
         network: Any = file.read_bytes()
         return Checkpoint("causal", network, None, None)
 
-    monkeypatch.setattr(checkpoint, "_read", read)
+    monkeypatch.setattr(checkpoint, "_read_checkpoint", read)
     file.write_bytes(b"one")
     first = load_checkpoint(spec)
     assert load_checkpoint(spec) is first
@@ -321,8 +319,8 @@ def test_a_tokenizer_of_another_model_is_refused(tiny: Tiny, folder: Path) -> No
     save_network(transformers.BertForMaskedLM(config), folder)
     n = len(transformers.AutoTokenizer.from_pretrained(folder))
     assert _refusal(f"hf:{folder}") == (
-        f"the tokenizer of '{folder}' has {n} tokens and its network 50; they are of different "
-        "models"
+        f"the tokenizer of '{folder}' has {n} tokens and its network 50; use tokenizer and "
+        "weights of the same model"
     )
 
 
@@ -347,7 +345,7 @@ FLAUBERT = {
         ("yoso", {**SPECIAL, "use_expectation": True}),
     ],
 )
-def test_networks_that_cannot_be_narrowed_score_as_transformers_do(
+def test_networks_without_selector_equal_transformers(
     tmp_path: Path, name: str, more: dict[str, Any]
 ) -> None:
     tokenizer = save_tokenizer("roberta", tmp_path)
@@ -392,7 +390,7 @@ def test_networks_that_cannot_be_narrowed_score_as_transformers_do(
         ),
     ],
 )
-def test_networks_that_transformers_cannot_compute_are_refused_by_name(
+def test_networks_that_cannot_be_computed_are_refused(
     tmp_path: Path, tokens: str, name: str, more: dict[str, Any], reason: str
 ) -> None:
     tokenizer = save_tokenizer(tokens, tmp_path)
@@ -400,6 +398,6 @@ def test_networks_that_transformers_cannot_compute_are_refused_by_name(
     config = transformers.CONFIG_MAPPING[name](vocab_size=n, **more)
     save_network(transformers.AutoModelForMaskedLM.from_config(config), tmp_path)
     assert _refusal(f"hf:{tmp_path}") == (
-        f"'{tmp_path}' is a model of type {name!r} that cannot be computed here from tokens alone "
+        f"'{tmp_path}' is a model of type {name!r} that cannot be computed from token ids alone "
         f"({reason}); use another checkpoint"
     )

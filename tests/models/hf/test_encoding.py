@@ -19,7 +19,7 @@ def _forms(tokens: list[str]) -> dict[str, bool]:
     vocab = {token: i for i, token in enumerate(["<s>", *tokens])}
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="<s>"))
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>")
-    forms = TokenClasses.of(tokenizer)
+    forms = TokenClasses.from_tokenizer(tokenizer)
     assert not (forms.is_starting & forms.is_continuing).any()
     return {token: bool(forms.is_starting[vocab[token]]) for token in tokens}
 
@@ -33,7 +33,7 @@ def test_byte_level_vocabularies() -> None:
     }
 
 
-def test_half_a_character_is_no_white_space() -> None:
+def test_an_incomplete_character_is_not_white_space() -> None:
     assert _forms([*("Ġ" + letter for letter in "abc"), "Â", "Âł"])["Â"] is False
 
 

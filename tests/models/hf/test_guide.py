@@ -14,7 +14,7 @@ FIRST, LATER = (
 )
 
 
-def test_words_after_a_beginning_are_read_with_the_rest_hidden(
+def test_next_words_are_predicted_before_mask_tokens(
     tiny: Callable[[str], Path],
 ) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
@@ -29,7 +29,7 @@ def test_words_after_a_beginning_are_read_with_the_rest_hidden(
     log_probs = one.log_probs(rows, index).reshape(upper.shape)
     np.testing.assert_allclose(log_probs[:, exact], upper[:, exact])
     assert (log_probs <= upper + 1e-6).all()
-    np.testing.assert_allclose(np.exp(one._last.numpy()).sum(axis=1), 1.0, rtol=1e-4)
+    np.testing.assert_allclose(np.exp(one._next_log_probs.numpy()).sum(axis=1), 1.0, rtol=1e-4)
     np.testing.assert_array_equal(one.end_log_probs("."), 0.0)
     # A beginning is read alike beside others and alone.
     alone = begun.extend(np.array([0]), np.array([1]))
@@ -39,7 +39,7 @@ def test_words_after_a_beginning_are_read_with_the_rest_hidden(
     assert one.log_probs(nothing, nothing).shape == (0,)
 
 
-def test_only_models_whose_sentences_cost_little_guide_themselves(
+def test_only_metrics_of_low_cost_are_self_guided(
     tiny: Callable[[str], Path],
 ) -> None:
     metrics = ("pll", "pll-word-l2r", "pll-sentence-l2r", "permutation")

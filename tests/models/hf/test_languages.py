@@ -74,7 +74,7 @@ def merged(folder: Path) -> str:
     return save(folder, core)
 
 
-def test_tokens_belong_to_words_that_no_space_parts(unspaced: Language, tmp_path: Path) -> None:
+def test_tokens_are_assigned_to_words_without_spaces(unspaced: Language, tmp_path: Path) -> None:
     spec = by_characters(tmp_path / "c")
     model = load_model(f"{spec}?language=xx")
     check_sentence_language(model, unspaced, TEXT)

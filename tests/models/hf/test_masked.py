@@ -129,14 +129,14 @@ def test_every_metric_equals_brute_force(tiny: Tiny, name: str, restricted: str)
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", MASKED)
-def test_the_contract_holds(tiny: Tiny, name: str, metric: str) -> None:
+def test_models_pass_check_model(tiny: Tiny, name: str, metric: str) -> None:
     model = load_model(f"hf:{tiny(name)}?metric={metric}&restricted=yes")
     lines = check_model(model, SHORT, words=["dog", "saw", "us", "dogs"])
     assert len(lines) == 5
     assert load_model(model.spec).event == model.event
 
 
-def test_a_word_is_what_stands_between_spaces(tiny: Tiny) -> None:
+def test_words_are_separated_by_spaces(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('bert')}")
     assert isinstance(model, MaskedModel)
     (encoded,) = model.encode(["the cats don't bark!"])
@@ -147,7 +147,7 @@ def test_a_word_is_what_stands_between_spaces(tiny: Tiny) -> None:
     assert encoded.layout == (1, 2, 3, 2)
 
 
-def test_one_hidden_word_hides_a_contraction_whole(tiny: Tiny) -> None:
+def test_whole_word_masking_of_a_contraction(tiny: Tiny) -> None:
     brute = _Brute(tiny("bert"), restricted=False)
     ids, words = brute.words("the don't ran")
     assert [len(w) for w in words] == [1, 3, 1]
@@ -156,7 +156,7 @@ def test_one_hidden_word_hides_a_contraction_whole(tiny: Tiny) -> None:
     np.testing.assert_allclose(model.score_words(["the don't ran"])[0], expected, atol=1e-4)
 
 
-def test_the_final_mark_is_scored_with_its_word_or_left_as_context(tiny: Tiny) -> None:
+def test_punctuation_is_scored_or_context(tiny: Tiny) -> None:
     brute = _Brute(tiny("bert"), restricted=False)
     ids, words = brute.words("a dog ran.")
     assert [len(w) for w in words] == [1, 1, 2]
@@ -170,7 +170,7 @@ def test_the_final_mark_is_scored_with_its_word_or_left_as_context(tiny: Tiny) -
     check_model(context, SHORT, words=["dog", "unhappy", "saw"])
 
 
-def test_final_marks_inside_a_sentence_stay_scored(tiny: Tiny) -> None:
+def test_marks_inside_a_sentence_are_scored(tiny: Tiny) -> None:
     context = load_model(f"hf:{tiny('bert')}?punctuation=context")
     assert [len(p.tokens) for p in context.score_tokens(["ran, dog !", "a dog ran, !"])] == [4, 5]
 
@@ -199,7 +199,7 @@ def test_batches_of_any_size_give_the_same_scores(tiny: Tiny) -> None:
     np.testing.assert_allclose(*(table.score(np.arange(3)) for table in both), atol=1e-5)
 
 
-def test_ties_stay_ties(tiny: Tiny) -> None:
+def test_equal_sentences_have_equal_scores(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     scores = model.score([SHORT[0], *SHORT, SHORT[0]])
     assert scores[0] == scores[1] == scores[-1]
@@ -272,7 +272,7 @@ def _completion(folder: Path, sentence: Sentence, position: int, words: WordList
     return np.array(values)
 
 
-def test_words_that_no_input_hides_whole_are_estimated_from_their_completion(tiny: Tiny) -> None:
+def test_estimates_without_inputs_that_mask_the_whole_word(tiny: Tiny) -> None:
     # Under pll every input that reads a token of a longer word shows its others.
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
     words = WordList.from_words(
@@ -305,13 +305,13 @@ def test_sentences_that_cannot_be_scored_are_named(tiny: Tiny) -> None:
     )
     assert load_model(spec + "?unknown=unk").score(["the dog saw ☃ us"])[0] < 0
     assert _message(InputError, spec, ["the [MASK] ran"]) == (
-        f"'[MASK]' in 'the [MASK] ran' spells '[MASK]', a special token of {spec}; leave the "
+        f"'[MASK]' in 'the [MASK] ran' contains '[MASK]', a special token of {spec}; leave the "
         "sentence out"
     )
     long = "dog " * 50
     assert _message(InputError, spec, ["the dog", long]) == (
-        f"{long[:60] + '...'!r} has 52 tokens, special tokens included, and {spec} takes at most "
-        "40; shorten or split the sentence"
+        f"{long[:60] + '...'!r} has 52 tokens, special tokens included, and {spec} accepts at "
+        "most 40; shorten or split the sentence"
     )
     assert _message(UnknownWordError, f"hf:{tiny('xlm')}", ["the dog saw ☃ us"]) == (
         f"hf:{tiny('xlm')} does not know '☃' in 'the dog saw ☃ us'; leave the sentence out, or "
@@ -319,7 +319,7 @@ def test_sentences_that_cannot_be_scored_are_named(tiny: Tiny) -> None:
     )
 
 
-def test_the_longest_sentence_is_what_positions_allow(tiny: Tiny) -> None:
+def test_position_embeddings_limit_the_sentence_length(tiny: Tiny) -> None:
     # RoBERTa counts positions from two, so 42 of them take 40 tokens.
     model = load_model(f"hf:{tiny('roberta')}?metric=pll")
     fits = "The" + " dog" * 37
@@ -332,8 +332,8 @@ def test_the_longest_sentence_is_what_positions_allow(tiny: Tiny) -> None:
     ("options", "message"),
     [
         ("metric=pl", "metric='pl' in '{}': did you mean 'pll'?"),
-        ("orders=7", "orders=7 in '{}': give an even number, for orders are drawn in pairs, each with its reverse"),  # noqa: E501 - one whole message
-        ("restricted=yes&unknown=unk", "restricted=yes with unknown=unk in '{}': the unknown-word token is of neither class; leave one of the two out"),  # noqa: E501 - one whole message
+        ("orders=7", "orders='7' in '{}': give an even number of at least 4"),
+        ("restricted=yes&unknown=unk", "restricted=yes with unknown=unk in '{}': the unknown-word token belongs to neither class; leave one of the two options out"),  # noqa: E501 - one whole message
         ("exact=x", "exact='x' in '{}': give a whole number of at least 1"),
         ("first=spaced", "first='spaced' in '{}': its vocabulary does not mark white space; leave the option out"),  # noqa: E501 - one whole message
         ("prefix=none", "unknown option 'prefix' in '{}'; choose one of 'batch_tokens', 'code', 'device', 'dtype', 'exact', 'first', 'language', 'metric', 'orders', 'punctuation', 'restricted', 'revision', 'seed', 'unknown'"),  # noqa: E501 - one whole message
@@ -344,7 +344,7 @@ def test_bad_options_are_named(tiny: Tiny, options: str, message: str) -> None:
     assert refusal(spec) == message.format(spec)
 
 
-def test_the_first_word_is_written_as_stated(tiny: Tiny) -> None:
+def test_form_of_the_first_word(tiny: Tiny) -> None:
     plain = load_model(f"hf:{tiny('roberta')}")
     spaced = load_model(f"hf:{tiny('roberta')}?first=spaced")
     assert (plain.event.first, spaced.event.first) == ("unspaced", "spaced")
@@ -353,7 +353,7 @@ def test_the_first_word_is_written_as_stated(tiny: Tiny) -> None:
     check_model(spaced, SHORT, words=["dog", "us"])
 
 
-def test_tokens_without_marks_have_no_classes_to_restrict_to(tiny: Tiny, tmp_path: Path) -> None:
+def test_restricted_needs_a_word_boundary_marker(tiny: Tiny, tmp_path: Path) -> None:
     # A WordPiece vocabulary of whole words alone, without ## pieces.
     folder = tmp_path / "unmarked"
     shutil.copytree(tiny("bert"), folder)
@@ -363,20 +363,20 @@ def test_tokens_without_marks_have_no_classes_to_restrict_to(tiny: Tiny, tmp_pat
     BertTokenizer(vocab=vocab, do_lower_case=False).save_pretrained(folder)
     spec = f"hf:{folder}?restricted=yes"
     assert refusal(spec) == (
-        f"restricted=yes in {spec!r}: its vocabulary does not tell word-starting from "
+        f"restricted=yes in {spec!r}: its vocabulary does not distinguish word-starting from "
         "word-continuing tokens; leave the option out"
     )
     assert np.isfinite(load_model(f"hf:{folder}").score(["the old dog saw us"]))[0]
 
 
-def test_control_tokens_without_a_role_are_no_words(tiny: Tiny) -> None:
+def test_control_tokens_are_not_words(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('modernbert')}")
     assert not model.in_vocabulary(["<|end|>"])[0]
-    with pytest.raises(InputError, match=r"'<\|end\|>' in 'a <\|end\|>' spells '<\|end\|>'"):
+    with pytest.raises(InputError, match=r"'<\|end\|>' in 'a <\|end\|>' contains '<\|end\|>'"):
         model.score(["a <|end|>"])
 
 
-def test_unknown_words_cannot_be_unk_without_such_a_token(tiny: Tiny, tmp_path: Path) -> None:
+def test_unknown_unk_needs_an_unknown_word_token(tiny: Tiny, tmp_path: Path) -> None:
     folder = tmp_path / "no-unk"
     shutil.copytree(tiny("roberta"), folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -384,7 +384,7 @@ def test_unknown_words_cannot_be_unk_without_such_a_token(tiny: Tiny, tmp_path: 
     tokenizer.save_pretrained(folder)
     spec = f"hf:{folder}?unknown=unk"
     assert refusal(spec) == (
-        f"{spec!r} asks for unknown=unk, but its tokenizer has no unknown-word token whose place "
-        "in a sentence it reports; leave the option out"
+        f"unknown='unk' in {spec!r}: its tokenizer has no unknown-word token with known character "
+        "offsets; leave the option out"
     )
     assert np.isfinite(load_model(f"hf:{folder}").score(["the old dog saw us"]))[0]

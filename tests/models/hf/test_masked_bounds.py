@@ -1,4 +1,7 @@
-"""Bounds of candidates of several lengths under a masked model: valid, and at their price."""
+"""Bounds of candidates of several lengths under a masked model: valid, and at their price.
+
+Tests `contstim.models.hf.masked_candidates`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import numpy as np
 import pytest
 from tiny_transformers import tokens_computed
 
-from contstim.models.hf import masked
-from contstim.models.hf.masked import MAX_BOUND_INPUTS
+from contstim.models.hf import masked_candidates
+from contstim.models.hf.masked_candidates import MAX_BOUND_INPUTS
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
 
@@ -25,7 +28,7 @@ WORDS = WordList.from_words(
 
 
 @pytest.mark.parametrize("metric", ["pll", "pll-word-l2r", "pll-sentence-l2r", "permutation"])
-def test_bounds_of_little_cost_hold_and_exact_scores_stay_exact(
+def test_bounds_within_a_small_budget_are_valid(
     tiny: Tiny, metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric={metric}&exact=5&orders=4")
@@ -33,7 +36,7 @@ def test_bounds_of_little_cost_hold_and_exact_scores_stay_exact(
     whole = model.score_replacements(sentence, 2, WORDS)
     scores = model.score([str(sentence.replace(2, word)) for word in WORDS])
     np.testing.assert_allclose(whole.score(np.arange(len(WORDS))), scores, atol=1e-4)
-    monkeypatch.setattr(masked, "MAX_BOUND_INPUTS", 12)
+    monkeypatch.setattr(masked_candidates, "MAX_BOUND_INPUTS", 12)
     bounded = model.score_replacements(sentence, 2, WORDS)
     for table in (whole, bounded):
         assert (scores <= table.upper_bounds + 1e-4).all()
@@ -49,7 +52,7 @@ def test_bounds_of_little_cost_hold_and_exact_scores_stay_exact(
         )
 
 
-def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_stay_within_their_budget(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     lengths = {len(t) for t in model.tokenizer.candidates(SENTENCE, 2, WORDS).tokens}
     assert len(lengths) >= 4
@@ -61,6 +64,6 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     # Where the price allows all inputs, words of one length have those that hide the word, 2 to
     # the 7th.
     tokens.clear()
-    monkeypatch.setattr(masked, "MAX_BOUND_INPUTS", 140)
+    monkeypatch.setattr(masked_candidates, "MAX_BOUND_INPUTS", 140)
     model.score_replacements(SENTENCE, 2, WordList.from_words(["dog", "man", "cat"]))
     assert sum(tokens) == 128 * length

@@ -31,7 +31,7 @@ def _value(hidden: np.ndarray, slot: int) -> float:
 
 
 def _values(plan: MaskingPlan) -> np.ndarray:
-    return np.array([_value(plan.masks[r], s) for r, s in zip(plan.row, plan.slot, strict=True)])
+    return np.array([_value(plan.masks[r], s) for r, s in zip(plan.rows, plan.tokens, strict=True)])
 
 
 def _over_all_orders(layout: tuple[int, ...]) -> np.ndarray:
@@ -56,9 +56,11 @@ def _over_all_orders(layout: tuple[int, ...]) -> np.ndarray:
 @pytest.mark.parametrize(
     "layout", [(1,), (1, 1, 1, 1, 1), (2, 1, 3), (4, 1, 2, 1), (1, 2, 1, 1, 2)]
 )
-def test_subsets_give_the_mean_over_all_orders(layout: tuple[int, ...]) -> None:
+def test_exact_plan_equals_the_mean_over_all_orders(layout: tuple[int, ...]) -> None:
     plan = masking_plan(layout, _options())
-    np.testing.assert_allclose(plan.by_slot(_values(plan)), _over_all_orders(layout), atol=1e-9)
+    np.testing.assert_allclose(
+        plan.sum_by_token(_values(plan)), _over_all_orders(layout), atol=1e-9
+    )
     assert plan.stderr(_values(plan)) == 0
 
 
@@ -67,23 +69,23 @@ def test_eight_words_take_255_rows() -> None:
     assert plan.masks.shape == (255, 8)
     assert len({m.tobytes() for m in plan.masks}) == 255
     # Each word's terms over the contexts it is predicted in have weights that sum to 1.
-    np.testing.assert_allclose(plan.by_slot(np.ones(len(plan.row))), np.ones(8))
+    np.testing.assert_allclose(plan.sum_by_token(np.ones(len(plan.rows))), np.ones(8))
 
 
-def test_subset_weights_are_chances() -> None:
+def test_shapley_weights_are_probabilities() -> None:
     # Of three items: seen first 1/3, second after a given one 1/6, last 1/3.
     np.testing.assert_allclose(shapley_weights(3), [1 / 3, 1 / 6, 1 / 3])
 
 
-def test_an_estimate_is_unbiased_and_its_standard_error_honest() -> None:
+def test_estimates_are_unbiased_with_correct_standard_error() -> None:
     layout = (1, 2, 1, 1, 3, 1)
     exact = masking_plan(layout, _options())
-    truth = exact.by_slot(_values(exact)).sum()
+    truth = exact.sum_by_token(_values(exact)).sum()
     off, errors = [], []
     for seed in range(1000):
         plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=40))
         values = _values_cached(plan)
-        off.append(plan.by_slot(values).sum() - truth)
+        off.append(plan.sum_by_token(values).sum() - truth)
         errors.append(plan.stderr(values))
     deviations = np.abs(off) / errors
     assert (deviations <= 4).mean() >= 0.99
@@ -98,7 +100,7 @@ _KNOWN: dict[tuple[bytes, int], float] = {}
 
 def _values_cached(plan: MaskingPlan) -> np.ndarray:
     values = []
-    for r, s in zip(plan.row.tolist(), plan.slot.tolist(), strict=True):
+    for r, s in zip(plan.rows.tolist(), plan.tokens.tolist(), strict=True):
         key = (plan.masks[r].tobytes(), s)
         if key not in _KNOWN:
             _KNOWN[key] = _value(plan.masks[r], s)
@@ -106,7 +108,7 @@ def _values_cached(plan: MaskingPlan) -> np.ndarray:
     return np.array(values)
 
 
-def test_the_standard_error_shrinks_with_the_root_of_the_orders() -> None:
+def test_standard_error_decreases_with_the_root_of_orders() -> None:
     layout = (1,) * 8
     means = []
     for orders in (20, 80, 320):
@@ -123,21 +125,21 @@ def test_an_estimate_computes_no_row_twice() -> None:
     plan = masking_plan((1,) * 12, _options(orders=100))
     assert plan.n_pairs == 50
     assert len({m.tobytes() for m in plan.masks}) == len(plan.masks) < 12 * 100
-    np.testing.assert_allclose(plan.by_slot(np.ones(len(plan.row))), np.ones(12))
+    np.testing.assert_allclose(plan.sum_by_token(np.ones(len(plan.rows))), np.ones(12))
 
 
-def test_long_words_are_sampled_within_and_stay_unbiased() -> None:
+def test_sampled_token_orders_of_long_words_are_unbiased() -> None:
     # A word of seven tokens: one order of them for each word order.
     layout = (1, 7)
     truth = _over_all_orders(layout).sum()
     off = []
     for seed in range(200):
         plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=20))
-        off.append(plan.by_slot(_values_cached(plan)).sum() - truth)
+        off.append(plan.sum_by_token(_values_cached(plan)).sum() - truth)
     assert abs(np.mean(off)) <= 4 * np.std(off) / np.sqrt(200)
 
 
-def test_too_many_rows_are_sampled() -> None:
+def test_plans_with_too_many_rows_are_sampled() -> None:
     plan = masking_plan((1,) * 8 + (12,), _options(orders=4))
     assert MAX_EXACT_ROWS < 2**8 * (2**12 - 2)
     assert plan.n_pairs == 2
@@ -145,15 +147,15 @@ def test_too_many_rows_are_sampled() -> None:
 
 def test_each_order_comes_with_its_reverse() -> None:
     plan = masking_plan((1,) * 12, _options())
-    revealed = 12 - plan.masks.sum(axis=1)[plan.row]
+    revealed = 12 - plan.masks.sum(axis=1)[plan.rows]
     # How much is revealed before a word, and in the reverse order: 11 words together, always.
     for word in range(12):
-        values = np.where(plan.slot == word, -revealed.astype(float), 0.0)
-        assert plan.by_slot(values)[word] == pytest.approx(-11 / 2)
+        values = np.where(plan.tokens == word, -revealed.astype(float), 0.0)
+        assert plan.sum_by_token(values)[word] == pytest.approx(-11 / 2)
         assert plan.stderr(values) == pytest.approx(0, abs=1e-12)
 
 
-def test_a_longer_word_costs_the_scores_of_other_places_half_as_much_more() -> None:
+def test_number_of_inputs_grows_with_tokens_of_a_word() -> None:
     # The inputs that show some token of the first word, by the number of its tokens: 127 for one;
     # with k, 2^7 (2^k - 1) - 1, for all sets of its tokens but none, and of other words but all.
     own, elsewhere = [], []

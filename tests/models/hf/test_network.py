@@ -24,7 +24,7 @@ Tiny = Callable[[str], Path]
 
 
 @pytest.mark.parametrize("name", [*MASKED, *CAUSAL])
-def test_the_head_sees_only_what_is_read(tiny: Tiny, name: str) -> None:
+def test_logits_are_computed_at_read_positions_only(tiny: Tiny, name: str) -> None:
     model = load_model(f"hf:{tiny(name)}?batch_tokens=48")
     network = model.network
     assert network._selector is not None
@@ -52,7 +52,7 @@ def test_the_head_sees_only_what_is_read(tiny: Tiny, name: str) -> None:
     assert len(inputs) > 1
 
 
-def test_a_network_is_told_what_to_attend_to_from_the_first(tiny: Tiny) -> None:
+def test_the_first_forward_pass_has_an_attention_mask(tiny: Tiny) -> None:
     network: Any = AutoModelForCausalLM.from_pretrained(tiny("gpt2"))
     given: list[dict[str, Any]] = []
     network.register_forward_pre_hook(lambda *args: given.append(args[2]), with_kwargs=True)
@@ -61,9 +61,7 @@ def test_a_network_is_told_what_to_attend_to_from_the_first(tiny: Tiny) -> None:
     assert all("attention_mask" in arguments for arguments in given)
 
 
-def test_a_network_that_cannot_be_narrowed_is_computed_whole(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_without_selector_are_equal(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     expected = model.score(SENTENCES[:3])
     narrow = model.network._selector
@@ -96,7 +94,7 @@ def test_scoring_leaves_the_network_as_it_was(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(("name", "every"), [("gpt2", True), ("llama", True), ("bert", False)])
-def test_hints_count_multiply_additions_of_an_input(tiny: Tiny, name: str, every: bool) -> None:
+def test_cost_counts_multiply_additions_of_an_input(tiny: Tiny, name: str, every: bool) -> None:
     model = load_model(f"hf:{tiny(name)}")
     sentence = Sentence.parse("The old dog saw a cat.")
     cost = model.score_replacements(sentence, 3, WordList.from_words(["saw", "ate", "bit"])).cost

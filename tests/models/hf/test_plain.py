@@ -92,7 +92,7 @@ def _words(text: str, spans: list[tuple[int, int]], values: list[float]) -> Floa
     ],
 )
 @torch.no_grad()
-def test_unigram_pieces_under_a_masked_model(
+def test_sentencepiece_unigram_under_a_masked_model(
     kind: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     tokenizer = _unigram()

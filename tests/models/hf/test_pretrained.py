@@ -49,7 +49,7 @@ def _refusal(folder: Path) -> str:
         with pytest.raises(ModelFileError) as error:
             read()
         message = str(error.value).replace(" as an encoder", "")
-        messages.append(re.sub(r" unless its spec says code=run \(.*?\)", "", message))
+        messages.append(re.sub(r" unless its spec has code=run \(.*?\)", "", message))
     assert messages[0] == messages[1]
     assert "\n" not in messages[0]
     return messages[0]
@@ -69,7 +69,7 @@ def _with_code(folder: Path) -> Path:
     return trace
 
 
-def test_code_that_comes_with_a_checkpoint_is_not_run_after_a_yes(folder: Path) -> None:
+def test_code_of_a_checkpoint_is_not_run_after_a_yes(folder: Path) -> None:
     trace = _with_code(folder)
     script = "from contstim.cli import main; raise SystemExit(main())"
     done = subprocess.run(
@@ -80,15 +80,14 @@ def test_code_that_comes_with_a_checkpoint_is_not_run_after_a_yes(folder: Path) 
     )
     # A slow machine says before that it is loading.
     assert done.stderr.splitlines()[-1] == (
-        f"contstim: cannot load '{folder}': it is a model of type 'unheard-of' and runs only by "
-        "code that comes with it, which contstim never runs unless its spec says code=run (read it "
-        "first: it can do all that you can do here); use a checkpoint of a type that transformers "
-        "has"
+        f"contstim: cannot load '{folder}': it is a model of type 'unheard-of' and needs its own "
+        "code, which contstim never runs unless its spec has code=run (read the code first: it "
+        "runs with your rights); use a checkpoint of a type that transformers implements"
     )
     assert (done.returncode, done.stdout, trace.exists()) == (2, "", False)
 
 
-def test_nobody_is_asked_about_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_refused_without_a_prompt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("builtins.input", lambda text="": asked.append(text) or "y")
     trace = _with_code(folder)
@@ -107,7 +106,7 @@ def test_nobody_is_asked_about_code(folder: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "name", ["_attn_implementation", "attn_implementation", "_experts_implementation"]
 )
-def test_a_kernel_that_a_configuration_names_is_not_fetched(folder: Path, name: str) -> None:
+def test_kernels_named_by_a_configuration_are_not_used(folder: Path, name: str) -> None:
     expected = load_model(f"hf:{folder}").score(["The dog saw a cat."])
     _configure(folder, **{name: "somebody/kernels"})
     model = load_model(f"hf:{folder}")
@@ -116,13 +115,13 @@ def test_a_kernel_that_a_configuration_names_is_not_fetched(folder: Path, name: 
 
 
 @pytest.mark.parametrize("weights", [b"", b"not weights", b"\x80\x02damaged" * 3])
-def test_damaged_weights_are_one_line(folder: Path, weights: bytes) -> None:
+def test_damaged_weights_give_a_one_line_message(folder: Path, weights: bytes) -> None:
     (folder / WEIGHTS).unlink()
     (folder / "pytorch_model.bin").write_bytes(weights)
     assert _refusal(folder).startswith(f"cannot load '{folder}': ")
 
 
-def test_a_pickle_of_more_than_weights_is_not_run(folder: Path) -> None:
+def test_a_pickle_with_code_is_not_executed(folder: Path) -> None:
     class Trace:
         def __reduce__(self) -> Any:
             return Path.touch, (folder / "trace",)
@@ -130,14 +129,14 @@ def test_a_pickle_of_more_than_weights_is_not_run(folder: Path) -> None:
     (folder / WEIGHTS).unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trace()))
     assert _refusal(folder) == (
-        f"cannot load '{folder}': its weights are a damaged pickle, or one of more than numbers, "
-        "which is never run; use a checkpoint saved as safetensors"
+        f"cannot load '{folder}': its weights are a damaged pickle or contain more than numbers, "
+        "which is never executed; use a checkpoint saved as safetensors"
     )
     assert not (folder / "trace").exists()
 
 
 @pytest.mark.parametrize("file", ["../../elsewhere", "/etc/passwd", "part/a.safetensors", "..", 3])
-def test_an_index_names_files_of_its_folder_alone(folder: Path, file: Any) -> None:
+def test_a_weight_index_names_only_files_of_its_folder(folder: Path, file: Any) -> None:
     (folder / WEIGHTS).rename(folder.parent / "elsewhere")
     index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": file}}
     (folder / WEIGHTS_INDEX).write_text(json.dumps(index), "utf-8")
@@ -148,15 +147,16 @@ def test_an_index_names_files_of_its_folder_alone(folder: Path, file: Any) -> No
 
 
 @pytest.mark.parametrize("index", [[], {}, {"weight_map": []}, {"weight_map": {}}])
-def test_an_index_without_weights_is_one_line(folder: Path, index: Any) -> None:
+def test_an_index_without_weights_is_refused(folder: Path, index: Any) -> None:
     (folder / WEIGHTS).unlink()
     (folder / WEIGHTS_INDEX).write_text(json.dumps(index), "utf-8")
     assert _refusal(folder) == (
-        f"cannot load '{folder}': {WEIGHTS_INDEX} lists no weights; it is damaged"
+        f"cannot load '{folder}': {WEIGHTS_INDEX} lists no weights; use a checkpoint that is not "
+        "damaged"
     )
 
 
-def test_weights_in_parts_are_read(folder: Path) -> None:
+def test_sharded_weights_are_loaded(folder: Path) -> None:
     expected = load_model(f"hf:{folder}")
     expected.network.model.save_pretrained(folder, max_shard_size="20KB")
     (folder / WEIGHTS).unlink()
@@ -165,11 +165,11 @@ def test_weights_in_parts_are_read(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["num_hidden_layers", "num_attention_heads", "n_experts"])
-def test_absurd_sizes_are_refused_before_anything_is_built(folder: Path, name: str) -> None:
+def test_implausible_sizes_are_refused(folder: Path, name: str) -> None:
     _configure(folder, text_config={name: 10**12})
     assert _refusal(folder) == (
-        f"cannot load '{folder}': its configuration has {name}={10**12}, and no network is built "
-        "with more than 10000; use a checkpoint that is not damaged"
+        f"cannot load '{folder}': its configuration has {name}={10**12}, more than the maximum "
+        "of 10000; use a checkpoint that is not damaged"
     )
 
 
@@ -240,14 +240,14 @@ def _logits(folder: Path, ids: list[int]) -> torch.Tensor:
         return network(torch.tensor([ids])).logits[0].log_softmax(dim=1)
 
 
-def test_code_that_is_asked_for_is_run_and_named(
+def test_code_runs_on_request_and_is_reported(
     diffusion: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = f"hf:{diffusion}?code=run&metric=pll"
     model = load_model(spec)
     digest = sha256(_CODE.encode()).hexdigest()
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"'{diffusion}' runs code that came with it: own.py (SHA-256 {digest})"
+        f"'{diffusion}' runs its own code: own.py (SHA-256 {digest})"
     )
     assert load_model(model.spec).event == model.event
     tokenizer = BertTokenizer.from_pretrained(diffusion)
@@ -261,7 +261,7 @@ def test_code_that_is_asked_for_is_run_and_named(
     check_model(model, SENTENCES, words=["dog", "saw", "us"])
 
 
-def test_networks_of_transformers_are_made_as_before(diffusion: Path, tiny: Tiny) -> None:
+def test_loading_code_leaves_transformers_unchanged(diffusion: Path, tiny: Tiny) -> None:
     expected = load_model(f"hf:{tiny('llama')}").score(SENTENCES)
     load_model(f"hf:{diffusion}?code=run")
     assert "default" not in ROPE_INIT_FUNCTIONS
@@ -269,7 +269,7 @@ def test_networks_of_transformers_are_made_as_before(diffusion: Path, tiny: Tiny
     assert load_model(f"hf:{copied}").score(SENTENCES).tolist() == expected.tolist()
 
 
-def test_all_weights_of_code_are_there(diffusion: Path) -> None:
+def test_missing_weights_of_own_code_are_reported(diffusion: Path) -> None:
     weights = load_file(diffusion / WEIGHTS)
     del weights["head.bias"]
     save_file(weights, diffusion / WEIGHTS)

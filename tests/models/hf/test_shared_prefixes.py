@@ -1,11 +1,14 @@
-"""Sentences that begin alike, computed as trees, score as they do alone."""
+"""Sentences that begin alike, computed as trees, score as they do alone.
+
+Tests `contstim.models.hf.token_tree`.
+"""
 
 import numpy as np
 import pytest
 from tiny_transformers import CAUSAL, save_checkpoint
 
 from contstim import load_model
-from contstim.models.hf.trie import pack_trees
+from contstim.models.hf.token_tree import pack_trees
 
 LISTS = [
     "The old dog saw a cat.",
@@ -20,7 +23,7 @@ LISTS = [
 
 @pytest.mark.parametrize("options", ["", "?words=corrected", "?end=scored"])
 @pytest.mark.parametrize("name", CAUSAL)
-def test_shared_and_alone_are_equal(
+def test_trees_score_as_separate_sentences(
     name: str, options: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = save_checkpoint(name, tmp_path_factory.mktemp(name))
@@ -34,23 +37,25 @@ def test_shared_and_alone_are_equal(
         np.testing.assert_allclose([v.sum() for v in shared], alone, atol=1e-4)
 
 
-def test_rows_compute_each_token_once() -> None:
+def test_trees_contain_each_token_once() -> None:
     sequences = [np.array(s) for s in ([1, 2, 3], [1, 2, 4], [5, 2], [1, 2], [1, 2, 3])]
     (row,) = pack_trees(sequences)
     assert len(row.ids) == 6
     assert sorted(row.sequences) == [0, 1, 2, 3, 4]
     for number, path in zip(row.sequences, row.paths, strict=True):
         assert row.ids[path].tolist() == sequences[number].tolist()
-        assert row.depth[path].tolist() == list(range(len(path)))
+        assert row.depths[path].tolist() == list(range(len(path)))
         # A token sees its own sequence up to itself and nothing else.
         for place, node in enumerate(path):
-            assert np.flatnonzero(row.sees[node]).tolist() == sorted(path[: place + 1].tolist())
-    small = pack_trees(sequences, most=4)
+            assert np.flatnonzero(row.attention_mask[node]).tolist() == sorted(
+                path[: place + 1].tolist()
+            )
+    small = pack_trees(sequences, max_tokens=4)
     assert max(len(row.ids) for row in small) <= 4
     assert sorted(n for row in small for n in row.sequences) == [0, 1, 2, 3, 4]
 
 
-def test_sentences_that_share_little_are_computed_plainly(
+def test_sentences_with_few_shared_tokens_use_no_trees(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = save_checkpoint("gpt2", tmp_path_factory.mktemp("gpt2"))

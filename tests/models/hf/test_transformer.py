@@ -35,7 +35,7 @@ VOCABULARY = Vocabulary(
 
 @pytest.mark.parametrize("reduction", ["mean", "pen", "slor"])
 @pytest.mark.parametrize("name", ["bert", "gpt2", "no-bos"])
-def test_reduced_models_keep_the_contract(tiny: Tiny, name: str, reduction: str) -> None:
+def test_reduced_models_pass_check_model(tiny: Tiny, name: str, reduction: str) -> None:
     # Any model of words serves to see that SLOR is computed; here another transformer's.
     other = f"&unigram=hf:{tiny('llama')}".replace(":", "%3A") if reduction == "slor" else ""
     model = load_model(f"hf:{tiny(name)}?reduction={reduction}{other}")
@@ -61,7 +61,7 @@ def test_a_position_outside_the_sentence_is_refused(tiny: Tiny, name: str) -> No
         ("roberta?metric=pll-sentence-l2r", "llama?words=corrected"),
     ],
 )
-def test_a_search_keeps_its_constraint(tiny: Tiny, reject: str, accept: str) -> None:
+def test_a_search_satisfies_its_constraint(tiny: Tiny, reject: str, accept: str) -> None:
     models = []
     for text in (reject, accept):
         name, _, options = text.partition("?")

@@ -1,4 +1,7 @@
-"""Bounds of many candidates from a trie of their tokens: valid, tighter, and within their cost."""
+"""Bounds of many candidates from a trie of their tokens: valid, tighter, and within their cost.
+
+Tests `contstim.models.hf.causal_candidates`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ import pytest
 import torch
 from tiny_transformers import tokens_computed
 
-from contstim.models.hf import causal
-from contstim.models.hf.causal import MAX_BOUND_SENTENCES
+from contstim.models.hf import causal_candidates
+from contstim.models.hf.causal_candidates import MAX_BOUND_SENTENCES
 from contstim.models.hf.trie import TokenTrie, guess_log_probs
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
@@ -30,73 +33,73 @@ MANY = WordList.from_words([a + b + c for a, b, c in itertools.product(STEMS, EN
 
 def test_nodes_are_those_of_a_trie() -> None:
     words = [(1,), (1, 2), (1, 2, 3), (1, 4), (5, 2, 3), (5, 2, 6), (5, 2, 6, 7)]
-    trie = TokenTrie.of(words)
+    trie = TokenTrie.from_words(words)
     prefixes = {w[:d] for w in words for d in range(1, len(w) + 1)}
-    found = [tuple(p[:d].tolist()) for p, d in zip(trie.path, trie.depth, strict=True)]
+    found = [tuple(p[:d].tolist()) for p, d in zip(trie.paths, trie.depths, strict=True)]
     assert len(found) == len(prefixes)
     assert set(found) == prefixes
     for node, prefix in enumerate(found):
         beyond = sum(w[: len(prefix)] == prefix and len(w) > len(prefix) for w in words)
-        assert trie.beyond[node] == beyond
-        assert trie.token[node] == prefix[-1]
+        assert trie.n_longer[node] == beyond
+        assert trie.tokens[node] == prefix[-1]
         above = prefix[:-1]
-        assert (found[trie.parent[node]] if above else ()) == above
-    assert [found[e] for e in trie.end] == words
+        assert (found[trie.parents[node]] if above else ()) == above
+    assert [found[e] for e in trie.ends] == words
     # Every node's step is its own weight: words add up what leads to them.
     steps = np.array([float(100 ** (len(p) - 1) * p[-1]) for p in found])
     sums = [sum(100.0 ** (d - 1) * w[d - 1] for d in range(1, len(w) + 1)) for w in words]
-    np.testing.assert_array_equal(trie.sums(steps), sums)
+    np.testing.assert_array_equal(trie.sum_to_words(steps), sums)
 
 
-def test_the_nodes_chosen_are_those_most_words_pass() -> None:
+def test_nodes_with_most_words_are_chosen_first() -> None:
     words = [(1, 2), (1, 3), (1, 4, 5), (1, 4, 6), (7, 2), (8, 2), (9,)]
-    trie = TokenTrie.of(words)
+    trie = TokenTrie.from_words(words)
     first = np.log(np.array([1, 1, 1, 1, 1, 1, 1, 2, 3, 90]) / 102)
     cost = (0.5, 0.5)
     paths = [
-        [tuple(trie.path[n][: trie.depth[n]].tolist()) for n in trie.choose(first, cost, budget)]
+        [tuple(trie.paths[n][: trie.depths[n]].tolist()) for n in trie.choose(first, cost, budget)]
         for budget in (0.9, 1.0, 2.0, 3.0, 4.0, 99.0)
     ]
     # One is passed by four words, (1, 4) by two, eight and seven by one, eight the likelier.
     assert paths[:4] == [[], [(1,)], [(1,), (1, 4)], [(1,), (1, 4), (8,)]]
     assert [len(p) for p in paths[4:]] == [4, 4]
     chosen = trie.choose(first, cost, 2.0)
-    assert trie.covered(chosen).tolist() == [True, True, True, True, False, False, True]
+    assert trie.is_covered(chosen).tolist() == [True, True, True, True, False, False, True]
 
 
-def test_with_a_node_all_nodes_above_it_are_chosen() -> None:
+def test_ancestors_of_chosen_nodes_are_chosen() -> None:
     rng = np.random.default_rng(0)
     words = sorted({tuple(rng.integers(0, 3, rng.integers(1, 7)).tolist()) for _ in range(60)})
-    trie = TokenTrie.of(words)
+    trie = TokenTrie.from_words(words)
     spent: list[float] = []
     for budget in range(150):
         # Ties in probability are where the order could go wrong.
         chosen = trie.choose(np.zeros(3), (1.0, 0.5), budget)
-        paid = sum(group.ids.size + 0.5 * len(group.nodes) for group in trie.rows(chosen))
+        paid = sum(group.ids.size + 0.5 * len(group.nodes) for group in trie.build_inputs(chosen))
         assert paid <= budget
         spent.append(paid)
-        assert set(trie.parent[chosen].tolist()) <= {-1, *chosen.tolist()}
+        assert set(trie.parents[chosen].tolist()) <= {-1, *chosen.tolist()}
     # The next node would have cost at most six tokens and a place.
     assert all(paid > min(budget - 6.5, max(spent) - 0.1) for budget, paid in enumerate(spent))
 
 
-def test_rows_show_each_chosen_node_once() -> None:
+def test_inputs_predict_each_chosen_node_once() -> None:
     words = [(1, 2, 3), (1, 2, 4), (1, 5, 6), (7, 8), (9, 9, 9, 9)]
-    trie = TokenTrie.of(words)
+    trie = TokenTrie.from_words(words)
     chosen = trie.choose(np.zeros(10), (0.0, 0.0), 0.0)
-    assert len(chosen) == (trie.beyond > 0).sum()
+    assert len(chosen) == (trie.n_longer > 0).sum()
     shown = []
-    for group in trie.rows(chosen):
+    for group in trie.build_inputs(chosen):
         assert (np.diff(group.rows) >= 0).all()
         for row, position, node in zip(group.rows, group.positions, group.nodes, strict=True):
-            depth = trie.depth[node]
+            depth = trie.depths[node]
             assert position == depth - 1
-            assert group.ids[row, :depth].tolist() == trie.path[node, :depth].tolist()
+            assert group.ids[row, :depth].tolist() == trie.paths[node, :depth].tolist()
             shown.append(node)
     assert sorted(shown) == chosen.tolist()
     # One row a branch: (1, 2), (1, 5), (7) and (9, 9, 9).
-    assert sum(len(group.ids) for group in trie.rows(chosen)) == 4
-    assert trie.rows(chosen[:0]) == []
+    assert sum(len(group.ids) for group in trie.build_inputs(chosen)) == 4
+    assert trie.build_inputs(chosen[:0]) == []
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "no-bos", "mamba"])
@@ -111,11 +114,11 @@ def test_no_score_exceeds_its_bound(tiny: Tiny, name: str, options: str) -> None
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_a_bound_is_the_probability_up_to_the_candidate(
+def test_bounds_are_probabilities_up_to_the_candidate(
     tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")
-    monkeypatch.setattr(causal, "_ONE_IN", 1)
+    monkeypatch.setattr(causal_candidates, "_CANDIDATES_PER_SENTENCE", 1)
     some = model.score_replacements(SENTENCE, 3, WORDS).upper_bounds
     # A cost that all nodes together do not reach.
     monkeypatch.setattr(model.network, "n_weights", (1, 0))
@@ -125,7 +128,7 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
     assert (every <= some + 1e-4).all()
 
 
-def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_stay_within_their_budget(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     few = WordList.from_words(MANY.words[:19])
     first_alone = model.score_replacements(SENTENCE, 3, few).upper_bounds
@@ -149,8 +152,8 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     paid = sum(n * body + m * head for n, m in work) + before * (body + head)
     assert 0.8 * limit < paid <= limit
     trie = model.tokenizer.candidates(SENTENCE, 3, MANY).trie
-    assert len(trie.end) == len(MANY)
-    assert 50 < sum(m for _, m in work) < (trie.beyond > 0).sum()
+    assert len(trie.ends) == len(MANY)
+    assert 50 < sum(m for _, m in work) < (trie.n_longer > 0).sum()
     # Bounds of the list are nowhere above those by first tokens, and mostly below.
     lower = first_alone - table.upper_bounds[:19]
     assert (lower >= -1e-4).all()
@@ -161,32 +164,34 @@ def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     assert work == []
 
 
-def test_guesses_continue_the_line_in_how_many_words_pass() -> None:
+def test_guesses_follow_the_regression_on_word_counts() -> None:
     rng = np.random.default_rng(1)
-    trie = TokenTrie.of(sorted({tuple(rng.integers(0, 9, 4).tolist()) for _ in range(2000)}))
-    begins = Counter(tuple(w[:d]) for w in trie.path[trie.end].tolist() for d in range(5))
-    every = np.array(
-        [begins[tuple(p[:d])] for p, d in zip(trie.path.tolist(), trie.depth, strict=True)]
+    trie = TokenTrie.from_words(
+        sorted({tuple(rng.integers(0, 9, 4).tolist()) for _ in range(2000)})
     )
-    line = -1.0 + 1.5 * np.log(every) - 0.75 * np.log(every[trie.parent])
+    begins = Counter(tuple(w[:d]) for w in trie.paths[trie.ends].tolist() for d in range(5))
+    every = np.array(
+        [begins[tuple(p[:d])] for p, d in zip(trie.paths.tolist(), trie.depths, strict=True)]
+    )
+    line = -1.0 + 1.5 * np.log(every) - 0.75 * np.log(every[trie.parents])
     chosen = trie.choose(np.zeros(9), (1.0, 0.0), 150.0)
-    known = trie.edges(chosen)[0]
-    steps = np.zeros(len(trie.parent))
+    known = trie.children(chosen)[0]
+    steps = np.zeros(len(trie.parents))
     steps[known] = line[known]
     guess = guess_log_probs(trie, steps, chosen)
-    unknown = np.setdiff1d(np.flatnonzero(trie.depth > 1), known)
-    assert 100 < len(unknown) < len(trie.parent) - 100
+    unknown = np.setdiff1d(np.flatnonzero(trie.depths > 1), known)
+    assert 100 < len(unknown) < len(trie.parents) - 100
     np.testing.assert_allclose(guess[unknown], np.minimum(line[unknown], 0.0), atol=1e-9)
     assert not np.delete(guess, unknown).any()
     # From a few values no line is drawn.
     few = guess_log_probs(trie, steps, chosen[:1])
-    unknown = np.setdiff1d(np.flatnonzero(trie.depth > 1), trie.edges(chosen[:1])[0])
+    unknown = np.setdiff1d(np.flatnonzero(trie.depths > 1), trie.children(chosen[:1])[0])
     assert (few[unknown] == -3.0).all()
     assert not np.delete(few, unknown).any()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_estimates_of_words_not_looked_beyond_are_no_longer_bounds(tiny: Tiny, name: str) -> None:
+def test_estimates_include_tokens_that_were_not_computed(tiny: Tiny, name: str) -> None:
     model = load_model(f"hf:{tiny(name)}")
     table = model.score_replacements(SENTENCE, 3, MANY)
     scores = table.score(np.arange(len(MANY)))
@@ -200,7 +205,7 @@ def test_estimates_of_words_not_looked_beyond_are_no_longer_bounds(tiny: Tiny, n
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_a_score_costs_the_tokens_that_are_its_own(
+def test_exact_scores_compute_only_new_tokens(
     tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")

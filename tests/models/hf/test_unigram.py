@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from contstim.errors import InputError
 from contstim.models import ModelSpec
 from contstim.models.check import check_model
-from contstim.models.hf.transformer import TokenUnigram, read_word_counts
+from contstim.models.hf.unigram import TokenUnigram, read_word_counts
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
@@ -49,7 +49,7 @@ def counts(tmp_path: Path) -> Path:
         ("no-bos", ""),
     ],
 )
-def test_tokens_are_counted_as_they_stand_in_sentences(
+def test_tokens_are_counted_in_sentence_context(
     tiny: Tiny, name: str, options: str, counts: Path
 ) -> None:
     model = load_model(f"hf:{tiny(name)}?{options}")
@@ -93,7 +93,7 @@ def test_candidates_are_scored_at_once(tiny: Tiny, name: str, position: int, cou
 
 
 @pytest.mark.parametrize("name", ["gpt2", *list(MASKED)[:1]])
-def test_slor_needs_no_unigram_model(tiny: Tiny, name: str) -> None:
+def test_slor_uses_the_token_unigram_by_default(tiny: Tiny, name: str) -> None:
     model = load_model(f"hf:{tiny(name)}?reduction=slor")
     assert "slor over contstim:unigram?units=tokens" in str(model.event)
     check_model(model, SENTENCES, words=["dog", "cats", "saw"])
@@ -108,4 +108,6 @@ def test_damaged_counts_are_named(tmp_path: Path) -> None:
     path.write_text("word\tn\tn_first\ndog\t3\n", encoding="utf-8")
     with pytest.raises(InputError) as error:
         read_word_counts(path)
-    assert str(error.value) == f"{path}, line 2 is not a word and two counts: 'dog\\t3'"
+    assert str(error.value) == (
+        f"{path}, line 2: 'dog\\t3' is not a word and two counts, separated by tabs"
+    )

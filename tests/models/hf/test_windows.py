@@ -1,4 +1,7 @@
-"""Networks with windows, chunks, states or positions of their own score as transformers do."""
+"""Networks with windows, chunks, states or positions of their own score as transformers do.
+
+Tests `contstim.models.hf.kv_cache`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import transformers
 from tiny_transformers import save_network, save_tokenizer
 
 from contstim.arrays import FloatArray
+from contstim.models.hf.kv_cache import can_extend
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
 
@@ -106,7 +110,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made(name, tmp_path_factory.mktemp(name))
 
 
-def test_sentences_that_begin_alike_score_as_alone(folder: Path) -> None:
+def test_sentences_with_shared_prefixes_score_as_alone(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
     lengths = [len(encoded.ids) for encoded in model.encode(LONG)]
     assert min(lengths) > WINDOW
@@ -125,7 +129,7 @@ def test_candidates_score_as_sentences(folder: Path) -> None:
         assert (found.upper_bounds > expected - 1e-4).all()
 
 
-def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -> None:
+def test_sequences_within_a_window_are_shared(tmp_path: Path) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}")
     assert model.tree_log_probs(model.encode(SHORT)) is not None
     assert model.tree_log_probs(model.encode(LONG)) is None
@@ -140,4 +144,4 @@ def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}?dtype={dtype}")
     assert model.tree_log_probs(model.encode(SHORT)) is not None
     assert model.tree_log_probs(model.encode(LONG)) is None
-    assert model.network.can_extend(32, None, model.prefix)
+    assert can_extend(model.network, 32, None, model.prefix)

@@ -1,0 +1,266 @@
+"""Cached attention keys and values of causal transformers (the KV cache)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from contstim.arrays import IntArray
+from contstim.models.hf.network import Network
+
+_Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class KVCache:
+    """Keys and values of R rows of tokens.
+
+    Attributes
+    ----------
+    ids
+        Token ids of each row.
+    cache
+        The cache of transformers, shorter rows padded; None if the network has no usable cache,
+        in which case extended rows are computed from their first token.
+    mask
+        Attention mask: 1 at positions of the cache with tokens, 0 at padding, shape (R, L).
+    """
+
+    ids: tuple[_Tokens, ...]
+    cache: Any
+    mask: torch.Tensor
+
+    def repeat(self, n_rows: int, length: int) -> dict[str, Any]:
+        """Return the model's keyword arguments for `n_rows` rows that continue the first row.
+
+        Parameters
+        ----------
+        n_rows
+            Number of rows.
+        length
+            Number of new tokens of each row.
+        """
+        cache = copy.deepcopy(self.cache)
+        cache.batch_repeat_interleave(n_rows)
+        shape = (n_rows, len(self.ids[0]) + length)
+        mask = torch.ones(shape, dtype=torch.int64, device=self.mask.device)
+        return {"attention_mask": mask, "past_key_values": cache, "use_cache": True}
+
+    def extend(
+        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
+    ) -> tuple[KVCache, torch.Tensor]:
+        """Extend rows by one or more tokens each, padding shorter extensions.
+
+        Parameters
+        ----------
+        network
+            The network.
+        rows
+            Index of the row that each of k new rows extends.
+        tokens
+            Token ids that are appended to each of them.
+        every
+            Whether to return logits at all new tokens; otherwise at the last one of each row.
+
+        Returns
+        -------
+        KVCache
+            Cache of the k extended rows.
+        tensor
+            Logits, shape (n, V) with n all new tokens row by row, or shape (k, V).
+        """
+        lengths = [len(ids) for ids in tokens]
+        row_ids = tuple(self.ids[row] + ids for row, ids in zip(rows, tokens, strict=True))
+        if self.cache is None:
+            positions = [
+                range(len(ids) - (length if every else 1), len(ids))
+                for ids, length in zip(row_ids, lengths, strict=True)
+            ]
+            logits = torch.cat(network.logits_at(row_ids, positions))
+            return KVCache(row_ids, None, self.mask), logits
+        device, max_length = network.device, max(lengths)
+        padded = [[*ids, *[ids[-1]] * (max_length - len(ids))] for ids in tokens]
+        row_indices = torch.tensor(rows, device=device)
+        ends = torch.tensor(lengths, device=device)
+        is_token = torch.arange(max_length, device=device) < ends[:, None]
+        mask = torch.cat([self.mask[row_indices], is_token.to(torch.int64)], dim=1)
+        cache = copy.deepcopy(self.cache)
+        cache.batch_select_indices(row_indices)
+        if every:
+            read_rows, read_positions = is_token.nonzero(as_tuple=True)
+        else:
+            read_rows, read_positions = torch.arange(len(rows), device=device), ends - 1
+        with torch.inference_mode():
+            logits = network.logits(
+                torch.tensor(padded, device=device),
+                read_rows,
+                read_positions,
+                attention_mask=mask,
+                position_ids=mask.cumsum(dim=1)[:, -max_length:] - 1,
+                past_key_values=cache,
+                use_cache=True,
+            )
+        return KVCache(row_ids, cache, mask), logits
+
+    def extend_by_length(
+        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens]
+    ) -> tuple[KVCache, list[torch.Tensor]]:
+        """Extend rows like `extend`, in batches of equal length, so no padding is computed.
+
+        Returns
+        -------
+        KVCache
+            Cache of the k extended rows.
+        list of tensor
+            Logits at the new tokens of each row, k tensors of shape (tokens, V).
+        """
+        lengths = np.array([len(ids) for ids in tokens])
+        caches, logits = [], dict[int, torch.Tensor]()
+        for length in np.unique(lengths).tolist():
+            group = np.flatnonzero(lengths == length).tolist()
+            group_rows, group_tokens = [rows[i] for i in group], [tokens[i] for i in group]
+            cache, group_logits = self.extend(network, group_rows, group_tokens, every=True)
+            caches.append(cache)
+            logits.update(zip(group, torch.split(group_logits, length), strict=True))
+        order = np.argsort(list(logits), kind="stable").tolist()
+        return KVCache.concatenate(caches, order), [logits[i] for i in range(len(tokens))]
+
+    @staticmethod
+    def concatenate(caches: Sequence[KVCache], order: Sequence[int]) -> KVCache:
+        """Concatenate the rows of several caches and return them in another order."""
+        all_ids = [ids for cache in caches for ids in cache.ids]
+        row_ids = tuple(all_ids[i] for i in order)
+        if caches[0].cache is None:
+            return KVCache(row_ids, None, caches[0].mask)
+        # Some layers store the number of their positions; the cache of the longest rows has it.
+        merged = max(caches, key=lambda cache: cache.mask.shape[1]).cache
+        max_length = max(cache.mask.shape[1] for cache in caches)
+        pad = torch.nn.functional.pad
+        masks = [pad(cache.mask, (0, max_length - cache.mask.shape[1])) for cache in caches]
+        for number, layer in enumerate(merged.layers):
+            for name in ("keys", "values"):
+                tensors = [getattr(cache.cache.layers[number], name) for cache in caches]
+                padded = [pad(x, (0, 0, 0, max_length - x.shape[-2])) for x in tensors]
+                setattr(layer, name, torch.cat(padded)[list(order)])
+        return KVCache(row_ids, merged, torch.cat(masks)[list(order)])
+
+
+def prefill(
+    network: Network, ids: IntArray, *, use_cache: bool = True
+) -> tuple[torch.Tensor, KVCache]:
+    """Compute the logits of one row and cache its keys and values.
+
+    Whether the cache gives correct results is tested by `can_extend` and `can_extend_ragged`.
+
+    Parameters
+    ----------
+    network
+        The network.
+    ids
+        Token ids, shape (L,).
+    use_cache
+        Whether to cache anything; some networks compute logits only without a cache.
+
+    Returns
+    -------
+    tensor
+        Logits at all positions, shape (L, V), float32 or wider.
+    KVCache
+        Cache of the row.
+    """
+    with torch.inference_mode():
+        row = torch.from_numpy(ids[None]).to(network.device)
+        mask = torch.ones_like(row)
+        output = network.model(input_ids=row, attention_mask=mask, use_cache=use_cache)
+    cache = getattr(output, "past_key_values", None)
+    cache = cache if isinstance(cache, DynamicCache) else None
+    logits = output.logits[0].to(network.wide_dtype)
+    return logits, KVCache((tuple(ids.tolist()),), cache, mask)
+
+
+def can_extend(
+    network: Network, length: int, max_tokens: int | None, prefix: Sequence[int]
+) -> bool:
+    """Test whether cached rows can be extended to `length` tokens without changing logits.
+
+    Sliding windows, attention chunks and recurrent states change logits only beyond some length.
+    Therefore the test is repeated for each power of two that `length` exceeds, with cached parts
+    of several lengths.
+
+    Parameters
+    ----------
+    network
+        The network.
+    length
+        Number of tokens of the longest row.
+    max_tokens
+        Maximum number of input tokens; None if there is no limit.
+    prefix
+        Tokens at the beginning of every row. Some networks count positions from one of them.
+    """
+    length = max(4, 2 ** (length - 1).bit_length())
+    length = length if max_tokens is None else min(length, max_tokens)
+
+    def check() -> bool:
+        ids = network.sample_ids(length, prefix)
+        row = torch.from_numpy(ids[None]).to(network.device)
+        starts = {1, length // 4 + 1, length // 2, 3 * length // 4 + 1, length - 2, length - 1}
+        for start in sorted(start for start in starts if 0 < start < length):
+            past = prefill(network, ids[:start])[1]
+            if past.cache is None:
+                return False
+            # Compare two continued rows with the whole row, at their first and last positions.
+            positions = torch.tensor([start, length - 1], device=network.device)
+            rows = torch.tensor([0, 0, 1, 1], device=network.device)
+            with torch.inference_mode():
+                expected = network.logits(row, torch.zeros_like(positions), positions)
+                logits = network.logits(
+                    row[:, start:].repeat(2, 1),
+                    rows,
+                    (positions - start).repeat(2),
+                    **past.repeat(2, length - start),
+                )
+            if not network.agree(logits, expected.repeat(2, 1)):
+                return False
+        return True
+
+    return network.check_once(("extend", length, tuple(prefix)), check)
+
+
+def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
+    """Test whether cached rows can be extended by different numbers of tokens in one batch.
+
+    Two rows are extended three times, padded and in batches of equal length, and compared with
+    rows that are computed from their first token.
+    """
+
+    def check() -> bool:
+        n = len(prefix)
+        ids = tuple(network.sample_ids(n + 10, prefix).tolist())
+        past = prefill(network, np.array(ids[: n + 1]))[1]
+        if past.cache is None:
+            return False
+        steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
+        for rows, step in zip(([0, 0], [1, 0], [0, 1]), [*steps, steps[0]], strict=True):
+            padded, logits = past.extend(network, rows, step, every=False)
+            uncached = KVCache(past.ids, None, past.mask)
+            expected = uncached.extend(network, rows, step, every=False)[1]
+            past, all_logits = past.extend_by_length(network, rows, step)
+            last_logits = torch.stack([row_logits[-1] for row_logits in all_logits])
+            next_padded = padded.extend(network, [0, 1], step, every=False)[1]
+            next_logits = past.extend(network, [0, 1], step, every=False)[1]
+            if not (
+                network.agree(logits, expected)
+                and network.agree(last_logits, expected)
+                and network.agree(next_padded, next_logits)
+            ):
+                return False
+        return True
+
+    return network.check_once(("extend ragged", tuple(prefix)), check)

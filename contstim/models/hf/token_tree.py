@@ -1,0 +1,168 @@
+"""Tree attention: several token sequences in one row, shared prefixes computed once.
+
+A row contains a tree of tokens. Each token attends to its ancestors only, and its position is its
+depth, so its logits equal those in its own sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from contstim.arrays import BoolArray, IntArray
+from contstim.models.hf.network import Network
+
+#: Maximum number of tokens in a row. The cost of attention grows with its square.
+MAX_ROW_TOKENS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTree:
+    """Several token sequences merged into one row.
+
+    Attributes
+    ----------
+    ids
+        Token ids of the N nodes, parents before children, shape (N,).
+    parents
+        Parent of each node, -1 at the root, shape (N,).
+    depths
+        Position of each node in its sequences, shape (N,).
+    sequences
+        Indices of the sequences in the tree.
+    paths
+        Nodes of each of these sequences, one array per sequence.
+    """
+
+    ids: IntArray
+    parents: IntArray
+    depths: IntArray
+    sequences: tuple[int, ...]
+    paths: tuple[IntArray, ...]
+
+    @classmethod
+    def from_sequences(cls, sequences: Sequence[list[int]], members: Sequence[int]) -> TokenTree:
+        """Merge the sequences with the indices `members`."""
+        node_by_edge: dict[tuple[int, int], int] = {}
+        parents: list[int] = []
+        depths: list[int] = []
+        paths: list[list[int]] = []
+        for member in members:
+            path: list[int] = []
+            for depth, token in enumerate(sequences[member]):
+                parent = path[-1] if path else -1
+                node = node_by_edge.setdefault((parent, token), len(parents))
+                if node == len(parents):
+                    parents.append(parent)
+                    depths.append(depth)
+                path.append(node)
+            paths.append(path)
+        return cls(
+            np.array([token for _, token in node_by_edge], dtype=np.int64),
+            np.array(parents, dtype=np.int64),
+            np.array(depths, dtype=np.int64),
+            tuple(members),
+            tuple(np.array(path, dtype=np.int64) for path in paths),
+        )
+
+    @property
+    def attention_mask(self) -> BoolArray:
+        """Whether each token attends to each other: to itself and its ancestors, shape (N, N)."""
+        mask = np.eye(len(self.ids), dtype=np.bool_)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                mask[node] |= mask[parent]
+        return mask
+
+
+def pack_trees(sequences: Sequence[IntArray], max_tokens: int = MAX_ROW_TOKENS) -> list[TokenTree]:
+    """Merge token sequences into trees of at most `max_tokens` tokens.
+
+    Sequences are added in lexicographic order, so sequences with a shared prefix are adjacent. A
+    sequence of more than `max_tokens` tokens forms a tree of its own.
+    """
+    sequence_ids = [sequence.tolist() for sequence in sequences]
+    groups: list[list[int]] = []
+    n_tokens = 0
+    for i in sorted(range(len(sequence_ids)), key=sequence_ids.__getitem__):
+        ids = sequence_ids[i]
+        # The previous sequence shares the longest prefix with this one.
+        previous = sequence_ids[groups[-1][-1]] if groups else []
+        is_different = [a != b for a, b in zip(previous, ids, strict=False)]
+        n_shared = is_different.index(True) if True in is_different else len(is_different)
+        n_new = len(ids) - n_shared
+        if groups and n_tokens + n_new <= max_tokens:
+            groups[-1].append(i)
+            n_tokens += n_new
+        else:
+            groups.append([i])
+            n_tokens = len(ids)
+    return [TokenTree.from_sequences(sequence_ids, members) for members in groups]
+
+
+def tree_logits(network: Network, tree: TokenTree, nodes: IntArray) -> torch.Tensor:
+    """Return the logits at m nodes of a tree, shape (m, V), float32 or wider."""
+    device = network.device
+    is_visible = torch.from_numpy(tree.attention_mask).to(device)
+    mask = torch.zeros(is_visible.shape, dtype=network.dtype, device=device)
+    mask.masked_fill_(~is_visible, torch.finfo(network.dtype).min)
+    with torch.inference_mode():
+        return network.logits(
+            torch.from_numpy(tree.ids)[None].to(device),
+            torch.zeros(len(nodes), dtype=torch.int64, device=device),
+            torch.from_numpy(nodes).to(device),
+            attention_mask=mask[None, None],
+            position_ids=torch.from_numpy(tree.depths)[None].to(device),
+            use_cache=False,
+        )
+
+
+def supports_trees(
+    network: Network, n_tokens: int, depth: int, max_tokens: int, prefix: Sequence[int]
+) -> bool:
+    """Test whether a network computes the same logits in trees as in separate sequences.
+
+    Recurrent networks, networks that ignore position ids, and those with sliding windows or
+    attention chunks do not, the latter only in large trees or long sequences. Therefore the test
+    is repeated for each pair of powers of two that `n_tokens` and `depth` exceed.
+
+    Parameters
+    ----------
+    network
+        The network.
+    n_tokens
+        Number of tokens of the largest tree.
+    depth
+        Number of tokens of the longest sequence, at most half of `max_tokens`.
+    max_tokens
+        Maximum number of tokens of any tree.
+    prefix
+        Tokens at the beginning of every sequence. Some networks count positions from one of them.
+    """
+    depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)
+    n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
+
+    def check() -> bool:
+        # Fill a tree with sequences that share half or a quarter of the first one.
+        ids = network.sample_ids(n_tokens, prefix)
+        sequences, unused = [ids[:depth]], ids[depth:]
+        while len(unused):
+            n_shared = depth // (2 if len(sequences) % 2 else 4)
+            n_new = depth - n_shared
+            sequences.append(np.append(sequences[0][:n_shared], unused[:n_new]))
+            unused = unused[n_new:]
+        tree = pack_trees(sequences, max_tokens=len(ids))[0]
+        for number, path in zip(tree.sequences, tree.paths, strict=True):
+            sequence = torch.from_numpy(sequences[number])[None].to(network.device)
+            sampled = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
+            positions = torch.from_numpy(sampled).to(network.device)
+            with torch.inference_mode():
+                expected = network.logits(sequence, torch.zeros_like(positions), positions)
+            if not network.agree(tree_logits(network, tree, path[sampled]), expected):
+                return False
+        return True
+
+    return network.check_once(("trees", n_tokens, depth, tuple(prefix)), check)

@@ -1,0 +1,141 @@
+"""Unigram probabilities of a transformer's tokens, for the reduction SLOR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError
+from contstim.files import file_digest
+from contstim.models import ModelSpec
+from contstim.models.base import Event, ReplacementScores, SentenceModel, TokenScores
+from contstim.models.registry import bundled_folder
+from contstim.tables import numbered_lines
+from contstim.text import Sentence, WordList
+
+if TYPE_CHECKING:
+    from contstim.models.hf.transformer import TransformerModel
+
+#: Words and counts of the training text of the bundled models (recipe: models/unigram.py).
+WORD_COUNTS = "word_counts.tsv.gz"
+
+
+def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
+    """Read a tab-separated table with the columns `word`, `n` and `n_first`.
+
+    Returns
+    -------
+    list of str
+        Words with attached punctuation.
+    array
+        Number of occurrences of each word.
+    array
+        Number of its occurrences at the beginning of a sentence.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a line does not have this format.
+    """
+    words: list[str] = []
+    counts: list[tuple[int, int]] = []
+    for number, line in numbered_lines(path):
+        word, *fields = line.split("\t")
+        if number == 1:
+            continue
+        if len(fields) != 2 or not all(field.isdecimal() for field in fields):
+            raise InputError(
+                f"{path}, line {number}: {line!r} is not a word and two counts, separated by tabs"
+            )
+        words.append(word)
+        counts.append((int(fields[0]), int(fields[1])))
+    n, n_first = np.array(counts, dtype=np.int64).reshape(-1, 2).T
+    return words, n, n_first
+
+
+class TokenUnigram(SentenceModel):
+    """Unigram model over the tokens of a transformer.
+
+    SLOR subtracts the unigram log-probability of a sentence from its score. Kann et al. (2018)
+    compute it over the units of the model, subwords in their WPSLOR, as here; Lau et al. (2017)
+    use models of whole words, for which both definitions agree.
+
+    The training text of a checkpoint is rarely available. Therefore tokens are counted in the
+    training text of the bundled models, given by its word frequencies. With c the count of a
+    token, N the sum of all counts and V the size of the vocabulary, p = (c + 1) / (N + V).
+
+    Parameters
+    ----------
+    model
+        The transformer. The unigram model scores the same tokens.
+    path
+        Table of word counts; None for that of the bundled models.
+
+    Attributes
+    ----------
+    log_probs
+        Log-probability of each token of the vocabulary, nats.
+    """
+
+    def __init__(self, model: TransformerModel, path: Path | None = None) -> None:
+        super().__init__(ModelSpec("contstim", "unigram", (("units", "tokens"),)))
+        self.model = model
+        self.path = path or bundled_folder() / WORD_COUNTS
+        words, n, n_first = read_word_counts(self.path)
+        counts = model.tokenizer.count_tokens(words, n, n_first)
+        counts[model.end] += n_first.sum()
+        self.log_probs: FloatArray = np.log((counts + 1.0) / (counts.sum() + len(counts)))
+
+    @property
+    def event(self) -> Event:
+        """The event of the transformer."""
+        return self.model.event
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages of the transformer, on which tokenisation depends."""
+        return self.model.packages
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the word counts; the fingerprint of the transformer covers the tokenizer."""
+        return file_digest(self.path)
+
+    def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
+        """Return whether the transformer knows each of V words, shape (V,)."""
+        return self.model.in_vocabulary(words)
+
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
+        """Return the unigram log-probabilities of the tokens that the transformer scores."""
+        scores = []
+        for e in self.model.encode(sentences):
+            log_probs = self.log_probs[e.ids[e.scored_positions]]
+            scores.append(TokenScores(e.units, log_probs, e.word_indices, e.n_words))
+        return scores
+
+    @property
+    def scores_vocabulary(self) -> bool:
+        """True: all candidates are scored exactly at little cost."""
+        return True
+
+    def score_replacements(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> ReplacementScores:
+        """Score all candidates exactly; each changes the tokens of one word only."""
+        sentence.check_position(position)
+        scores = self.score_tokens([str(sentence)])[0]
+        is_replaced = scores.word_indices == position
+        other_log_prob = scores.log_probs[~is_replaced].sum()
+        if position == scores.n_words - 1:
+            # The end of the sentence is assigned to the last word but not replaced.
+            other_log_prob += self.log_probs[self.model.end].sum()
+        # Without a prefix, the tokens of the first word are not scored.
+        is_scored = is_replaced.any()
+        candidates = self.model.tokenizer.candidates(sentence, position, words).tokens
+        log_probs = [self.log_probs[list(ids)].sum() if is_scored else 0.0 for ids in candidates]
+        total = other_log_prob + np.array(log_probs, dtype=np.float64)
+        return ReplacementScores.from_exact_scores(total)
