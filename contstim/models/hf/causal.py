@@ -14,7 +14,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, ReplacementScores, TokenScores
+from contstim.models.base import Event, ReplacementScores
 from contstim.models.hf.causal_candidates import score_causal_candidates
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence
@@ -26,7 +26,7 @@ from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList, default_prompt, format_prompt, read_sentences
 
-# Minimum number of tokens of a prefix whose keys and values are cached.
+# Prefixes of this many tokens or more are computed once and cached.
 _MIN_CACHED_PREFIX = 16
 # A token costs more in a tree than in a row. Trees are used if they contain at most this share of
 # the tokens of separate rows.
@@ -198,10 +198,6 @@ class CausalModel(TransformerModel, PrefixModel):
             n_words,
         )
 
-    def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Return the scored tokens of a sentence with their log-probabilities."""
-        return TokenScores(encoded.units, log_probs, encoded.word_indices, encoded.n_words)
-
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the score of each sentence.
 
@@ -259,12 +255,12 @@ class CausalModel(TransformerModel, PrefixModel):
             tokens = [tuple(e.ids[n_prefix:].tolist()) for e in batch]
             new_logits = cache.extend(self.network, [0] * len(batch), tokens, every=True)[1]
             logits_by_sentence = torch.split(new_logits, [len(ids) for ids in tokens])
-            for e, sentence_logits in zip(batch, logits_by_sentence, strict=True):
-                positions = self._read_positions(e)
+            for sentence, sentence_logits in zip(batch, logits_by_sentence, strict=True):
+                positions = self._read_positions(sentence)
                 logits = torch.cat([prefix_logits[-1:], sentence_logits])
                 logits = logits[torch.from_numpy(positions - n_prefix + 1)]
-                predictions = self.predict(logits, _next_tokens(e.ids, positions))
-                values.append(self._token_log_probs(e, predictions))
+                predictions = self.predict(logits, _next_tokens(sentence.ids, positions))
+                values.append(self._token_log_probs(sentence, predictions))
         return values
 
     def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:

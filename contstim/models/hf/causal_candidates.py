@@ -86,7 +86,7 @@ class LeftContext:
         array
             Log-probabilities of the nodes, shape (N,), nats; 0, the maximum, if not computed.
         array
-            Nodes whose children were computed.
+            Nodes with computed children, ascending.
         """
         log_probs = np.zeros(len(trie.parents), dtype=np.float64)
         top = np.flatnonzero(trie.depths == 1)

@@ -3,118 +3,32 @@
 A sentence is tokenised once, as a whole. A token belongs to the word that contains its character
 offsets. Thus "don't" is one word however it is tokenised, and punctuation belongs to the word to
 which it is attached.
-
-Vocabularies mark word boundaries in four ways. WordPiece marks tokens that continue a word
-(``##s``). Byte-level BPE and SentencePiece mark white space before a word (``Ġdog``, ``▁dog``).
-XLM marks tokens that end a word (``dog</w>``).
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 import weakref
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
-from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
+from contstim.models.base import TokenScores
 from contstim.models.hf.options import SharedOptions
+from contstim.models.hf.token_classes import TokenClasses
 from contstim.models.hf.trie import TokenTrie
 from contstim.text import Sentence, WordList
 from contstim.text.language import is_closing, split_word
 from contstim.text.languages import LANGUAGES
 
-_to_unicode: Callable[[], dict[int, str]] = bytes_to_unicode
-# Byte that each character of a byte-level vocabulary represents.
-_BYTE_BY_CHARACTER = {character: byte for byte, character in _to_unicode().items()}
 # Maximum length of a sentence in error messages, in characters.
 _MAX_SHOWN = 60
-
-
-def decode_token(token: str, marker: str) -> bytes:
-    """Return the UTF-8 bytes of a token in a vocabulary with the marker ``Ġ`` or ``▁``.
-
-    Tokens that were added to the vocabulary later are encoded as they are.
-    """
-    if marker == "▁":
-        byte = re.fullmatch(r"<0x([0-9A-F]{2})>", token)
-        return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
-    if not all(character in _BYTE_BY_CHARACTER for character in token):
-        return token.encode()
-    return bytes(_BYTE_BY_CHARACTER[character] for character in token)
-
-
-@dataclass(frozen=True, eq=False)
-class TokenClasses:
-    """Word-starting, word-continuing and special tokens of a vocabulary of V tokens.
-
-    Attributes
-    ----------
-    marker
-        Marker of word boundaries: ``##``, ``Ġ``, ``▁`` or ``</w>``; empty if there is none.
-    is_starting, is_continuing
-        Masks of the two classes of ordinary tokens, shape (V,). With the marker ``</w>``,
-        `is_starting` contains the tokens that end a word.
-    is_special
-        Mask of special tokens, shape (V,).
-    """
-
-    marker: str
-    is_starting: BoolArray
-    is_continuing: BoolArray
-    is_special: BoolArray
-
-    @classmethod
-    def from_tokenizer(cls, tokenizer: Any) -> TokenClasses:
-        """Classify the tokens of a tokenizer by the most frequent marker of its vocabulary."""
-        ids: dict[str, int] = tokenizer.get_vocab()
-        is_special = np.zeros(max(ids.values()) + 1, dtype=np.bool_)
-        control = [i for i, token in tokenizer.added_tokens_decoder.items() if token.special]
-        special_ids = [*tokenizer.all_special_ids, *control]
-        is_special[[i for i in special_ids if i < len(is_special)]] = True
-
-        counts: Counter[str] = Counter()
-        for token in ids:
-            counts["##"] += token.startswith("##") and len(token) > 2
-            counts["</w>"] += token.endswith("</w>") and len(token) > 4
-            counts["Ġ"] += token.startswith("Ġ")
-            counts["▁"] += token.startswith("▁")
-        marker, count = counts.most_common(1)[0]
-        is_first = np.zeros(len(is_special), dtype=np.bool_)
-        if count == 0:
-            return cls("", is_first, is_first, is_special)
-
-        for token, i in ids.items():
-            if marker == "##":
-                is_first[i] = not token.startswith("##")
-            elif marker == "</w>":
-                is_first[i] = token.endswith("</w>")
-            else:
-                text = decode_token(token, marker).decode("utf-8", "replace")
-                is_first[i] = text[:1].isspace()
-        is_ordinary = np.zeros(len(is_special), dtype=np.bool_)
-        is_ordinary[list(ids.values())] = True
-        is_ordinary &= ~is_special
-        return cls(marker, is_first & is_ordinary, ~is_first & is_ordinary, is_special)
-
-    @property
-    def marks_space(self) -> bool:
-        """Whether tokens include the white space before them."""
-        return self.marker in ("Ġ", "▁")
-
-    def surface(self, token: str) -> str:
-        """Return the text of a token without its marker."""
-        if self.marker == "</w>":
-            return token.removesuffix("</w>")
-        return token.removeprefix(self.marker)
 
 
 def check_length(sentence: str, n_tokens: int, max_tokens: int | None, name: str) -> None:
@@ -173,6 +87,18 @@ class EncodedSentence:
     def layout(self) -> tuple[int, ...]:
         """Number of scored tokens of each word, W integers."""
         return tuple(np.bincount(self.word_indices, minlength=self.n_words).tolist())
+
+    def with_log_probs(self, log_probs: FloatArray, stderr: float = 0.0) -> TokenScores:
+        """Return the scored tokens with their log-probabilities.
+
+        Parameters
+        ----------
+        log_probs
+            Log-probability of each scored token, nats, shape (T,).
+        stderr
+            Standard error of their sum, nats.
+        """
+        return TokenScores(self.units, log_probs, self.word_indices, self.n_words, stderr)
 
 
 @dataclass(frozen=True, eq=False)

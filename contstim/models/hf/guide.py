@@ -61,15 +61,15 @@ class MaskedGuide(TokenPrefixes):
         logits = model.network.logits_at(inputs, [[len(before) + len(row)] for row in rows])
         return torch.cat(logits).log_softmax(dim=1)
 
-    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
+    def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
         """Return the log-probabilities of k words after selected prefixes, shape (k,), nats.
 
         Parameters
         ----------
-        rows, index
+        rows, indices
             Index of the prefix and of the word, shape (k,).
         """
-        tokens = [self._candidates.tokens[i] for i in index.tolist()]
+        tokens = [self._candidates.tokens[i] for i in indices.tolist()]
         values = self.first_log_probs(rows, tokens)
         # Predict the later tokens of all words, each distinct prefix of tokens once.
         targets: dict[_Tokens, list[tuple[int, int]]] = {}
@@ -91,18 +91,18 @@ class MaskedGuide(TokenPrefixes):
         """Return 0 for each prefix: commas are not scored."""
         return np.zeros(len(self._rows))
 
-    def add_commas(self, where: BoolArray) -> MaskedGuide:
+    def add_commas(self, is_marked: BoolArray) -> MaskedGuide:
         """Return the prefixes unchanged: commas are not scored."""
         return self
 
-    def extend(self, rows: IntArray, index: IntArray) -> MaskedGuide:
+    def extend(self, rows: IntArray, indices: IntArray) -> MaskedGuide:
         """Return k prefixes, each a selected prefix extended by a word.
 
         Parameters
         ----------
-        rows, index
+        rows, indices
             Index of the prefix and of the word, shape (k,).
         """
-        pairs = zip(rows.tolist(), index.tolist(), strict=True)
+        pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         tokens = [(*self._rows[row], *self._candidates.tokens[i]) for row, i in pairs]
         return MaskedGuide(self._model, self.word_lists, tokens, self.n_words + 1)

@@ -132,7 +132,7 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Names of the packages on which scores depend, that of the metric included."""
+        """Names of the packages on which scores depend, including the package of the metric."""
         return (*super().packages, *METRICS.packages(self.options.metric))
 
     def plan(self, encoded: EncodedSentence) -> MaskingPlan:
@@ -142,18 +142,12 @@ class MaskedModel(TransformerModel, PrefixModel):
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
         """Return the scored tokens of a sentence, given the log-probabilities of its terms."""
         plan = self.plan(encoded)
-        return TokenScores(
-            encoded.units,
-            plan.sum_by_token(log_probs),
-            encoded.word_indices,
-            encoded.n_words,
-            plan.stderr(log_probs),
-        )
+        return encoded.with_log_probs(plan.sum_by_token(log_probs), plan.stderr(log_probs))
 
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probabilities of the terms of each sentence's plan, S arrays, nats.
 
-        Inputs of equal length are computed together, including those of different sentences.
+        Inputs of equal length are computed together, also across sentences.
         """
         plans = [self.plan(e) for e in encoded]
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
@@ -161,11 +155,11 @@ class MaskedModel(TransformerModel, PrefixModel):
             ids, rows, positions, targets = [], [], [], []
             n_rows = 0
             for i in group:
-                e, plan = encoded[i], plans[i]
-                ids.append(apply_masks(e.ids, e.scored_positions, plan.masks, self.mask_id))
+                sentence_ids, scored, plan = encoded[i].ids, encoded[i].scored_positions, plans[i]
+                ids.append(apply_masks(sentence_ids, scored, plan.masks, self.mask_id))
                 rows.append(plan.rows + n_rows)
-                positions.append(e.scored_positions[plan.tokens])
-                targets.append(e.ids[positions[-1]])
+                positions.append(scored[plan.tokens])
+                targets.append(sentence_ids[positions[-1]])
                 n_rows += len(plan.masks)
             log_probs = self.network.log_probs(
                 np.concatenate(ids),

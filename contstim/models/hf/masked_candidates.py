@@ -3,7 +3,7 @@
 A score is a weighted sum of terms log p(token | visible tokens). For the candidates of one word,
 
 - terms of other words from inputs that mask the whole word are equal for all candidates,
-- inputs that mask the whole word predict its own tokens for all candidates at once,
+- inputs that mask the whole word predict the tokens of all candidates at once,
 - terms from inputs in which tokens of the word are visible are computed for each candidate.
 
 Candidates with equal numbers of tokens share the first two kinds. Bounds are computed within a
@@ -42,7 +42,7 @@ _BATCHES_AT_ONCE = 4
 
 @dataclass(frozen=True, eq=False)
 class SplitPlan:
-    """Masking plan whose terms are split by the visibility of one word.
+    """Masking plan with terms split by the visibility of one word.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class SplitPlan:
         The masking plan of the sentence, with M terms.
     word_tokens
         Indices of the word's scored tokens in the plan, shape (n,).
-    is_own
+    is_word_term
         Whether each term predicts a token of the word, shape (M,).
     masked_terms
         Indices of the terms from inputs that mask all tokens of the word.
@@ -60,7 +60,7 @@ class SplitPlan:
 
     plan: MaskingPlan
     word_tokens: IntArray
-    is_own: BoolArray
+    is_word_term: BoolArray
     masked_terms: IntArray
     visible_terms: IntArray
 
@@ -71,10 +71,10 @@ def split_plan(layout: tuple[int, ...], position: int, options: MaskedOptions) -
     plan = masking_plan(layout, options)
     start = sum(layout[:position])
     word_tokens = np.arange(start, start + layout[position])
-    is_own = np.isin(plan.tokens, word_tokens)
+    is_word_term = np.isin(plan.tokens, word_tokens)
     is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
     masked_terms, visible_terms = np.flatnonzero(is_masked), np.flatnonzero(~is_masked)
-    return SplitPlan(plan, word_tokens, is_own, masked_terms, visible_terms)
+    return SplitPlan(plan, word_tokens, is_word_term, masked_terms, visible_terms)
 
 
 class MaskedWord:
@@ -153,7 +153,7 @@ class MaskedWord:
         positions = self.positions[tokens]
         for batch, logits in network.iter_logits(inputs, term_rows, positions, model.batch_tokens):
             batch_weights = torch.from_numpy(weights[batch]).to(network.device)
-            other_terms = np.flatnonzero(~self.split.is_own[terms[batch]])
+            other_terms = np.flatnonzero(~self.split.is_word_term[terms[batch]])
             if len(other_terms):
                 indices = torch.from_numpy(other_terms).to(network.device)
                 target_ids = self.ids[positions[batch][other_terms]]
@@ -168,7 +168,7 @@ class MaskedWord:
                         logits[indices], batch_weights[indices]
                     )
 
-    def own_sums(self, tokens: IntArray) -> FloatArray:
+    def word_sums(self, tokens: IntArray) -> FloatArray:
         """Return the computed masked terms of the word for k candidates.
 
         Parameters
@@ -184,21 +184,21 @@ class MaskedWord:
         table = self.token_sums.cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
-    def own_scale(self) -> float | None:
-        """Return the estimated ratio of all own terms to the computed ones; None if there are none.
+    def word_scale(self) -> float | None:
+        """Return the estimated ratio of all terms of the word to the computed ones.
 
-        The ratio is that of the weights. Own terms from inputs with visible tokens of the word
-        are multiplied by `_VISIBLE_WORD_FACTOR`.
+        It is the ratio of their weights. Weights of terms from inputs with visible tokens of the
+        word are multiplied by `_VISIBLE_WORD_FACTOR`. The result is None if no term is computed.
         """
-        plan, is_own = self.split.plan, self.split.is_own
-        own_terms = self.split.masked_terms[is_own[self.split.masked_terms]]
-        computed_terms = own_terms[self.is_computed[plan.rows[own_terms]]]
+        plan, is_word_term = self.split.plan, self.split.is_word_term
+        word_terms = self.split.masked_terms[is_word_term[self.split.masked_terms]]
+        computed_terms = word_terms[self.is_computed[plan.rows[word_terms]]]
         computed_weight = float(plan.weights[computed_terms].sum())
         if computed_weight == 0.0:
             return None
-        visible_terms = self.split.visible_terms[is_own[self.split.visible_terms]]
+        visible_terms = self.split.visible_terms[is_word_term[self.split.visible_terms]]
         visible_weight = _VISIBLE_WORD_FACTOR * plan.weights[visible_terms].sum()
-        return float(plan.weights[own_terms].sum() + visible_weight) / computed_weight
+        return float(plan.weights[word_terms].sum() + visible_weight) / computed_weight
 
     def whole_word_log_probs(self, tokens: IntArray) -> FloatArray:
         """Return sum_t log p(t | all other words) over the tokens t of k candidates.
@@ -239,7 +239,9 @@ class MaskedWord:
     def missing_terms(self) -> IntArray:
         """Return the masked terms of other words that are not computed."""
         terms = self.split.masked_terms
-        is_missing = ~self.split.is_own[terms] & ~self.is_computed[self.split.plan.rows[terms]]
+        is_missing = (
+            ~self.split.is_word_term[terms] & ~self.is_computed[self.split.plan.rows[terms]]
+        )
         return terms[is_missing]
 
     def score(self, tokens: IntArray) -> FloatArray:
@@ -276,7 +278,7 @@ class MaskedWord:
                     model.batch_tokens,
                 ).reshape(len(block), -1)
                 visible_sums[start : start + len(block)] = log_probs @ plan.weights[terms]
-        return visible_sums + self.other_sum + self.own_sums(tokens)
+        return visible_sums + self.other_sum + self.word_sums(tokens)
 
 
 def _used_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
@@ -291,9 +293,9 @@ def compute_shared_inputs(
     """Compute shared inputs that lower the bounds of many candidates, within a budget.
 
     The gain of an input is the weight of its terms times the number of candidates; its cost is its
-    number of tokens. Inputs are computed in decreasing order of gain / cost. Their total cost is
-    at most that of `MAX_BOUND_INPUTS` inputs of the present sentence, except that one input is
-    computed for each number of tokens.
+    number of tokens. Inputs are computed in decreasing order of gain / cost. The budget is
+    `MAX_BOUND_INPUTS` times the length of the present sentence. At least one input is computed for
+    each number of tokens.
 
     Parameters
     ----------
@@ -358,9 +360,9 @@ def score_masked_candidates(
     if present is None:
         present = MaskedWord(model, frame, encoded.layout, position, n_present)
     split = present.split
-    visible_terms = split.visible_terms[~split.is_own[split.visible_terms]]
+    visible_terms = split.visible_terms[~split.is_word_term[split.visible_terms]]
     visible_sum = float(split.plan.weights[visible_terms] @ log_probs[visible_terms])
-    masked_terms = split.masked_terms[~split.is_own[split.masked_terms]]
+    masked_terms = split.masked_terms[~split.is_word_term[split.masked_terms]]
     contexts = present.contexts(masked_terms)
     log_prob_by_context = dict(zip(contexts, log_probs[masked_terms].tolist(), strict=True))
 
@@ -370,17 +372,17 @@ def score_masked_candidates(
     for n, (members, tokens) in candidates.by_length.items():
         word = masked_words[n]
         n_inputs[members] = word.n_inputs
-        own_sums = word.own_sums(tokens)
-        upper_bounds[members] = word.other_sum + own_sums
-        scale = word.own_scale()
+        word_sums = word.word_sums(tokens)
+        upper_bounds[members] = word.other_sum + word_sums
+        scale = word.word_scale()
         if scale is None:
-            own_estimates = _VISIBLE_WORD_FACTOR * word.whole_word_log_probs(tokens)
+            word_estimates = _VISIBLE_WORD_FACTOR * word.whole_word_log_probs(tokens)
         else:
-            own_estimates = own_sums * scale
+            word_estimates = word_sums * scale
         missing = word.missing_terms()
         guesses = [log_prob_by_context.get(context, 0.0) for context in word.contexts(missing)]
         missing_sum = float(word.split.plan.weights[missing] @ np.array(guesses, dtype=np.float64))
-        estimates[members] = word.other_sum + missing_sum + own_estimates + visible_sum
+        estimates[members] = word.other_sum + missing_sum + word_estimates + visible_sum
 
     def score_tokens(tokens: IntArray) -> FloatArray:
         return masked_words[tokens.shape[1]].score(tokens)

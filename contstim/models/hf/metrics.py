@@ -175,8 +175,8 @@ def permutation(layout: Layout, word_indices: IntArray, options: MaskedOptions) 
 def shapley_weights(n: int) -> FloatArray:
     """Return the Shapley weights r! (n - 1 - r)! / n! for r = 0 .. n - 1, shape (n,).
 
-    Element r is the probability that in a random order of n items a given item is preceded by
-    exactly a given set of r other items (Shapley 1953).
+    Element r is the probability that in a random order of n items a certain set of r items, and
+    no other item, precedes a certain item (Shapley 1953).
     """
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 

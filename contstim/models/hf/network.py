@@ -165,7 +165,7 @@ class Network:
     device
         Device of its weights.
     attends_to_all
-        Whether to omit the attention mask, which checkpoints with their own code interpret
+        Whether to omit the attention mask, because the code of some checkpoints interprets it
         differently. Rows are never padded, so the mask carries no information.
 
     Attributes
@@ -254,7 +254,7 @@ class Network:
         rows, positions
             Row and position of each of m predictions, shape (m,).
         inputs
-            Further keyword arguments of the model, such as ``past_key_values``.
+            Further keyword arguments of the model, for example ``past_key_values``.
 
         Returns
         -------
@@ -338,7 +338,7 @@ class Network:
         Returns
         -------
         list of tensor
-            R tensors of shape (m, V), where m is the number of positions of the row.
+            R tensors of shape (m, V) for rows with m selected positions.
         """
         logits_by_row: list[torch.Tensor] = [torch.empty(0)] * len(rows)
         for length in {len(ids) for ids in rows}:
@@ -410,8 +410,8 @@ class Network:
     def is_causal(self) -> bool:
         """Return whether predictions are independent of later tokens.
 
-        They are not in XLNet, which is causal only with an attention mask of its own, and in
-        decoders of the BERT family that were saved without ``is_decoder``.
+        Exceptions are XLNet, which needs a special attention mask, and decoders of the BERT family
+        that were saved without ``is_decoder``.
         """
         rows = np.tile(self.sample_ids(4, ()), (2, 1))
         rows[1, 2:] = (rows[1, 2:] + 1) % self.n_logits

@@ -26,7 +26,7 @@ def _choice(default: str, choices: Iterable[str]) -> Any:
 
 
 def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
-    """Declare an integer option; None stands for ``auto`` if that is the default."""
+    """Declare an integer option; ``auto``, if it is the default, is read as None."""
     kind = "an even number" if is_even else "a whole number"
 
     def read(spec: ModelSpec, key: str, default: str) -> int | None:

@@ -140,15 +140,17 @@ class CausalPrefixes(TokenPrefixes):
             next_log_probs = next_log_probs - start_log_probs.logsumexp(dim=1, keepdim=True)
         return cls(model, word_lists, 0, past, next_log_probs)
 
-    def log_probs(self, rows: IntArray, index: IntArray) -> FloatArray:
+    def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
         """Return the log-probabilities of k words after selected prefixes, shape (k,), nats.
 
         Parameters
         ----------
-        rows, index
+        rows, indices
             Index of the prefix and of the word, shape (k,).
         """
-        return self._sequence_log_probs(rows, [self._candidates.tokens[i] for i in index.tolist()])
+        return self._sequence_log_probs(
+            rows, [self._candidates.tokens[i] for i in indices.tolist()]
+        )
 
     def _sequence_log_probs(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
         """Return log p(tokens | prefix) of k token sequences, shape (k,), nats."""
@@ -230,44 +232,42 @@ class CausalPrefixes(TokenPrefixes):
         logits = self._past.extend(self._model.network, rows.tolist(), row_tokens, every=False)[1]
         return logits.log_softmax(dim=1)
 
-    def add_commas(self, where: BoolArray) -> CausalPrefixes:
-        """Return the prefixes with a comma where the mask `where`, shape (R,), is true."""
-        marked, comma = np.flatnonzero(where), self._mark_tokens(COMMA)
-        next_log_probs = self._next_log_probs.clone()
-        if len(marked):
-            indices = torch.from_numpy(marked).to(next_log_probs.device)
-            next_log_probs[indices] = self._extended_log_probs(marked, comma)
-        pending = [
-            tokens + comma if is_marked else tokens
-            for tokens, is_marked in zip(self._pending, where, strict=True)
-        ]
+    def add_commas(self, is_marked: BoolArray) -> CausalPrefixes:
+        """Return the prefixes, with a comma appended if `is_marked`, shape (R,), is true."""
+        rows, comma = np.flatnonzero(is_marked), self._mark_tokens(COMMA)
+        next_log_probs, pending = self._next_log_probs.clone(), list(self._pending)
+        if len(rows):
+            row_indices = torch.from_numpy(rows).to(next_log_probs.device)
+            next_log_probs[row_indices] = self._extended_log_probs(rows, comma)
+        for row in rows.tolist():
+            pending[row] += comma
         return CausalPrefixes(
             self._model, self.word_lists, self.n_words, self._past, next_log_probs, pending
         )
 
-    def extend(self, rows: IntArray, index: IntArray) -> CausalPrefixes:
+    def extend(self, rows: IntArray, indices: IntArray) -> CausalPrefixes:
         """Return k prefixes, each a selected prefix extended by a word.
 
         Parameters
         ----------
-        rows, index
+        rows, indices
             Index of the prefix and of the word, shape (k,).
         """
-        tokens = self._new_tokens(rows, index)
+        tokens = self._new_tokens(rows, indices)
         past, logits = self._past.extend(self._model.network, rows.tolist(), tokens, every=False)
         next_log_probs = logits.log_softmax(dim=1)
         return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, past, next_log_probs)
 
-    def score_and_extend(self, rows: IntArray, index: IntArray) -> tuple[FloatArray, Prefixes]:
+    def score_and_extend(self, rows: IntArray, indices: IntArray) -> tuple[FloatArray, Prefixes]:
         """Return log-probabilities of k words, shape (k,), nats, and the extended prefixes.
 
         Parameters
         ----------
-        rows, index
+        rows, indices
             Index of the prefix and of the word, shape (k,).
         """
-        words = [self._candidates.tokens[i] for i in index.tolist()]
-        tokens = self._new_tokens(rows, index)
+        words = [self._candidates.tokens[i] for i in indices.tolist()]
+        tokens = self._new_tokens(rows, indices)
         past, logits = self._past.extend_by_length(self._model.network, rows.tolist(), tokens)
         values = self.first_log_probs(rows, words)
         for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):
@@ -282,7 +282,7 @@ class CausalPrefixes(TokenPrefixes):
         )
         return np.minimum(values, 0.0), extended
 
-    def _new_tokens(self, rows: IntArray, index: IntArray) -> list[_Tokens]:
+    def _new_tokens(self, rows: IntArray, indices: IntArray) -> list[_Tokens]:
         """Return the tokens that extend the cache by pending tokens and a word."""
-        pairs = zip(rows.tolist(), index.tolist(), strict=True)
+        pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         return [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]

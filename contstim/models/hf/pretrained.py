@@ -47,8 +47,8 @@ LOAD_ERRORS = (
     struct.error,
 )
 
-# Configuration entries that count components built one by one, and their maximum, about ten times
-# that of the largest networks.
+# Configuration entries that count components built one by one, and their maximum. The largest
+# networks have about a tenth of it.
 _COMPONENT_COUNT = re.compile(r"layer|expert|block|head|stage")
 _MAX_COMPONENTS = 10_000
 

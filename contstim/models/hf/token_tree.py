@@ -1,7 +1,7 @@
 """Tree attention: several token sequences in one row, shared prefixes computed once.
 
 A row contains a tree of tokens. Each token attends to its ancestors only, and its position is its
-depth, so its logits equal those in its own sequence.
+depth. Its logits are therefore the same as in a row with its sequence alone.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def pack_trees(sequences: Sequence[IntArray], max_tokens: int = MAX_ROW_TOKENS) 
     """Merge token sequences into trees of at most `max_tokens` tokens.
 
     Sequences are added in lexicographic order, so sequences with a shared prefix are adjacent. A
-    sequence of more than `max_tokens` tokens forms a tree of its own.
+    sequence of more than `max_tokens` tokens forms a separate tree.
     """
     sequence_ids = [sequence.tolist() for sequence in sequences]
     groups: list[list[int]] = []
@@ -125,8 +125,8 @@ def supports_trees(
 ) -> bool:
     """Test whether a network computes the same logits in trees as in separate sequences.
 
-    Recurrent networks, networks that ignore position ids, and those with sliding windows or
-    attention chunks do not, the latter only in large trees or long sequences. Therefore the test
+    Recurrent networks and networks that ignore position ids do not. Networks with sliding windows
+    or attention chunks do not for large trees or long sequences. Therefore the test
     is repeated for each pair of powers of two that `n_tokens` and `depth` exceed.
 
     Parameters

@@ -166,9 +166,9 @@ class TransformerModel(SentenceModel):
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probabilities from which each of S sentences is scored, nats."""
 
-    @abstractmethod
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Return the scored tokens of a sentence, given its `term_log_probs`."""
+        """Return the scored tokens of a sentence from its `term_log_probs`."""
+        return encoded.with_log_probs(log_probs)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score every token of each sentence.
@@ -193,7 +193,7 @@ class TransformerModel(SentenceModel):
         if len(encoded) == 1:
             # A search continues from the sentence that it has just verified.
             self._last_scored = (sentences[0], encoded[0], log_probs[0])
-        return [self.to_token_scores(e, terms) for e, terms in zip(encoded, log_probs, strict=True)]
+        return [self.to_token_scores(*pair) for pair in zip(encoded, log_probs, strict=True)]
 
     def encode_and_score(self, sentence: str) -> tuple[EncodedSentence, FloatArray]:
         """Return the tokens and `term_log_probs` of a sentence; the last result is cached."""

@@ -16,7 +16,7 @@ _MIN_COMPUTED, _DEFAULT_LOG_PROB = 20, -3.0
 
 @dataclass(frozen=True, eq=False)
 class TrieInputs:
-    """Rows of equal length whose logits predict the children of some nodes.
+    """Rows of equal length that predict the children of some nodes.
 
     Attributes
     ----------
@@ -92,10 +92,10 @@ class TokenTrie:
     def choose(
         self, first_log_probs: FloatArray, cost: tuple[float, float], budget: float
     ) -> IntArray:
-        """Choose the nodes whose children are predicted, within a budget.
+        """Choose nodes for the prediction of their children, within a budget.
 
         A prediction lowers the upper bounds of all words that continue beyond the node. Nodes are
-        chosen in decreasing order of the number of such words, then of the probability of their
+        chosen in decreasing order of the number of these words, then of the probability of the
         first token.
 
         Parameters
@@ -181,9 +181,9 @@ class TokenTrie:
 def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) -> FloatArray:
     """Predict log p(token | preceding tokens) of nodes that were not computed, by regression.
 
-    With n the number of words that contain a node and n' that of its parent, the prediction is
-    b0 + b1 log n + b2 log n', fitted to the computed nodes by least squares. With fewer than 20
-    computed nodes it is -3 nats.
+    Let n be the number of words that contain a node and n' the number for its parent. The
+    prediction is b0 + b1 log n + b2 log n', fitted to the computed nodes by least squares. It is
+    -3 nats if fewer than 20 nodes are computed.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) ->
     log_probs
         Log-probabilities of the computed nodes, nats, shape (N,).
     chosen
-        Nodes whose children were computed.
+        Nodes with computed children.
 
     Returns
     -------

@@ -73,7 +73,7 @@ class TokenUnigram(SentenceModel):
     model
         The transformer. The unigram model scores the same tokens.
     path
-        Table of word counts; None for that of the bundled models.
+        Table of word counts; None for the table of the bundled models.
 
     Attributes
     ----------
@@ -112,9 +112,9 @@ class TokenUnigram(SentenceModel):
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Return the unigram log-probabilities of the tokens that the transformer scores."""
         scores = []
-        for e in self.model.encode(sentences):
-            log_probs = self.log_probs[e.ids[e.scored_positions]]
-            scores.append(TokenScores(e.units, log_probs, e.word_indices, e.n_words))
+        for encoded in self.model.encode(sentences):
+            token_ids = encoded.ids[encoded.scored_positions]
+            scores.append(encoded.with_log_probs(self.log_probs[token_ids]))
         return scores
 
     @property

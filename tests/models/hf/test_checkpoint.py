@@ -1,4 +1,4 @@
-"""Which checkpoints are read, and what is said of those that are not.
+"""Kinds, limits and fingerprints of checkpoints, and messages for unusable ones.
 
 Tests `contstim.models.hf`.
 """

@@ -1,4 +1,4 @@
-"""Tests of `contstim.models.hf.guide`."""
+"""Proposals of next words by masked models."""
 
 from collections.abc import Callable
 from pathlib import Path

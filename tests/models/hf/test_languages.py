@@ -1,4 +1,4 @@
-"""Checkpoints under the words of languages that do not stand between spaces."""
+"""Tokenisation in languages without spaces between words."""
 
 from __future__ import annotations
 

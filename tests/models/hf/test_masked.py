@@ -1,4 +1,4 @@
-"""Masked models against every masked row written out and every order enumerated."""
+"""Masked models against brute-force enumeration of masked inputs and orders."""
 
 from __future__ import annotations
 

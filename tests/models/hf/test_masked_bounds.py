@@ -1,4 +1,4 @@
-"""Bounds of candidates of several lengths under a masked model: valid, and at their price.
+"""Upper bounds of candidates under masked models: validity and budget.
 
 Tests `contstim.models.hf.masked_candidates`.
 """

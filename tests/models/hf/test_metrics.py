@@ -1,4 +1,4 @@
-"""Plans on tables of random conditional values: what they sum to, and how estimates behave."""
+"""Masking plans on tables of random conditional probabilities."""
 
 from __future__ import annotations
 

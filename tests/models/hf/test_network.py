@@ -1,4 +1,4 @@
-"""What a forward pass computes: no padding, a bounded batch, logits only where they are read.
+"""Forward passes: no padding, limited batches, logits at read positions only.
 
 Tests `contstim.models.devices`.
 """

@@ -1,4 +1,7 @@
-"""Scores against plain passes of transformers, for scripts and tokenizers of several kinds."""
+"""Scores against plain transformers code, for many scripts and tokenizers.
+
+Tests `contstim.models.hf.encoding`.
+"""
 
 from __future__ import annotations
 

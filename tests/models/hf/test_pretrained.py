@@ -1,4 +1,4 @@
-"""A checkpoint is data: nothing that comes with it is run, followed out of its folder or built."""
+"""Safe loading of checkpoints: no code, no files outside the folder."""
 
 from __future__ import annotations
 

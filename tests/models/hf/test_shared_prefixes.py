@@ -1,4 +1,4 @@
-"""Sentences that begin alike, computed as trees, score as they do alone.
+"""Tree attention: sentences with shared prefixes score as separate sentences.
 
 Tests `contstim.models.hf.token_tree`.
 """

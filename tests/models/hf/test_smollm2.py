@@ -1,4 +1,4 @@
-"""``contstim:smollm2`` from a package made here, with a tiny GGUF file, and from the real one.
+"""Conversion of ``contstim:smollm2`` from a tiny package and from the real one.
 
 Tests `contstim.models.hf.smollm2`.
 """

@@ -1,4 +1,4 @@
-"""Transformers with reductions and in a search: what the parts promise holds together."""
+"""Transformers with reductions, and in a search."""
 
 from __future__ import annotations
 

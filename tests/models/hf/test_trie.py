@@ -1,4 +1,4 @@
-"""Bounds of many candidates from a trie of their tokens: valid, tighter, and within their cost.
+"""Upper bounds from a trie of candidate tokens: validity and budget.
 
 Tests `contstim.models.hf.causal_candidates`.
 """

@@ -1,4 +1,4 @@
-"""Unigram probabilities of a transformer's own tokens, counted by hand; and SLOR over them."""
+"""Unigram probabilities of tokens against counts by hand, and SLOR."""
 
 from __future__ import annotations
 

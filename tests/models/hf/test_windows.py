@@ -1,4 +1,4 @@
-"""Networks with windows, chunks, states or positions of their own score as transformers do.
+"""Scores of networks with windows, chunks, recurrent states or unusual positions.
 
 Tests `contstim.models.hf.kv_cache`.
 """

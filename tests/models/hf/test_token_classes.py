@@ -1,4 +1,4 @@
-"""Which tokens begin a word: those whose text begins with white space, however it is written."""
+"""Classification of vocabularies into word-starting and word-continuing tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 import transformers
 
-from contstim.models.hf.encoding import TokenClasses
+from contstim.models.hf.token_classes import TokenClasses
 
 # All that Python parts words at below 128, a space that is two bytes, and one that is three.
 WHITE = [chr(c) for c in (*range(9, 14), *range(28, 33), 0xA0, 0x2003)]
