@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contstim.models.hf.options import MaskedOptions
 
 #: Number of scored tokens of each word of a sentence.
-Layout = tuple[int, ...]
+_Layout = tuple[int, ...]
 
 #: Maximum number of masked inputs of an exact plan; longer sentences are sampled.
 MAX_EXACT_ROWS = 65_536
@@ -120,7 +120,7 @@ def apply_masks(ids: IntArray, positions: IntArray, masks: BoolArray, mask_id: i
 
 #: Function from a layout, the word index of each scored token, shape (T,), and the options of a
 #: model to a plan.
-Metric = Callable[[Layout, IntArray, "MaskedOptions"], MaskingPlan]
+Metric = Callable[[_Layout, IntArray, "MaskedOptions"], MaskingPlan]
 
 
 def one_mask_per_token(masks: BoolArray) -> MaskingPlan:
@@ -129,30 +129,32 @@ def one_mask_per_token(masks: BoolArray) -> MaskingPlan:
     return MaskingPlan(masks, tokens, tokens, np.ones(len(masks)))
 
 
-def pll(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+def pll(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Mask each token alone (Salazar et al. 2020, Eq. 2)."""
     return one_mask_per_token(np.eye(len(word_indices), dtype=np.bool_))
 
 
-def pll_word_l2r(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+def pll_word_l2r(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Mask each token and the later tokens of its word (Kauf & Ivanova 2023, Eq. 2)."""
     return one_mask_per_token(np.triu(word_indices[:, None] == word_indices[None, :]))
 
 
-def pll_whole_word(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+def pll_whole_word(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Mask all tokens of a word (Kauf & Ivanova 2023, Eq. 3)."""
     masks = word_indices[None, :] == np.arange(len(layout))[:, None]
     tokens = np.arange(len(word_indices))
     return MaskingPlan(masks, word_indices, tokens, np.ones(len(tokens)))
 
 
-def pll_sentence_l2r(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+def pll_sentence_l2r(
+    layout: _Layout, word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
     """Mask each token and all later scored tokens (Kauf & Ivanova 2023, appendix G)."""
     n_tokens = len(word_indices)
     return one_mask_per_token(np.triu(np.ones((n_tokens, n_tokens), dtype=np.bool_)))
 
 
-def permutation(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+def permutation(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Average the chain rule over word orders (Golan et al. 2023, section 4.3).
 
     For W words the mean over all W! orders is
@@ -181,7 +183,7 @@ def shapley_weights(n: int) -> FloatArray:
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
 
-def _exact_orders(layout: Layout, word_indices: IntArray) -> MaskingPlan:
+def _exact_orders(layout: _Layout, word_indices: IntArray) -> MaskingPlan:
     """Plan the mean over all word and token orders."""
     n_words = len(layout)
 
@@ -220,7 +222,7 @@ def _exact_orders(layout: Layout, word_indices: IntArray) -> MaskingPlan:
     )
 
 
-def _sampled_orders(layout: Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
     """Plan the mean over sampled word orders, each paired with its reverse.
 
     The orders depend on the seed and the number of words only, so sentences of equal length are
@@ -310,7 +312,7 @@ METRICS = Registry[Metric](
 
 
 @lru_cache(maxsize=128)
-def masking_plan(layout: Layout, options: MaskedOptions) -> MaskingPlan:
+def masking_plan(layout: _Layout, options: MaskedOptions) -> MaskingPlan:
     """Return the plan of the metric ``options.metric`` for a layout.
 
     Parameters

@@ -51,7 +51,7 @@ class TokenPrefixes(Prefixes):
         neighbour = tokenizer.sample_word
         words = ("", neighbour) if n_words == 0 else (neighbour, "", neighbour)
         sentence = Sentence(words, ("",) * len(words), ("",) * len(words))
-        self._candidates = tokenizer.candidates(sentence, int(n_words > 0), self.words)
+        self._candidates = tokenizer.candidates(sentence, int(n_words > 0), self.next_words)
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return the log-probability of each word's first token, an upper bound of the word's.

@@ -14,8 +14,8 @@ from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, ReplacementScores, SentenceModel, TokenScores
 from contstim.models.registry import bundled_folder
-from contstim.tables import numbered_lines
 from contstim.text import Sentence, WordList
+from contstim.text_files import read_lines
 
 if TYPE_CHECKING:
     from contstim.models.hf.transformer import TransformerModel
@@ -43,7 +43,7 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
     """
     words: list[str] = []
     counts: list[tuple[int, int]] = []
-    for number, line in numbered_lines(path):
+    for number, line in read_lines(path):
         word, *fields = line.split("\t")
         if number == 1:
             continue

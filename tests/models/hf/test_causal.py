@@ -197,7 +197,7 @@ def test_correction_needs_marked_white_space(tiny: Tiny) -> None:
         ("no-bos", "prefix=bos", "prefix='bos' in '{}': its tokenizer has no such token; write prefix=none or a token of its vocabulary"),  # noqa: E501 - one whole message
         ("gpt2", "prefix=qq", "prefix='qq' in '{}' is not a token of its vocabulary; write auto, bos, eos, none or a token"),  # noqa: E501 - one whole message
         ("llama", "first=unspaced", "first='unspaced' in '{}': its tokenizer adds a space before every sentence; leave the option out"),  # noqa: E501 - one whole message
-        ("gpt2", "device=gpu", "device='gpu' in '{}' cannot be used here; write cpu, cuda, cuda:1 or mps"),  # noqa: E501 - one whole message
+        ("gpt2", "device=gpu", "device='gpu' in '{}' is not available; write cpu, cuda, cuda:1 or mps"),  # noqa: E501 - one whole message
         ("gpt2", "dtype=int8", "dtype='int8' in '{}': choose one of 'bfloat16', 'float16', 'float32', 'float64'"),  # noqa: E501 - one whole message
     ],
 )  # fmt: skip
