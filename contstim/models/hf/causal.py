@@ -253,7 +253,7 @@ class CausalModel(TransformerModel, PrefixModel):
         for start in range(0, len(encoded), batch_size):
             batch = encoded[start : start + batch_size]
             tokens = [tuple(e.ids[n_prefix:].tolist()) for e in batch]
-            new_logits = cache.extend(self.network, [0] * len(batch), tokens, every=True)[1]
+            new_logits = cache.extend(self.network, [0] * len(batch), tokens, all_logits=True)[1]
             logits_by_sentence = torch.split(new_logits, [len(ids) for ids in tokens])
             for sentence, sentence_logits in zip(batch, logits_by_sentence, strict=True):
                 positions = self._read_positions(sentence)

@@ -53,7 +53,7 @@ class KVCache:
         return {"attention_mask": mask, "past_key_values": cache, "use_cache": True}
 
     def extend(
-        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, every: bool
+        self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, all_logits: bool
     ) -> tuple[KVCache, torch.Tensor]:
         """Extend rows by one or more tokens each, padding shorter extensions.
 
@@ -65,7 +65,7 @@ class KVCache:
             Index of the row that each of k new rows extends.
         tokens
             Token ids that are appended to each of them.
-        every
+        all_logits
             Whether to return logits at all new tokens; otherwise at the last one of each row.
 
         Returns
@@ -79,7 +79,7 @@ class KVCache:
         row_ids = tuple(self.ids[row] + ids for row, ids in zip(rows, tokens, strict=True))
         if self.cache is None:
             positions = [
-                range(len(ids) - (length if every else 1), len(ids))
+                range(len(ids) - (length if all_logits else 1), len(ids))
                 for ids, length in zip(row_ids, lengths, strict=True)
             ]
             logits = torch.cat(network.logits_at(row_ids, positions))
@@ -92,7 +92,7 @@ class KVCache:
         mask = torch.cat([self.mask[row_indices], is_token.to(torch.int64)], dim=1)
         cache = copy.deepcopy(self.cache)
         cache.batch_select_indices(row_indices)
-        if every:
+        if all_logits:
             read_rows, read_positions = is_token.nonzero(as_tuple=True)
         else:
             read_rows, read_positions = torch.arange(len(rows), device=device), ends - 1
@@ -125,7 +125,7 @@ class KVCache:
         for length in np.unique(lengths).tolist():
             group = np.flatnonzero(lengths == length).tolist()
             group_rows, group_tokens = [rows[i] for i in group], [tokens[i] for i in group]
-            cache, group_logits = self.extend(network, group_rows, group_tokens, every=True)
+            cache, group_logits = self.extend(network, group_rows, group_tokens, all_logits=True)
             caches.append(cache)
             logits.update(zip(group, torch.split(group_logits, length), strict=True))
         order = np.argsort(list(logits), kind="stable").tolist()
@@ -248,13 +248,13 @@ def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
             return False
         steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
         for rows, step in zip(([0, 0], [1, 0], [0, 1]), [*steps, steps[0]], strict=True):
-            padded, logits = past.extend(network, rows, step, every=False)
+            padded, logits = past.extend(network, rows, step, all_logits=False)
             uncached = KVCache(past.ids, None, past.mask)
-            expected = uncached.extend(network, rows, step, every=False)[1]
+            expected = uncached.extend(network, rows, step, all_logits=False)[1]
             past, all_logits = past.extend_by_length(network, rows, step)
             last_logits = torch.stack([row_logits[-1] for row_logits in all_logits])
-            next_padded = padded.extend(network, [0, 1], step, every=False)[1]
-            next_logits = past.extend(network, [0, 1], step, every=False)[1]
+            next_padded = padded.extend(network, [0, 1], step, all_logits=False)[1]
+            next_logits = past.extend(network, [0, 1], step, all_logits=False)[1]
             if not (
                 network.agree(logits, expected)
                 and network.agree(last_logits, expected)

@@ -167,7 +167,9 @@ class CausalPrefixes(TokenPrefixes):
         for start in range(0, len(extensions), _MAX_ROWS):
             batch = extensions[start : start + _MAX_ROWS]
             batch_rows, batch_tokens = [row for row, _ in batch], [ids for _, ids in batch]
-            logits = self._past.extend(self._model.network, batch_rows, batch_tokens, every=True)[1]
+            logits = self._past.extend(
+                self._model.network, batch_rows, batch_tokens, all_logits=True
+            )[1]
             log_probs = logits.log_softmax(dim=1)
             stop = 0
             for row, ids in batch:
@@ -229,7 +231,9 @@ class CausalPrefixes(TokenPrefixes):
     def _extended_log_probs(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
         """Return the log-probability of each next token after k prefixes and `tokens`."""
         row_tokens = [self._pending[row] + tokens for row in rows]
-        logits = self._past.extend(self._model.network, rows.tolist(), row_tokens, every=False)[1]
+        logits = self._past.extend(
+            self._model.network, rows.tolist(), row_tokens, all_logits=False
+        )[1]
         return logits.log_softmax(dim=1)
 
     def add_commas(self, is_marked: BoolArray) -> CausalPrefixes:
@@ -254,7 +258,9 @@ class CausalPrefixes(TokenPrefixes):
             Index of the prefix and of the word, shape (k,).
         """
         tokens = self._new_tokens(rows, indices)
-        past, logits = self._past.extend(self._model.network, rows.tolist(), tokens, every=False)
+        past, logits = self._past.extend(
+            self._model.network, rows.tolist(), tokens, all_logits=False
+        )
         next_log_probs = logits.log_softmax(dim=1)
         return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, past, next_log_probs)
 
