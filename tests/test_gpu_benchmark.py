@@ -80,7 +80,7 @@ def test_batches_of_a_causal_network_are_full(on_gpu: None) -> None:
     row = max(len(e.ids) for e in encoded)
     _check_full(model, counted, len([*model.iter_groups(encoded, [1] * 200)]), row, row)
     assert counted.operations(of) == 2 * (
-        of.weights[0] * sum(counted.tokens) + of.weights[1] * sum(counted.places)
+        of.n_weights[0] * sum(counted.tokens) + of.n_weights[1] * sum(counted.places)
     )
 
 
