@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.design.simulate import Simulation, simulate_choices
-from contstim.evaluation import evaluate, evaluate_file
+from contstim.evaluation import evaluate, read_choices
 
 
 def large_study(n_people, n_trials, n_models, n_groups, seed=0):
@@ -84,7 +84,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             timed(
                 "published data, tables, figures and report",
-                lambda: evaluate_file(arguments.data, "golan2023", out=folder),
+                lambda: evaluate(read_choices(arguments.data, "golan2023")).report(folder),
             )
     for n_groups, kind in ((10, "ten groups"), (1, "one group, participants and pairs resampled")):
         choices, scores = large_study(*sizes, n_groups)

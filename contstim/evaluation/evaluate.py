@@ -1,11 +1,10 @@
-"""`evaluate`: people's choices and models' scores in, tables out."""
+"""Evaluation of models on human choices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -25,8 +24,9 @@ from contstim.evaluation.exclusion import (
     exclude,
     exclude_unknown_words,
 )
-from contstim.evaluation.importers import read_choices
+from contstim.evaluation.inference.bootstrap import default_levels
 from contstim.evaluation.inference.crossed import QuasiFInference
+from contstim.evaluation.inference.signed_rank import SignedRankInference
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import (
     EvaluationOptions,
@@ -34,7 +34,13 @@ from contstim.evaluation.options import (
     preset_options,
     read_plan,
 )
-from contstim.evaluation.result import DetailTables, Evaluation, Provenance, Summary
+from contstim.evaluation.result import (
+    CONDITION_COLUMNS,
+    DetailTables,
+    Evaluation,
+    Provenance,
+    Summary,
+)
 from contstim.evaluation.rows import concat_exclusions
 from contstim.evaluation.scores import (
     ScoreSource,
@@ -42,8 +48,8 @@ from contstim.evaluation.scores import (
     load_score_source,
     model_scores,
     model_specs,
-    score_notes,
     score_table,
+    score_table_notes,
     score_units,
 )
 from contstim.evaluation.tables import condition_table, result_tables
@@ -63,11 +69,7 @@ from contstim.models.cache import package_versions
 from contstim.models.registry import Models
 from contstim.progress import track
 from contstim.settings import read_toml
-from contstim.tables import read_table
 from contstim.trial_kinds import EXPERIMENTAL
-
-if TYPE_CHECKING:
-    from contstim.evaluation.inference.signed_rank import SignedRankInference
 
 
 def evaluate(
@@ -77,36 +79,34 @@ def evaluate(
     plan: str | Path | None = None,
     **changes: object,
 ) -> Evaluation:
-    """Evaluate models on people's choices.
+    """Evaluate models on human choices.
 
     Parameters
     ----------
     choices
-        The choices table (see `CHOICE_COLUMNS`), which is validated and aligned here, or what an
-        importer returned.
+        Choices table (see `CHOICE_COLUMNS`), or the result of `read_choices`.
     scores
-        Log-probabilities in nats: a wide or long table, or a mapping from model name to scores or
-        to a function that scores sentences (see `score_table`); or the models themselves, or their
-        specs, one alone, in a list or by their names: trials with a word that one of them does not
-        know are then left out. Where not given, those of the importer; where there are none, only
-        what needs no model is evaluated.
+        Log-probabilities in nats as a table or mapping (see `score_table`); or models or their
+        specs: one, a list, or a mapping from name to model. Trials with a word that a model does
+        not know are excluded for all models. By default the scores in the file of choices. Without
+        scores, only noise ceilings and agreement are computed.
     preset
-        ``default`` or ``golan2023``, see `PRESETS`.
+        Name of the default options: ``default`` or ``golan2023``, see `PRESETS`.
     plan
-        A file with an analysis plan, see `read_plan`; what it does not fix is as in the preset.
+        Path of an analysis plan, see `read_plan`. Its options replace those of the preset.
     changes
-        Fields of `EvaluationOptions` that differ from the preset and the plan; those that depart
-        from a plan are listed.
+        Fields of `EvaluationOptions` that replace those of the preset and the plan. Deviations from
+        the plan are listed in the result.
 
     Returns
     -------
     Evaluation
-        Tables; `report` writes them with figures and an HTML page.
+        Tables of results; `Evaluation.report` writes them with figures and an HTML page.
 
     Raises
     ------
     InputError
-        If choices or scores cannot be used; the message names the rows or the sentence.
+        If choices or scores are invalid; the message names the rows or the sentence.
 
     Examples
     --------
@@ -120,217 +120,162 @@ def evaluate(
     0      contstim:gpt   0.79
     1  contstim:trigram   0.31
     """
-    fixed = {} if plan is None else read_plan(plan)
-    planned = preset_options(preset, **fixed)
-    options = preset_options(preset, **(fixed | changes))
+    plan_options = {} if plan is None else read_plan(plan)
+    planned = preset_options(preset, **plan_options)
+    options = preset_options(preset, **(plan_options | changes))
     human = choices if isinstance(choices, HumanData) else prepare_choices(RawChoices(choices))
     deviations = None if plan is None else describe_deviations(options, planned)
     if deviations is not None and planned.sample is not None:
         deviations = (*deviations, *planned.sample.describe_deviations(human.choices))
     check_rules(human.choices, options.exclusions)
-    given = None if scores is None else load_score_source(scores)
-    if isinstance(given, Mapping):
-        models = [model for model in given.values() if isinstance(model, SentenceModel)]
+
+    # Score the sentences and exclude choices.
+    source = human.scores if scores is None else load_score_source(scores)
+    if isinstance(source, Mapping):
+        models = [model for model in source.values() if isinstance(model, SentenceModel)]
         human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
-        if len(models) == len(given):
-            given = model_scores(models, human.choices)
-    choices_kept, removed = exclude(human.choices, options.exclusions)
-    on_items = []
+        if len(models) == len(source):
+            source = model_scores(models, human.choices)
+    included, excluded = exclude(human.choices, options.exclusions)
+    item_notes = []
     if (options.inference, options.items) == ("crossed", "random"):
-        on_items = warn_related_pairs(choices_kept)
-    source = human.scores if given is None else given
-    study = _Scored.of(choices_kept, source)
-    specs = model_specs(study.source)
-    choices, named = resolve_targets(study.choices, list(study.units), specs)
-    data = TrialData.from_choices(choices, study.scores, options.condition)
+        item_notes = warn_related_pairs(included)
+    scored_choices, table, units, score_notes = _match_scores(included, source)
+    specs = {} if source is None else model_specs(source)
+    scored_choices, target_notes = resolve_targets(scored_choices, list(units), specs)
+    data = TrialData.from_choices(scored_choices, table, options.condition)
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
-    notes = [*human.notes, *on_items, *study.notes, *named]
+    notes = [*human.notes, *item_notes, *score_notes, *target_notes]
     if plan is not None and "adaptive" in read_toml(Path(plan)):
         notes.append(
             "The plan has a table [adaptive]: p and q do not account for stopping early. For "
             "differences by the stopping rule use `contstim watch --plan`."
         )
     notes += note_unscored_targets(data.pairs, data.models)
-    inference, options, levels = _inference(data, options)
-    analyses, compared_by_level = _by_level(data, options, notes)
-    shown = track(analyses, len(analyses), "evaluating")
-    outcomes = (outcome for a in shown for outcome in compute_values(data, a, options))
-    compared, comparisons, values = result_tables(outcomes, inference, options)
-    between = {}
+
+    # Compute values, noise ceilings and tests of each analysis.
+    inference, options, levels = _create_inference(data, options)
+    analyses, split_analyses = _select_analyses(data, options, notes)
+    tracked = track(analyses, len(analyses), "evaluating")
+    outcomes = (outcome for a in tracked for outcome in compute_values(data, a, options))
+    model_table, comparisons, details = result_tables(outcomes, inference, options)
+    conditions = pd.DataFrame(columns=[*CONDITION_COLUMNS])
     if isinstance(inference, QuasiFInference) and options.condition:
-        between["conditions"] = condition_table(data, compared_by_level, inference, options)
+        conditions = condition_table(data, split_analyses, inference, options)
     return Evaluation(
-        models=compared,
+        models=model_table,
         comparisons=comparisons,
+        conditions=conditions,
         details=DetailTables(
-            **values,
+            **details,
             trials=trial_table(data),
             agreement=agreement_table(data),
             reliability=reliability_table(data, seed=options.seed),
             model_agreement=model_agreement_table(data),
         ),
-        summary=_summary(human.choices, choices_kept, data),
+        summary=_summarize_data(data, included, n_choices_read=len(human.choices)),
         provenance=Provenance(
-            scores=study.scores.rename_axis("sentence").reset_index(),
-            excluded=concat_exclusions(human.excluded, removed),
+            scores=table.rename_axis("sentence").reset_index(),
+            excluded=concat_exclusions(human.excluded, excluded),
             levels=levels,
             options=options,
             preset=preset,
-            units=study.units,
+            units=units,
             specs={model: specs[model] for model in data.models if model in specs},
             notes=tuple(notes),
             deviations=deviations,
             versions=package_versions("pandas"),
         ),
         data=data,
-        **between,
     )
 
 
-def _inference(
+def _match_scores(
+    choices: pd.DataFrame, source: ScoreSource | None
+) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, str], list[str]]:
+    """Match choices with scores; catch trials without scores are removed.
+
+    Returns
+    -------
+    choices : DataFrame
+        Choices on scored sentences.
+    scores : (S, M) DataFrame
+        Scores of the sentences; higher is better. Empty without a source.
+    units : dict of str
+        Unit of each model's scores.
+    notes : list of str
+        Sentences about decisions.
+    """
+    if source is None:
+        return choices, pd.DataFrame(), {}, []
+    is_unscored = find_unscored_catch(choices, source)
+    notes = []
+    unscored_pairs = choices.loc[is_unscored, ["sentence_1", "sentence_2"]].drop_duplicates()
+    if n := len(unscored_pairs):
+        notes.append(
+            f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every model: "
+            "participants are checked by them, but models are not evaluated on them."
+        )
+    choices = choices[~is_unscored]
+    table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
+    units = score_units(source, list(table.columns))
+    notes += score_table_notes(source)
+    notes += [
+        f"All scores of {model} are above 0, so they are not log-probabilities; the higher score "
+        "is taken to be better. If they are surprisals, state it in a column 'unit' of the table: "
+        "surprisal."
+        for model, unit in units.items()
+        if unit == "nats" and (table[model] > 0).all()
+    ]
+    return choices, table, units, notes
+
+
+def _create_inference(
     data: TrialData, options: EvaluationOptions
 ) -> tuple[QuasiFInference | SignedRankInference, EvaluationOptions, tuple[str, ...]]:
-    """Return how means are tested, the options with the samples drawn for it, and their levels."""
+    """Return the inference, the options that it uses, and the units that it resamples."""
     if options.condition and options.inference != "crossed":
         raise InputError(
             f"condition {', '.join(options.condition)} cannot be combined with inference "
             "signed-rank; leave out one of the two"
         )
     if options.inference == "crossed":
-        tests = QuasiFInference(options.items, options.equivalence)
-        return tests, replace(options, n_bootstrap=0), ()
-    # The published inference, which few ask for.
-    from contstim.evaluation.inference.bootstrap import default_levels
-    from contstim.evaluation.inference.signed_rank import SignedRankInference
-
+        inference = QuasiFInference(options.items, options.equivalence)
+        return inference, replace(options, n_bootstrap=0), ()
     levels = options.levels or default_levels(data)
     return SignedRankInference.from_options(data, options, levels), options, levels
 
 
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """Choices that models can be evaluated on, and the models' scores.
-
-    Attributes
-    ----------
-    choices
-        Without catch trials that have no scores.
-    source
-        Where scores come from.
-    scores
-        One column per model, higher is better, of the sentences of the choices, (S, M); without a
-        column if there are no scores.
-    units
-        The unit of each model's scores.
-    notes
-        On what was decided.
-    """
-
-    choices: pd.DataFrame
-    source: ScoreSource
-    scores: pd.DataFrame
-    units: dict[str, str]
-    notes: list[str]
-
-    @classmethod
-    def of(cls, choices: pd.DataFrame, source: ScoreSource | None) -> _Scored:
-        if source is None:
-            return cls(choices, {}, pd.DataFrame(), {}, [])
-        unscored = find_unscored_catch(choices, source)
-        notes = []
-        if n := len(choices.loc[unscored, ["sentence_1", "sentence_2"]].drop_duplicates()):
-            notes.append(
-                f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every "
-                "model: they tell who attended, and no model is evaluated on them."
-            )
-        choices = choices[~unscored]
-        table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
-        units = score_units(source, list(table.columns))
-        notes += score_notes(source)
-        notes += [
-            f"All scores of {model} are above 0, so that they are no log-probabilities; the higher "
-            "score is taken to be the better. If they are surprisals, say so in a column 'unit' of "
-            "the table: surprisal."
-            for model, unit in units.items()
-            if unit == "nats" and (table[model] > 0).all()
-        ]
-        return cls(choices, source, table, units, notes)
-
-
-def evaluate_file(
-    path: str | Path,
-    format: str = "tidy",
-    scores: str | Path | ScoreSource | Models | None = None,
-    out: str | Path | None = None,
-    preset: str = "default",
-    plan: str | Path | None = None,
-    **changes: object,
-) -> Evaluation:
-    """Read a file of choices, evaluate it, and write tables, figures and report to `out`.
-
-    Parameters
-    ----------
-    path
-        The file of choices.
-    format
-        See `read_choices`.
-    scores
-        A CSV or Parquet file of scores, or what `evaluate` takes.
-    out
-        A folder; nothing is written if None.
-    preset, plan, changes
-        As in `evaluate`.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read or used.
-    OutputError
-        If the results cannot be written.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
-    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
-    >>> choices.to_csv("choices.csv", index=False)
-    >>> evaluate_file("choices.csv", scores=scores).summary.n_participants
-    30
-    """
-    human = read_choices(path, format)
-    given = read_table(scores) if isinstance(scores, (str, Path)) else scores
-    result = evaluate(human, given, preset, plan, **changes)
-    if out is not None:
-        result.report(out)
-    return result
-
-
-def _analyses(data: TrialData, notes: list[str]) -> tuple[Analysis, ...]:
-    """Return the analyses where none are named; conditions left out are added to the notes."""
-    pairs = data.pairs
-    conditions = pairs.loc[pairs["kind"] == EXPERIMENTAL, "condition"].nunique()
-    if conditions > MAX_CONDITIONS:
-        notes.append(
-            f"There are {conditions} conditions; they are not analysed one by one unless named."
-        )
-    if data.models and not pairs[["model_1", "model_2"]].isin(data.models).any(axis=None):
-        pairs = pairs.assign(model_1=None, model_2=None)  # of targeted models none has scores
-    return default_analyses(pairs)
-
-
-def _by_level(
+def _select_analyses(
     data: TrialData, options: EvaluationOptions, notes: list[str]
 ) -> tuple[list[Analysis], list[Analysis]]:
-    """Return the analyses, and those that are made for each level of factors as well."""
-    analyses = list(options.analyses or _analyses(data, notes))
-    chosen = []
+    """Return all analyses, and those that are split by the levels of factors.
+
+    A note is added if there are too many conditions to analyse them separately.
+    """
+    analyses = list(options.analyses)
+    if not analyses:
+        pairs = data.pairs
+        n_conditions = pairs.loc[pairs["kind"] == EXPERIMENTAL, "condition"].nunique()
+        if n_conditions > MAX_CONDITIONS:
+            notes.append(
+                f"There are {n_conditions} conditions; they are not analysed one by one unless "
+                "named."
+            )
+        # Ignore targets if none of them has scores.
+        if data.models and not pairs[["model_1", "model_2"]].isin(data.models).any(axis=None):
+            pairs = pairs.assign(model_1=None, model_2=None)
+        analyses = list(default_analyses(pairs))
+    split_analyses = []
     if options.condition:
-        named = bool(options.analyses)
-        chosen = [a for a in analyses if not a.factor_levels and (named or not a.conditions)]
-        rest = [a for a in analyses if a not in chosen]
-        combined = bool(options.analyses) or not factors_match_conditions(data)
-        analyses = [*split_by_level(chosen, data.factors, combined), *rest]
+        are_named = bool(options.analyses)
+        split_analyses = [
+            a for a in analyses if not a.factor_levels and (are_named or not a.conditions)
+        ]
+        other_analyses = [a for a in analyses if a not in split_analyses]
+        combined = are_named or not factors_match_conditions(data)
+        analyses = [*split_by_level(split_analyses, data.factors, combined), *other_analyses]
     for analysis in analyses:
         if analysis.factor_levels and not options.condition:
             raise InputError(
@@ -340,27 +285,29 @@ def _by_level(
     if options.headline is not None:
         require_known("analysis", options.headline, [a.name for a in analyses])
         analyses.sort(key=lambda analysis: analysis.name != options.headline)
-    return analyses, chosen
+    return analyses, split_analyses
 
 
-def _summary(before: pd.DataFrame, included: pd.DataFrame, data: TrialData) -> Summary:
+def _summarize_data(data: TrialData, included: pd.DataFrame, n_choices_read: int) -> Summary:
+    """Return the numbers of participants, trials and choices that were analysed."""
     catch = catch_accuracy(included)
+    has_times = included["rt_ms"].notna().any()
     return Summary(
         n_participants=len(data.participants),
         n_groups=len(data.groups),
         n_trials=data.n_pairs,
         n_choices=len(included),
-        n_choices_read=len(before),
+        n_choices_read=n_choices_read,
         has_disjoint_groups=data.has_disjoint_groups,
-        trials_per_participant=_spread(data.participant),
-        participants_per_trial=_spread(data.pair),
-        median_rt_ms=None if included["rt_ms"].isna().all() else float(included["rt_ms"].median()),
+        trials_per_participant=_count_range(data.participant),
+        participants_per_trial=_count_range(data.pair),
+        median_rt_ms=float(included["rt_ms"].median()) if has_times else None,
         catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
         models=data.models,
     )
 
 
-def _spread(codes: IntArray) -> tuple[int, float, int]:
-    """Return how often the rarest, the middle and the commonest code occurs."""
+def _count_range(codes: IntArray) -> tuple[int, float, int]:
+    """Return the minimum, median and maximum number of occurrences of a code."""
     counts = np.bincount(codes)
     return int(counts.min()), float(np.median(counts)), int(counts.max())

@@ -1,4 +1,4 @@
-"""The figure of an evaluation: models with their noise ceilings, and who is better than whom."""
+"""Figure of an evaluation: values of models, noise ceilings and significant differences."""
 
 from __future__ import annotations
 
@@ -13,14 +13,27 @@ from matplotlib.patches import Patch
 
 from contstim.drawing import colour, drawing_axes, legend_below, short_names
 
-# Inches: the panel of values; a row; a column of a model that is better than others; a letter.
+# Sizes in inches: width of the panel, height of a row, width of a column on the right and of a
+# letter.
 _WIDTH, _ROW, _COLUMN, _LETTER = 3.4, 0.34, 0.16, 0.066
 
 
 def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) -> pd.DataFrame:
-    """Return which model is significantly better (q below `alpha`) than which: `model`, `beats`.
+    """Return the pairs of models with a significant difference (q below `alpha`).
 
-    Rows are in the order of models, then of those they beat.
+    Parameters
+    ----------
+    comparisons
+        Comparisons of one analysis and measure.
+    order
+        Names of the models in the order of the result; other models are ignored.
+    alpha
+        False discovery rate.
+
+    Returns
+    -------
+    DataFrame
+        Columns `model` (the better model) and `beats`.
 
     Examples
     --------
@@ -33,13 +46,13 @@ def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) 
     0     A     B
     """
     significant = comparisons[(comparisons["q"] < alpha) & (comparisons["difference"] != 0)]
-    place = {name: i for i, name in enumerate(order)}
+    position = {name: i for i, name in enumerate(order)}
     rows = []
     columns = significant[["model_1", "model_2", "difference"]]
-    for model_1, model_2, ahead in columns.itertuples(index=False):
-        if model_1 in place and model_2 in place:
-            rows.append((model_1, model_2) if ahead > 0 else (model_2, model_1))
-    rows.sort(key=lambda pair: (place[pair[0]], place[pair[1]]))
+    for model_1, model_2, difference in columns.itertuples(index=False):
+        if model_1 in position and model_2 in position:
+            rows.append((model_1, model_2) if difference > 0 else (model_2, model_1))
+    rows.sort(key=lambda pair: (position[pair[0]], position[pair[1]]))
     return pd.DataFrame(rows, columns=["model", "beats"])
 
 
@@ -52,32 +65,32 @@ def model_figure(
     label: str = "",
     chance: float | None = None,
 ) -> Axes:
-    """Draw one analysis by one measure, one row per model, the best at the top.
+    """Draw the models of one analysis and measure, one row per model, best model first.
 
-    Small dots are participants or groups, the large one is the mean with its interval, the grey
-    band is the noise ceiling, and a star marks a model significantly below its lower bound. On the
-    right, each column belongs to a model that is better than others: filled at itself, open at
-    those.
+    A small dot is a participant or group, a large dot the mean with its confidence interval, and
+    the grey band the noise ceiling. A star marks a model significantly below the lower bound of the
+    ceiling. Each column on the right belongs to a model (filled dot) that is significantly better
+    than other models (open dots).
 
     Parameters
     ----------
     models, comparisons
-        Rows of `Evaluation.models` and `.comparisons` for one analysis and measure.
+        Rows of `Evaluation.models` and `Evaluation.comparisons` of one analysis and measure.
     units
-        Rows of ``participants`` or ``groups`` for the same: `model`, `value`.
+        Rows of the tables of participants or groups: `model`, `value`.
     alpha
-        False discovery rate of stars and columns.
+        False discovery rate.
     ax
-        Axes to draw on; new ones by default.
+        Axes to draw on; new axes by default.
     label
-        Label of the axis; the name of the measure by default.
+        Label of the x axis; the name of the measure by default.
     chance
-        Value at which a line marks chance.
+        Value at chance, marked by a line; None for no line.
 
     Returns
     -------
     Axes
-        The axes drawn on.
+        Axes of the figure.
 
     Examples
     --------
@@ -89,7 +102,7 @@ def model_figure(
     >>> here = "analysis == 'all' and measure == 'accuracy'"
     >>> ax = model_figure(*(table.query(here) for table in tables))
     """
-    # Colours follow the order of the table, so that a model has one colour in all figures.
+    # Colours depend on the order of the table, so a model has the same colour in all figures.
     tints = {str(name): colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
     rows = models[models["value"].notna()].sort_values("value", ascending=False, kind="stable")
     order = [str(name) for name in rows["model"]]
@@ -137,8 +150,8 @@ def model_figure(
     ax.set_yticks(range(len(order)), names)
     engine = ax.figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine) and len(ax.figure.axes) == 1:
-        engine.set(rect=(0, 0, 1 - side / width, 1))  # room for what is beside the panel
-    # Columns beside the panel: x in shares of its width, y in rows.
+        engine.set(rect=(0, 0, 1 - side / width, 1))  # room for the columns on the right
+    # Columns on the right of the panel: x as a share of its width, y in rows.
     outside: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
     outside["in_layout"] = False
     for number, model in enumerate(winners):
@@ -155,6 +168,7 @@ def model_figure(
 def _add_legend(
     ax: Axes, models: pd.DataFrame, has_winners: bool, has_stars: bool, has_units: bool
 ) -> None:
+    """Add a legend of the elements that the figure contains."""
     dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
     handles: list[Line2D | Patch] = []
     if has_units:

@@ -1,4 +1,4 @@
-"""The analysis in words, for the methods section of a report and for a preregistration."""
+"""Description of the analysis for the methods section of a report or a preregistration."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _FAMILIES = {
 
 def methods_paragraphs(evaluation: Evaluation) -> list[str]:
     """Return the methods of an evaluation: sample, measures, analyses, tests and versions."""
-    s, provenance = evaluation.summary, evaluation.provenance
+    summary, provenance = evaluation.summary, evaluation.provenance
     options = provenance.options
     sample = (
-        f"{format_count(s.n_participants, 'participant')} in "
-        f"{format_count(s.n_groups, 'group')} made "
-        f"{s.n_choices:,} choices on {s.n_trials:,} sentence pairs "
-        f"({_range(*s.trials_per_participant)} trials per participant, "
-        f"{_range(*s.participants_per_trial)} participants per pair)."
+        f"{format_count(summary.n_participants, 'participant')} in "
+        f"{format_count(summary.n_groups, 'group')} made {summary.n_choices:,} choices on "
+        f"{summary.n_trials:,} sentence pairs "
+        f"({_format_spread(*summary.trials_per_participant)} trials per participant, "
+        f"{_format_spread(*summary.participants_per_trial)} participants per pair)."
     )
-    if s.median_rt_ms is not None:
-        sample += f" The median response time was {s.median_rt_ms:.0f} ms."
-    if s.catch_correct is not None:
-        lowest, mean = s.catch_correct
+    if summary.median_rt_ms is not None:
+        sample += f" The median response time was {summary.median_rt_ms:.0f} ms."
+    if summary.catch_correct is not None:
+        lowest, mean = summary.catch_correct
         sample += (
             f" Accuracy on catch trials was {100 * mean:.1f} % on average and {100 * lowest:.1f} % "
             "for the least accurate participant."
@@ -60,27 +60,27 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
     elif options.n_bootstrap:
         levels = " and ".join(f"{level}s" for level in provenance.levels)
         tests += f" Intervals use {options.n_bootstrap:,} bootstrap samples of {levels}."
-    changed = "" if options == PRESETS[provenance.preset] else ", with changes"
+    changes = "" if options == PRESETS[provenance.preset] else ", with changes"
     versions = ", ".join(f"{name} {number}" for name, number in provenance.versions.items())
-    made = f"Preset {provenance.preset!r}{changed}; seed {options.seed}; {versions}."
+    software = f"Preset {provenance.preset!r}{changes}; seed {options.seed}; {versions}."
     return [
         sample,
         options.exclusions.description,
         describe_measures(options),
         describe_analyses(options),
         *([tests] if len(evaluation.models) else []),
-        made,
+        software,
     ]
 
 
 def describe_measures(options: EvaluationOptions) -> str:
     """Return the definitions of the measures and of their noise ceilings."""
-    used = [MEASURES[name] for name in options.measures]
-    measures = " ".join(m.description + m.upper_ceiling_description for m in used)
+    measures = [MEASURES[name] for name in options.measures]
+    descriptions = " ".join(m.description + m.upper_ceiling_description for m in measures)
+    min_others = format_count(options.min_others, "other participant")
     return (
-        f"{measures} Noise ceilings are computed for each analysis on the analysed trials that at "
-        f"least {format_count(options.min_others, 'other participant')} saw. Values are means over "
-        "participants."
+        f"{descriptions} Noise ceilings are computed for each analysis on the analysed trials that "
+        f"at least {min_others} saw. Values are means over participants."
     )
 
 
@@ -150,5 +150,8 @@ def describe_tests(options: EvaluationOptions) -> str:
     return text
 
 
-def _range(low: float, middle: float, high: float) -> str:
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}, median {middle:g},"
+def _format_spread(minimum: float, median: float, maximum: float) -> str:
+    """Return the range and median of counts as text; one number if they are equal."""
+    if minimum == maximum:
+        return f"{minimum:g}"
+    return f"{minimum:g} to {maximum:g}, median {median:g},"

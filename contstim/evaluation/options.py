@@ -1,4 +1,4 @@
-"""Every choice of an evaluation in one frozen value, the published one by name, and plans."""
+"""Options of an evaluation, presets, and analysis plans."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
 from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
 
-#: How the p-value is found.
+#: Methods for p-values of the Wilcoxon test, see `wilcoxon_signed_rank`.
 TEST_METHODS = ("exact", "scipy-1.7")
-#: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.
+#: Units of a signed-rank test, see `EvaluationOptions`.
 UNITS = ("auto", "group", "participant")
-#: What a bootstrap can resample.
+#: Units that a bootstrap can resample.
 LEVELS = ("group", "participant", "pair")
 
 
-def _listed(given: object) -> object:
-    """Return one name as a list of it."""
-    return (given,) if isinstance(given, str) and given else given
+def _to_tuple(value: object) -> object:
+    """Convert a single name to a tuple."""
+    return (value,) if isinstance(value, str) and value else value
 
 
 _Measures = Annotated[Several[Annotated[str, one_of(MEASURES, "measure")]], Field(min_length=1)]
@@ -34,58 +34,59 @@ _Measures = Annotated[Several[Annotated[str, one_of(MEASURES, "measure")]], Fiel
 
 @settings
 class EvaluationOptions:
-    """How choices are evaluated.
+    """Options of an evaluation.
 
     Attributes
     ----------
     analyses
-        The trial selections; empty for those that `default_analyses` finds.
+        Selections of trials; empty for those of `default_analyses`.
     measures
-        ``accuracy``, ``signed_rank_cosine``, ``speed``, or one that a package brings, see
-        `MEASURES`.
+        Names of measures: ``accuracy``, ``signed_rank_cosine``, ``speed``, or a measure of an
+        installed package, see `MEASURES`.
     inference
-        ``crossed``: Student's tests and intervals of means over participants and sentences (see
-        `CrossedDesign`). ``signed-rank``: Wilcoxon's tests across groups or participants, as
-        published, with bootstrap intervals.
+        ``crossed``: t-tests and confidence intervals of means over participants and items (see
+        `CrossedDesign`). ``signed-rank``: Wilcoxon tests across groups or participants with
+        bootstrap intervals, as published.
     items
         ``random``: results generalise to new participants and new items. ``fixed``: to new
         participants only.
     equivalence
         Margin of equivalence, as a share of the range from chance to the lower noise ceiling.
     min_others
-        A trial supports a noise ceiling if at least this many other participants saw it.
+        Minimum number of other participants who judged a trial that supports a noise ceiling.
     unit
-        What signed-rank tests run across: ``group``, ``participant``, or ``auto``: groups if there
-        are at least six (the smallest two-sided p is then 0.031), otherwise participants.
+        Units of signed-rank tests: ``group``, ``participant``, or ``auto`` (groups if there are at
+        least six, with which the smallest two-sided p-value is 0.031; otherwise participants).
     test_method
-        See `wilcoxon_signed_rank`.
+        Method for p-values of the Wilcoxon test, see `wilcoxon_signed_rank`.
     contrasts
-        ``all`` pairs of models, or only the ``targeted`` ones, which some trial pits against each
-        other (all pairs where none is).
+        Compared pairs of models: ``all``, or ``targeted`` (those that a trial targets together; all
+        if there are none).
     fdr
-        Tests across which the false discovery rate is controlled (Benjamini and Hochberg).
-        ``all``: comparisons of all analyses and measures and, separately, all tests against the
-        ceiling; analyses of catch trials or fillers are separate. ``by_test``: within each analysis
-        and measure, separately for comparisons and for tests against the ceiling (the text of Golan
-        et al. 2023). ``by_analysis``: within each analysis and measure (their published analysis).
+        Families of tests within which the false discovery rate is controlled (Benjamini &
+        Hochberg). ``all``: comparisons of all analyses and measures, and separately all tests
+        against the ceiling; analyses of catch trials and fillers are separate families.
+        ``by_test``: within each analysis and measure, separately for comparisons and for tests
+        against the ceiling (as described by Golan et al. 2023). ``by_analysis``: within each
+        analysis and measure (as published by them).
     planned
-        Pairs of models whose comparisons were planned; they are adjusted separately.
+        Pairs of models with planned comparisons, which are a separate family.
     n_bootstrap
-        Resamples for the intervals of signed-rank inference; 0 for none.
+        Number of bootstrap samples for signed-rank inference; 0 for no intervals.
     levels
-        What is resampled, see `draw_resamples`; empty for what `default_levels` finds.
+        Resampled units, see `draw_resamples`; empty for those of `default_levels`.
     condition
-        Columns of the choices with conditions of participants or factors of items. Analyses of all
-        trials, or those that `analyses` names, are also made for each level and combination of
-        levels, and models and their differences are compared between levels.
+        Columns of the choices that are factors of participants or items. Analyses of all trials,
+        or those named in `analyses`, are repeated for each level and combination of levels, and
+        models and their differences are compared between levels.
     headline
-        The name of the analysis that the answer and the first figure are of; None: the first.
+        Name of the analysis that is reported first; None for the first one.
     exclusions
-        Participants and trials left out.
+        Rules that exclude participants and trials.
     seed
-        Of the bootstrap and the random halves.
+        Random seed of the bootstrap and of random halves.
     sample
-        How many people a fixed study asks, from which its choices may depart.
+        Planned sample size of a fixed study, from which deviations are reported.
 
     Examples
     --------
@@ -107,27 +108,26 @@ class EvaluationOptions:
     planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()
     n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = 1000
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
-    condition: Annotated[Several[str], BeforeValidator(_listed)] = ()
+    condition: Annotated[Several[str], BeforeValidator(_to_tuple)] = ()
     headline: str | None = None
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: Seed = 0
     sample: Sample | None = None
 
     def __post_init__(self) -> None:
-        names = [analysis.name for analysis in self.analyses]
-        for what, given in (("analyses", names), ("measures", self.measures)):
-            for name in given:
-                if given.count(name) > 1:  # one row of the tables would be another's namesake
-                    raise InputError(f"{what} has {name!r} twice; name each once")
+        analyses = [analysis.name for analysis in self.analyses]
+        for option, names in (("analyses", analyses), ("measures", self.measures)):
+            for name in names:
+                if names.count(name) > 1:
+                    raise InputError(f"{option} has {name!r} twice; name each once")
         for model_1, model_2 in self.planned:
             if model_1 == model_2:
                 raise InputError(f"planned compares {model_1!r} with itself; give two models")
 
 
-#: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): SciPy 1.7's
-#: choice between exact and normal p-values, one false-discovery family of comparisons and
-#: ceiling tests, contrasts only between models that trials pit against each other, and the
-#: rule that at least 11 of 12 catch trials are right.
+#: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): p-values as in
+#: SciPy 1.7, one family of comparisons and ceiling tests, comparisons of models that trials target
+#: together, and at least 11 of 12 catch trials correct.
 PRESETS: dict[str, EvaluationOptions] = {
     "default": EvaluationOptions(),
     "golan2023": EvaluationOptions(
@@ -141,7 +141,7 @@ PRESETS: dict[str, EvaluationOptions] = {
 
 
 def preset_options(preset: str, **changes: Any) -> EvaluationOptions:
-    """Return the options of `preset` with the named fields changed.
+    """Return the options of a preset with changes.
 
     Raises
     ------
@@ -167,19 +167,20 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     Parameters
     ----------
     path
-        A TOML file whose keys are fields of `EvaluationOptions`; ``[exclusions]`` is a table of
-        those of `ExclusionRules`, ``[sample]`` of those of `Sample`, and each ``[[analyses]]`` of
-        those of `Analysis`. A table ``[adaptive]`` is left to `contstim.adaptive`.
+        Path of a TOML file with fields of `EvaluationOptions` as keys. ``[exclusions]`` is a table
+        with fields of `ExclusionRules`, ``[sample]`` with fields of `Sample`, and each
+        ``[[analyses]]`` with fields of `Analysis`. A table ``[adaptive]`` is ignored; it belongs to
+        `contstim.adaptive`.
 
     Returns
     -------
     dict
-        The options that the plan fixes.
+        Options of the plan.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or naming the key that is not right.
+        If the file cannot be read or a key is invalid; the message names the key.
     """
     table = read_toml(Path(path))
     table.pop("adaptive", None)
@@ -190,20 +191,24 @@ def read_plan(path: str | Path) -> dict[str, Any]:
 def describe_deviations(
     options: EvaluationOptions | ExclusionRules,
     planned: EvaluationOptions | ExclusionRules,
-    where: str = "",
+    prefix: str = "",
 ) -> tuple[str, ...]:
-    """Return a sentence for each option, or rule of exclusion, that is not as planned."""
+    """Return a sentence for each option or exclusion rule that differs from the plan."""
     sentences: list[str] = []
-    for name, then in vars(planned).items():
-        now = getattr(options, name)
+    for name, planned_value in vars(planned).items():
+        value = getattr(options, name)
         if name == "exclusions":
-            sentences += describe_deviations(now, then, "exclusions.")
-        elif now != then:
-            sentences.append(f"{where}{name} is {_said(now)}; the plan has {_said(then)}.")
+            sentences += describe_deviations(value, planned_value, "exclusions.")
+        elif value != planned_value:
+            sentences.append(
+                f"{prefix}{name} is {_format_value(value)}; the plan has "
+                f"{_format_value(planned_value)}."
+            )
     return tuple(sentences)
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
+    """Return the value of an option as text."""
     if value is None or value == ():
         return "not set"
     if isinstance(value, tuple):

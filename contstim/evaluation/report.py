@@ -1,4 +1,4 @@
-"""Write the tables, the figure and the page of an evaluation."""
+"""Report of an evaluation: tables, figures and an HTML page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from contstim.progress import waiting
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
 
-# Rows of a table on the page; the file has all.
+# Maximum number of rows of a table in the report; the CSV file has all rows.
 _MAX_ROWS = 200
 
 
@@ -29,7 +29,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     Returns
     -------
     Path
-        The page.
+        Path of ``report.html``.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         page.paragraph(" ".join(rest))
         figure = evaluation.figure(ax=sheet()[0])
         if figure is not None:
-            for ending in ("svg", "pdf", "png"):
-                save_figure(figure, folder / f"figure.{ending}")
+            for suffix in ("svg", "pdf", "png"):
+                save_figure(figure, folder / f"figure.{suffix}")
             page.figure(svg_text(figure), _figure_caption(evaluation))
         _add_results(evaluation, page)
         if len(provenance.excluded):
@@ -83,24 +83,25 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
 
 
 def _figure_caption(evaluation: Evaluation) -> str:
+    """Return the caption of the figure, with its measure and analysis."""
     models = evaluation.models
     row = models[models["value"].notna()].iloc[0]
     label = MEASURES[row["measure"]].label
     return (
         f"{label[0].upper()}{label[1:]} of each model (analysis {row['analysis']}). Grey: noise "
-        "ceiling, from its lower to its upper bound. On the right, a filled dot is a model that is "
-        "significantly better than those with open dots."
+        "ceiling, from its lower to its upper bound. On the right, a filled dot marks a model that "
+        "is significantly better than the models marked by open dots."
     )
 
 
 def _add_results(evaluation: Evaluation, page: Page) -> None:
-    """Add the models and comparisons of the first analysis, then all analyses and conditions."""
+    """Add the tables of the first analysis, of the other analyses, and of conditions."""
     models, comparisons = evaluation.models, evaluation.comparisons
     if models.empty:
         _add_table(page, evaluation.details.ceilings, "ceilings.csv")
         return
     table = models[["analysis", "measure", "model"]].assign(
-        value=_estimates(models, "value"),
+        value=_format_estimates(models, "value"),
         noise_ceiling=[
             "" if np.isnan(low) else f"{low:.3f} to {high:.3f}"
             for low, high in zip(models["ceiling_lower"], models["ceiling_upper"], strict=True)
@@ -111,17 +112,18 @@ def _add_results(evaluation: Evaluation, page: Page) -> None:
         note=models["note"],
     )
     pairs = comparisons[["analysis", "measure", "model_1", "model_2"]].assign(
-        difference=_estimates(comparisons, "difference"),
+        difference=_format_estimates(comparisons, "difference"),
         **{name: comparisons[name] for name in ("p", "q", "conclusion", "note")},
     )
-    first, *others = dict.fromkeys(models["analysis"])
+    first, *other_analyses = dict.fromkeys(models["analysis"])
     page.heading(f"Models ({first}; 95 % intervals)")
-    of_first = table[table["analysis"] == first].drop(columns="analysis")
-    _add_table(page, of_first, "models.csv")
-    if len(of_pairs := pairs[pairs["analysis"] == first]):
+    first_models = table[table["analysis"] == first].drop(columns="analysis")
+    _add_table(page, first_models, "models.csv")
+    first_pairs = pairs[pairs["analysis"] == first].drop(columns="analysis")
+    if len(first_pairs):
         page.heading(f"Comparisons ({first})")
-        _add_table(page, of_pairs.drop(columns="analysis"), "comparisons.csv")
-    if others:
+        _add_table(page, first_pairs, "comparisons.csv")
+    if other_analyses:
         page.heading("Other analyses and conditions")
         _add_table(page, table[table["analysis"] != first], "models.csv")
     conditions = evaluation.conditions
@@ -129,19 +131,21 @@ def _add_results(evaluation: Evaluation, page: Page) -> None:
         page.heading("Differences between conditions")
         columns = ["analysis", "measure", "factor", "level_1", "level_2", "model_1", "model_2"]
         table = conditions[columns].assign(
-            difference=_estimates(conditions, "difference"),
+            difference=_format_estimates(conditions, "difference"),
             **{name: conditions[name] for name in ("p", "q", "conclusion", "note")},
         )
         _add_table(page, table, "conditions.csv")
 
 
-def _estimates(table: pd.DataFrame, column: str) -> list[str]:
+def _format_estimates(table: pd.DataFrame, column: str) -> list[str]:
+    """Return a column of estimates with their confidence intervals as text."""
     columns = (table[name].astype(float) for name in (column, "ci_low", "ci_high"))
     return [format_estimate(*row) for row in zip(*columns, strict=True)]
 
 
 def _add_table(page: Page, table: pd.DataFrame, file: str) -> None:
-    """Add a table without its empty columns; of a long one the first rows and the file's name."""
-    shown = table.loc[:, (table.notna() & (table != "")).any()]
+    """Add the first rows of a table without empty columns; the caption names the CSV file."""
+    columns = (table.notna() & (table != "")).any()
     caption = f"The first {_MAX_ROWS} of {len(table)} rows; {file} has all."
-    page.table(shown.head(_MAX_ROWS), caption if len(table) > _MAX_ROWS else "")
+    rows = table.loc[:, columns].head(_MAX_ROWS)
+    page.table(rows, caption if len(table) > _MAX_ROWS else "")

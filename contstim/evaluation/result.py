@@ -1,8 +1,8 @@
-"""What an evaluation returns."""
+"""Result of an evaluation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +21,8 @@ from contstim.text_files import format_csv
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
-#: own of the others, see `InferenceResult`.
+#: Columns of `Evaluation.models`. Those after the first twelve depend on the inference, see
+#: `InferenceResult`.
 MODEL_COLUMNS = (
     *("analysis", "measure", "model", "value", "ci_low", "ci_high"),
     *("ceiling_lower", "ceiling_upper", "n_participants", "n_trials", "p_ceiling", "q_ceiling"),
@@ -32,14 +32,12 @@ MODEL_COLUMNS = (
     *("n_choices", "n_choices_ceiling", "n_tied_predictions", "n_tied_ratings"),
     *("unit", "n_units", "p_smallest", "test", "note"),
 )
-#: Columns of `Evaluation.comparisons`; the first eight are the ones that stay.
+#: Columns of `Evaluation.comparisons`. Those after the first eight depend on the inference.
 COMPARISON_COLUMNS = (
     *("analysis", "measure", "model_1", "model_2", "difference", "p", "q", "effect"),
     *("ci_low", "ci_high", "stderr", "df", "margin", "p_equivalence", "conclusion"),
     *("participants_needed", "items_needed", "unit", "n_units", "p_smallest", "test", "note"),
 )
-
-
 #: Columns of `Evaluation.conditions`.
 CONDITION_COLUMNS = (
     *("analysis", "measure", "factor", "level_1", "level_2", "model_1", "model_2", "difference"),
@@ -51,24 +49,25 @@ CONDITION_COLUMNS = (
 @displayed
 @dataclass(frozen=True)
 class Summary:
-    """Who did what.
+    """Numbers of participants, trials and choices.
 
     Attributes
     ----------
     n_participants, n_groups, n_trials, n_choices
-        Of what was analysed; a trial is a pair of sentences.
+        Numbers after exclusions; a trial is a pair of sentences.
     n_choices_read
-        Before exclusions.
+        Number of choices before exclusions.
     has_disjoint_groups
-        Whether no pair was seen by two groups.
+        Whether each pair was judged by one group only.
     trials_per_participant, participants_per_trial
-        Least, median and most.
+        Minimum, median and maximum.
     median_rt_ms
-        Median response time, or None without times.
+        Median response time in milliseconds; None if response times are unknown.
     catch_correct
-        Share of catch trials right, of the participant with fewest and on average, or None.
+        Minimum and mean over participants of the proportion of correct catch trials; None without
+        catch trials.
     models
-        Their names.
+        Names of the models.
     """
 
     n_participants: int
@@ -87,20 +86,20 @@ class Summary:
 @displayed
 @dataclass(frozen=True, eq=False)
 class DetailTables:
-    """Tables behind the means, see `contstim.evaluation.agreement` for the last four.
+    """Detailed tables of an evaluation, see `contstim.evaluation.agreement` for the last four.
 
     Attributes
     ----------
     participants, groups
-        The values of `Evaluation.models` for each participant and each group, with ceilings.
+        Values and noise ceilings of each participant and of each group.
     ceilings
-        Noise ceilings of each analysis of all trials, which need no model.
+        Noise ceilings of the analyses of all trials, which require no model.
     trials
-        One row per sentence pair: number of choices, mean rating, log-ratio of each model.
+        One row per pair: numbers of choices, mean rating, log-ratio of each model.
     agreement, reliability
         Agreement among participants.
     model_agreement
-        For each pair of models, the number of sentence pairs on which they disagree.
+        Proportion of pairs on which two models prefer the same sentence.
     """
 
     participants: pd.DataFrame
@@ -115,28 +114,28 @@ class DetailTables:
 @displayed
 @dataclass(frozen=True, eq=False)
 class Provenance:
-    """What the tables were made from, and how.
+    """Data, options and versions of an evaluation.
 
     Attributes
     ----------
     scores
-        The models' scores of the sentences shown; the higher score is the better.
+        Scores of the sentences, one column per model; higher is better.
     units
-        The unit of each model's scores.
+        Unit of each model's scores.
     specs
-        The specs of models that were given names.
+        Specs of models with other names.
     excluded
-        What was left out, by which rule.
+        Exclusion table, see `ExclusionLog.table`.
     levels
-        What the bootstrap resampled.
+        Units resampled by the bootstrap.
     options, preset
-        How it was done.
+        Options of the evaluation, and the preset from which they derive.
     notes
-        Sentences on decisions taken on the way.
+        Sentences about decisions made during the evaluation.
     deviations
-        Sentences on what was not done as planned; None without an analysis plan.
+        Sentences about deviations from the analysis plan; None without a plan.
     versions
-        Of contstim, Python and the libraries.
+        Versions of contstim, Python and libraries.
     """
 
     scores: pd.DataFrame
@@ -152,7 +151,7 @@ class Provenance:
 
     @property
     def scores_with_units(self) -> pd.DataFrame:
-        """`scores` for a file: a row per model too, with units that its name does not tell."""
+        """Scores for a file; a long table with units if the models' names do not state them."""
         if self.units == {model: score_kind(model).unit for model in self.units}:
             return self.scores
         long = self.scores.melt("sentence", var_name="model", value_name="log_prob")
@@ -165,31 +164,30 @@ class Provenance:
 @displayed
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Tables that say which model predicts the choices, and how far it is from the ceiling.
+    """Result of an evaluation: how well each model predicts the choices.
 
     Attributes
     ----------
     models
-        One row per analysis, measure and model. `value` is the mean over participants, with its
-        interval, noise ceilings on the same trials, and the test against the lower ceiling.
-        `note` says why a value is missing.
+        One row per analysis, measure and model: mean `value` over participants with its confidence
+        interval, noise ceilings on the same trials, and the test against the lower ceiling. `note`
+        states the reason for a missing value.
     comparisons
-        One row per analysis, measure and pair of models: `difference` (model 1 minus model 2,
-        mean over the participants who have both) with its interval, p-value, adjusted p and
-        rank-biserial effect size; see `InferenceResult`.
+        One row per analysis, measure and pair of models: `difference` (model 1 minus model 2, mean
+        over participants with both values), confidence interval, p-value, adjusted p-value and
+        rank-biserial effect size, see `InferenceResult`.
     details
         Further tables.
     summary
-        Numbers of participants, trials and choices, and the like.
+        Numbers of participants, trials and choices.
     provenance
-        What the tables were made from, and how.
+        Data, options and versions.
     conditions
-        With a column of conditions of participants, one row per analysis, measure, two of these
-        conditions (levels), and one or two models: by how much the value of model 1 is higher in
-        level 1 than in level 2; with model 2 by how much its lead over model 2 is, the interaction
-        of model and condition. See `contrast_of`.
+        Comparison of the levels of a factor: one row per analysis, measure, pair of levels, and
+        model or pair of models. `difference` is the value at level 1 minus that at level 2; for a
+        pair of models, the interaction of model and factor.
     data
-        The choices that were analysed, for further tables.
+        Analysed choices as arrays.
 
     Examples
     --------
@@ -207,43 +205,40 @@ class Evaluation:
     summary: Summary
     provenance: Provenance
     data: TrialData
-    conditions: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=[*CONDITION_COLUMNS])
-    )
+    conditions: pd.DataFrame
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return all tables by name."""
-        groups = (self, self.details, self.provenance)
-        values = {name: value for group in groups for name, value in vars(group).items()}
-        return {name: t for name, t in values.items() if isinstance(t, pd.DataFrame)}
+        fields = {**vars(self), **vars(self.details), **vars(self.provenance)}
+        return {name: value for name, value in fields.items() if isinstance(value, pd.DataFrame)}
 
     def write_tables(self, folder: str | Path) -> list[Path]:
-        """Write each table that has rows, and the two main ones always, as ``NAME.csv``.
+        """Write the tables to a folder as ``NAME.csv`` and return the paths.
 
-        Cells are made neutral for spreadsheets, see `contstim.tables.escape_text`.
+        Empty tables are not written, except models, comparisons and exclusions. Text is escaped for
+        spreadsheets, see `contstim.tables.escape_text`.
 
         Raises
         ------
         OutputError
             If the folder or a file cannot be written.
         """
-        place = Path(folder)
-        written = []
+        paths = []
         for name, table in {**self.tables(), "scores": self.provenance.scores_with_units}.items():
             if len(table) or name in ("models", "comparisons", "excluded"):
-                written.append(place / f"{name}.csv")
-                write_whole(written[-1], format_csv(escape_table(table)))
-        return written
+                paths.append(Path(folder) / f"{name}.csv")
+                write_whole(paths[-1], format_csv(escape_table(table)))
+        return paths
 
     def figure(
         self, analysis: str | None = None, measure: str | None = None, ax: Axes | None = None
     ) -> Axes | None:
-        """Draw one analysis by one measure, by default the first that has values.
+        """Draw the models of one analysis and measure; by default, the first with values.
 
         Returns
         -------
         Axes or None
-            See `contstim.evaluation.figure.model_figure`; None if no model has a value there.
+            Axes of `contstim.evaluation.figure.model_figure`; None if no model has a value.
         """
         from contstim.evaluation.figure import model_figure  # loads Matplotlib
 
@@ -259,27 +254,27 @@ class Evaluation:
             table[(table["analysis"] == first["analysis"]) & (table["measure"] == first["measure"])]
             for table in (self.models, self.comparisons, units)
         )
-        kind = MEASURES[first["measure"]]
-        return model_figure(models, comparisons, units, ax=ax, label=kind.label, chance=kind.chance)
+        measure_used = MEASURES[first["measure"]]
+        label, chance = measure_used.label, measure_used.chance
+        return model_figure(models, comparisons, units, ax=ax, label=label, chance=chance)
 
     def __str__(self) -> str:
-        from contstim.evaluation.summary import summarize  # it needs this class
+        from contstim.evaluation.summary import summarize  # circular import
 
         return "\n".join(summarize(self))
 
     def _repr_html_(self) -> str:
-        """Return the summary, its figure and the folded tables."""
+        """Return the summary, the figure and collapsed tables as HTML."""
         from contstim.drawing import sheet, svg_text  # loads Matplotlib
 
-        drawn = self.figure(ax=sheet()[0])
-        drawing = "" if drawn is None else svg_text(drawn)
+        axes = self.figure(ax=sheet()[0])
+        figure = "" if axes is None else svg_text(axes)
         tables = "".join(table_html(name, table) for name, table in self.tables().items())
-        return (
-            "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()) + drawing + tables
-        )
+        paragraphs = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
+        return paragraphs + figure + tables
 
     def report(self, folder: str | Path) -> Path:
-        """Write tables, a figure and ``report.html`` to a folder; return the path of the page.
+        """Write tables, figures and ``report.html`` to a folder and return the path of the report.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Model scores of the sentences that people saw, from any of the usual shapes."""
+"""Model scores of the presented sentences, from tables, functions or models."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from contstim.models.score_table import (
     drop_repeated_scores,
 )
 from contstim.models.table_model import ScoreTableModel
-from contstim.tables import SCORES, SPEC, UNIT
+from contstim.tables import SPEC, UNIT
 from contstim.text.normalise import match_sentences, normalise_sentence
 from contstim.trial_kinds import CATCH
 
 _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel
-#: A table, or for each model the model, a series or mapping from sentence to score, or a function
-#: of a list of sentences.
+#: A table, or a mapping from model name to a model, a mapping from sentence to score, or a function
+#: that scores a list of sentences.
 ScoreSource = pd.DataFrame | Mapping[str, _Source]
 
 
 def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
-    """Return the scores of `sentences` as one column per model: index the S sentences, nats.
+    """Return the scores of sentences as a table, one row per sentence and one column per model.
 
     Parameters
     ----------
     scores
-        A long table (columns `sentence`, `model`, `log_prob`), a wide one (`sentence` as column
-        or index, every other numeric column a model), or a mapping from model name to the model, a
-        series or mapping of sentence to score, or a function that scores a list of sentences.
+        Scores in one of these forms: a long table (columns `sentence`, `model`, `log_prob`); a wide
+        table (`sentence` as column or index, one numeric column per model); or a mapping from model
+        name to a model, a mapping from sentence to score, or a function that scores a list of
+        sentences.
     sentences
-        The S sentences wanted. White space is made single before sentences are compared; a
-        final period that one side lacks is overlooked where that leaves no doubt.
+        The S sentences. They are matched after normalising white space; a final period that only
+        one of two texts has is ignored if the match is unambiguous.
 
     Raises
     ------
@@ -55,51 +56,53 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
                     bigram
     The dog slept.   -22.1
     """
-    wanted = list(dict.fromkeys(sentences))
+    sentences = list(dict.fromkeys(sentences))
     if isinstance(scores, pd.DataFrame):
-        wide = canonical_scores(scores).log_probs
+        table = canonical_scores(scores).log_probs
     else:
         columns: dict[str, pd.Series] = {}
         for model, source in scores.items():
             if isinstance(source, pd.Series | Mapping):
-                columns[str(model)] = _by_sentence(pd.Series(source), model)
-            else:
-                function = source.score if isinstance(source, SentenceModel) else source
-                values = np.asarray(function(wanted), dtype=float)
-                if values.shape != (len(wanted),):
-                    raise InputError(
-                        f"model {model!r} gave scores of shape {values.shape} "
-                        f"for {len(wanted)} sentences"
-                    )
-                columns[str(model)] = pd.Series(values, index=wanted)
+                columns[str(model)] = _normalise_index(pd.Series(source), model)
+                continue
+            function = source.score if isinstance(source, SentenceModel) else source
+            values = np.asarray(function(sentences), dtype=float)
+            if values.shape != (len(sentences),):
+                raise InputError(
+                    f"model {model!r} gave scores of shape {values.shape} for {len(sentences)} "
+                    "sentences"
+                )
+            columns[str(model)] = pd.Series(values, index=sentences)
         if not columns:
             raise InputError("no model is given; name at least one")
-        wide = pd.DataFrame(columns)
-    if not len(wide.columns):
+        table = pd.DataFrame(columns)
+    if not len(table.columns):
         raise InputError("the scores table has no model column")
-    wide = _match(wide, wanted)
-    for model in wide.columns:
-        bad = wide[model].isna()
-        if bad.any():
+    table = _match_rows(table, sentences)
+    for model in table.columns:
+        is_missing = table[model].isna().to_numpy()
+        if is_missing.any():
             raise InputError(
-                f"model {model!r} has no score for {int(bad.sum())} of {len(wanted)} sentences, "
-                f"for example {wide.index[bad.to_numpy()][0]!r}"
+                f"model {model!r} has no score for {is_missing.sum()} of {len(sentences)} "
+                f"sentences, for example {table.index[is_missing][0]!r}"
             )
-        if (wide[model] == np.inf).any():
-            text = wide.index[(wide[model] == np.inf).to_numpy()][0]
-            raise InputError(f"model {model!r} gives {text!r} an infinite score")
-    return wide
+        is_infinite = (table[model] == np.inf).to_numpy()
+        if is_infinite.any():
+            raise InputError(
+                f"model {model!r} gives {table.index[is_infinite][0]!r} an infinite score"
+            )
+    return table
 
 
 def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource:
-    """Return scores in which models that are named by their specs, or in a list, are loaded.
+    """Load the models named by specs: one spec, a list, or a mapping from name to spec.
 
-    One model alone will do, or its spec.
+    Tables are returned unchanged.
 
     Raises
     ------
     InputError
-        As `load_models`.
+        If `load_models` cannot load a model.
     """
     if isinstance(scores, pd.DataFrame):
         return scores
@@ -107,158 +110,176 @@ def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> Sco
         scores = [scores]
     if not isinstance(scores, Mapping):
         return {model.name: model for model in load_models(scores)}
-    models = {name: m for name, m in scores.items() if isinstance(m, SentenceModel | str)}
-    loaded = dict(zip(models, load_models(models), strict=True)) if models else {}
+    specs = {name: m for name, m in scores.items() if isinstance(m, SentenceModel | str)}
+    loaded = dict(zip(specs, load_models(specs), strict=True)) if specs else {}
     return {**cast("Mapping[str, _Source]", scores), **loaded}
 
 
 def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
-    """Return which of R trials are catch trials that have no scores, shape (R,).
+    """Return whether each of R trials is a catch trial without scores, shape (R,).
 
-    They test whether people attend, which takes no model. A table lacks their sentences where it
-    was made of the sentences that the pairs were selected from; a model may refuse their words. A
-    function is not asked.
+    Catch trials test attention, which requires no model. Score tables may lack their sentences, and
+    models may refuse their words. Functions are assumed to score all sentences.
     """
-    none = np.zeros(len(trials), dtype=np.bool_)
-    catch = (trials["kind"] == CATCH).to_numpy()
-    both = trials[["sentence_1", "sentence_2"]].astype("str")
-    catch_sentences = list(dict.fromkeys(both[catch].to_numpy().ravel().tolist()))
-    if catch.all() or not catch_sentences:
-        return none
-    scored = np.ones(len(catch_sentences), dtype=np.bool_)
+    is_catch = (trials["kind"] == CATCH).to_numpy()
+    pairs = trials[["sentence_1", "sentence_2"]].astype("str")
+    sentences = list(dict.fromkeys(pairs[is_catch].to_numpy().ravel().tolist()))
+    if is_catch.all() or not sentences:
+        return np.zeros(len(trials), dtype=np.bool_)
+    is_scored = np.ones(len(sentences), dtype=np.bool_)
     sources = {"": scores} if isinstance(scores, pd.DataFrame) else scores
     for model, source in sources.items():
         if isinstance(source, SentenceModel):
             if isinstance(source, ScoreTableModel):
-                scored &= source.has_scores(catch_sentences)
+                is_scored &= source.has_scores(sentences)
             if source.event.unknown == "error":
-                words = map(source.language.split, catch_sentences)
-                scored &= [bool(source.in_vocabulary(words_of_one).all()) for words_of_one in words]
-        elif isinstance(source, pd.DataFrame | pd.Series | Mapping):
-            table = (
-                canonical_scores(source).log_probs
-                if isinstance(source, pd.DataFrame)
-                else _by_sentence(pd.Series(source), model).to_frame(model)
-            )
-            scored &= _match(table, catch_sentences).notna().all(axis=1).to_numpy()
-    lacking = {text for text, held in zip(catch_sentences, scored, strict=True) if not held}
-    return catch & both.isin(lacking).any(axis=1).to_numpy()
+                split = source.language.split
+                is_scored &= [bool(source.in_vocabulary(split(s)).all()) for s in sentences]
+        elif isinstance(source, pd.DataFrame):
+            table = canonical_scores(source).log_probs
+            is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
+        elif isinstance(source, pd.Series | Mapping):
+            table = _normalise_index(pd.Series(source), model).to_frame(model)
+            is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
+    unscored = {s for s, has_score in zip(sentences, is_scored, strict=True) if not has_score}
+    return is_catch & pairs.isin(unscored).any(axis=1).to_numpy()
 
 
 def model_scores(
     models: Sequence[SentenceModel],
     choices: pd.DataFrame,
     cache: str | Path | None = None,
-    further: Sequence[str] = (),
+    more_sentences: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Score the sentences of `choices` under `models`, by way of a cache or not: `scores`.
+    """Score the sentences of choices under models.
 
-    Those of catch trials that a table lacks are left out. `further` sentences are scored as well.
-    """
-    choices = choices[~find_unscored_catch(choices, {model.name: model for model in models})]
-    both = pd.concat([choices["sentence_1"], choices["sentence_2"]])
-    sentences = list(dict.fromkeys([*both, *further]))
-    tables = []
-    for model in models:
-        scored = None if cache is None else ScoreCache(cache)
-        totals = (
-            model.score_with_counts(sentences)
-            if scored is None
-            else scored.score_with_counts(model, sentences)
-        )
-        # Of some models the tokens are not known.
-        tokens = totals.n_tokens if totals.n_tokens.all() else np.nan
-        counts = tokens, totals.n_words, totals.stderr
-        columns = (sentences, model.name, totals.score, *counts, model.kind.unit, model.spec)
-        tables.append(pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True))))
-    return pd.concat(tables, ignore_index=True)
-
-
-def join_scores(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a table and those of models as one long table.
+    Sentences of catch trials that a model cannot score are left out.
 
     Parameters
     ----------
-    given
-        A long or wide table; of its sentences those that models scored are taken. It may lack some
-        of them, such as those of catch trials: whoever needs them says so.
+    models
+        Models.
+    choices
+        Choices table.
+    cache
+        Path of a score cache; None for no cache.
+    more_sentences
+        Further sentences to score.
+
+    Returns
+    -------
+    DataFrame
+        Long table with the columns `SCORES`, ``unit`` and ``spec``.
+    """
+    choices = choices[~find_unscored_catch(choices, {model.name: model for model in models})]
+    presented = [*choices["sentence_1"], *choices["sentence_2"]]
+    sentences = list(dict.fromkeys([*presented, *more_sentences]))
+    tables = []
+    for model in models:
+        if cache is None:
+            totals = model.totals(sentences)
+        else:
+            totals = ScoreCache(cache).totals(model, sentences)
+        has_token_counts = totals.n_tokens.all()
+        columns = {
+            "sentence": sentences,
+            "model": model.name,
+            "log_prob": totals.score,
+            "n_tokens": totals.n_tokens if has_token_counts else np.nan,
+            "n_words": totals.n_words,
+            "stderr": totals.stderr,
+            UNIT: model.kind.unit,
+            SPEC: model.spec,
+        }
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
+    """Return a score table and the scores of models as one long table.
+
+    Parameters
+    ----------
+    table
+        Long or wide score table. Only the sentences in `scored` are used; some may be missing.
     scored
-        Of `model_scores`.
+        Scores of models, as returned by `model_scores`.
 
     Raises
     ------
     InputError
-        If both have a model of one name.
+        If a model name is in both tables.
     """
-    names = score_table(given, []).columns
-    wide = _match(canonical_scores(given).log_probs, pd.unique(scored["sentence"]).tolist())
-    both = [name for name in names if name in set(scored["model"])]
-    if both:
+    names = score_table(table, []).columns
+    duplicates = [name for name in names if name in set(scored["model"])]
+    if duplicates:
         raise InputError(
-            f"there are two models {both[0]!r}, one of a table and one scored now; leave one out, "
-            "or name it, --model NAME=SPEC"
+            f"there are two models {duplicates[0]!r}, one of a table and one scored now; leave one "
+            "out, or name it, --model NAME=SPEC"
         )
+    wide = _match_rows(canonical_scores(table).log_probs, pd.unique(scored["sentence"]).tolist())
     long = wide.rename_axis(index="sentence").reset_index()
-    tidy = long.melt("sentence", var_name="model", value_name="log_prob").dropna()
-    tidy[UNIT] = tidy["model"].map(score_units(given, [str(name) for name in names]))
-    tidy[SPEC] = tidy["model"].map(model_specs(given))
-    return pd.concat([tidy, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
+    long = long.melt("sentence", var_name="model", value_name="log_prob").dropna()
+    long[UNIT] = long["model"].map(score_units(table, [str(name) for name in names]))
+    long[SPEC] = long["model"].map(model_specs(table))
+    return pd.concat([long, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
 
 
-def model_specs(scores: ScoreSource | None) -> dict[str, str]:
-    """Return the specs of models that are called otherwise, as far as they are known."""
+def model_specs(scores: ScoreSource) -> dict[str, str]:
+    """Return the known specs of models with other names, by name."""
     if isinstance(scores, pd.DataFrame):
-        named = canonical_scores(scores).specs
+        specs = canonical_scores(scores).specs
     else:
-        named = {name: m.spec for name, m in (scores or {}).items() if isinstance(m, SentenceModel)}
-    return {name: spec for name, spec in named.items() if name != spec}
+        specs = {name: m.spec for name, m in scores.items() if isinstance(m, SentenceModel)}
+    return {name: spec for name, spec in specs.items() if name != spec}
 
 
 def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
-    """Return the unit of each model's scores."""
+    """Return the unit of each model's scores, by name of the model."""
     if isinstance(scores, pd.DataFrame):
         return canonical_scores(scores).units
-    loaded = {name: m for name, m in scores.items() if isinstance(m, SentenceModel)}
-    return {
-        model: loaded[model].kind.unit if model in loaded else score_kind(model).unit
-        for model in models
-    }
+    units = {model: score_kind(model).unit for model in models}
+    return units | {n: m.kind.unit for n, m in scores.items() if isinstance(m, SentenceModel)}
 
 
-def score_notes(scores: ScoreSource) -> list[str]:
-    """Return sentences on what was decided when the table of scores was read."""
+def score_table_notes(scores: ScoreSource) -> list[str]:
+    """Return sentences about decisions made while reading a score table."""
     return list(canonical_scores(scores).notes) if isinstance(scores, pd.DataFrame) else []
 
 
-def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
-    """Return log p(sentence 2) - log p(sentence 1) of P pairs under M models, shape (P, M), nats.
+def log_ratios(scores: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
+    """Return log p(sentence 2) - log p(sentence 1) in nats, shape (P, M).
 
-    Two sentences that both have probability 0 (minus infinity) are tied: 0.
+    This is Eq. 7 of Golan et al. (2023) with the sign of ratings: positive values prefer sentence
+    2. Two sentences of probability 0 (log-probability minus infinity) are tied.
 
-    Source
-    ------
-    Golan et al. (2023), Eq. 7, with the sign such that a positive ratio prefers sentence 2, as a
-    positive rating does.
+    Parameters
+    ----------
+    scores : (S, M) DataFrame
+        Scores in nats, one column per model, with sentences as index.
+    pairs
+        Table with P rows and the columns `sentence_1` and `sentence_2`.
     """
-    first = wide.loc[pairs["sentence_1"].tolist()].to_numpy(dtype=float)
-    second = wide.loc[pairs["sentence_2"].tolist()].to_numpy(dtype=float)
-    same = first == second
+    first = scores.loc[pairs["sentence_1"].tolist()].to_numpy(dtype=float)
+    second = scores.loc[pairs["sentence_2"].tolist()].to_numpy(dtype=float)
     with np.errstate(invalid="ignore"):
         ratios = second - first
-    ratios[same] = 0.0
+    ratios[first == second] = 0.0
     return np.asarray(ratios, dtype=np.float64)
 
 
-def _by_sentence(scores: pd.Series, model: object) -> pd.Series:
-    """Return the scores of a model by its sentences, of which white space tells none apart."""
-    spaced = scores.set_axis(pd.Index([normalise_sentence(str(text)) for text in scores.index]))
-    return drop_repeated_scores(spaced, f"model {str(model)!r}")
+def _normalise_index(scores: pd.Series, model: object) -> pd.Series:
+    """Return a model's scores by normalised sentence; refuse different scores of one sentence."""
+    sentences = pd.Index([normalise_sentence(str(text)) for text in scores.index])
+    return drop_repeated_scores(scores.set_axis(sentences), f"model {str(model)!r}")
 
 
-def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
-    """Reindex to `wanted` by `match_sentences`."""
-    table = wide.set_axis(wide.index.astype("str"), axis=0)
-    matches = match_sentences(wanted, table.index)
-    missing = pd.DataFrame(np.nan, pd.Index([]), table.columns)
-    table = table.loc[~table.index.duplicated()] if len(table) else missing
-    return table.reindex([matches.get(text) for text in wanted]).set_axis(pd.Index(wanted), axis=0)
+def _match_rows(table: pd.DataFrame, sentences: list[str]) -> pd.DataFrame:
+    """Return the rows of a score table that match sentences; NaN where there is no match."""
+    if not len(table):
+        return pd.DataFrame(np.nan, pd.Index(sentences), table.columns)
+    table = table.set_axis(table.index.astype("str"), axis=0)
+    matches = match_sentences(sentences, table.index)
+    table = table.loc[~table.index.duplicated()]
+    rows = table.reindex([matches.get(sentence) for sentence in sentences])
+    return rows.set_axis(pd.Index(sentences), axis=0)

@@ -1,4 +1,4 @@
-"""The result of an evaluation in three sentences, and the sample that it is based on."""
+"""Summary of an evaluation in sentences: the result, and the sample on which it is based."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from contstim.evaluation.trials import TrialData
 
 _MAX_NAMED = 3
-# Larger studies than this are not suggested.
-_MAX_NEEDED = 100_000
-_RELATIONS = (
-    *("better than", "worse than", "equivalent to", "not tested against"),
-    "not significantly different from",
-)
+# Required sample sizes of at least this number are not reported.
+_MAX_SAMPLE_SIZE = 100_000
+_BETTER, _WORSE, _EQUIVALENT = "better than", "worse than", "equivalent to"
+_UNTESTED, _UNDECIDED = "not tested against", "not significantly different from"
 
 
 def summarize(evaluation: Evaluation) -> list[str]:
-    """Return which model predicts people best, how surely, and how far it is from the ceiling.
+    """Return the best model, its comparison with the others, and its distance to the ceiling.
 
     The sentences describe the first analysis and measure of the tables. A model is called the best
     only if it is better than chance and than every other model.
@@ -46,44 +44,45 @@ def summarize(evaluation: Evaluation) -> list[str]:
         notes = [text for text in dict.fromkeys(evaluation.models["note"]) if text]
         reason = "; ".join(notes[:_MAX_NAMED]) or "no scores of models were given"
         return [f"No model was evaluated: {reason}."]
-    rows = select_same_analysis(models, models.iloc[0]).sort_values(
-        "value", ascending=False, kind="stable"
-    )
-    pairs = select_same_analysis(evaluation.comparisons, rows.iloc[0])
+    rows = filter_analysis(models, models.iloc[0])
+    rows = rows.sort_values("value", ascending=False, kind="stable")
     best = rows.iloc[0]
-    relations = _relations(str(best["model"]), pairs)
+    name = str(best["model"])
+    comparisons = _compare_with_others(name, filter_analysis(evaluation.comparisons, best))
     data = evaluation.data
-    identical = group_identical(data.models, experimental_log_ratios(data))
-    best_group = next((group for group in identical if best["model"] in group), [])
-    sentences = [_best_model(rows, relations, best_group)]
-    relations = relations[~relations["other"].isin(best_group)]
-    if len(relations):
-        sentences.append(_certainty(str(best["model"]), relations))
+    groups = group_identical(data.models, experimental_log_ratios(data))
+    identical = next((group for group in groups if name in group), [])
+    sentences = [_describe_best_model(rows, comparisons, identical)]
+    comparisons = comparisons[~comparisons["other"].isin(identical)]
+    if len(comparisons):
+        sentences.append(_describe_comparisons(name, comparisons))
     if not np.isnan(best["ceiling_lower"]):
-        sentences.append(_distance_to_ceiling(best))
+        sentences.append(_describe_distance_to_ceiling(best))
     return sentences
 
 
 def describe_sample(evaluation: Evaluation) -> list[str]:
-    """Return how much was analysed and excluded, where models disagree, and what looks wrong."""
-    s, excluded = evaluation.summary, evaluation.provenance.excluded
+    """Return the size of the sample, exclusions, disagreements of models, and warnings."""
+    summary, excluded = evaluation.summary, evaluation.provenance.excluded
     sentences = [
-        f"Analysed: {format_count(s.n_participants, 'participant')}, "
-        f"{format_count(s.n_choices, 'choice')} on {format_count(s.n_trials, 'sentence pair')}."
+        f"Analysed: {format_count(summary.n_participants, 'participant')}, "
+        f"{format_count(summary.n_choices, 'choice')} on "
+        f"{format_count(summary.n_trials, 'sentence pair')}."
     ]
-    rules = [
-        f"{rule} ({format_count(block['participant'].nunique(), 'participant')}, "
-        f"{format_count(int(block['n_rows'].sum()), 'choice')})"
-        for rule, block in excluded.groupby("rule", sort=False)
-    ]
+    rules = []
+    for rule, rows in excluded.groupby("rule", sort=False):
+        n_participants = format_count(rows["participant"].nunique(), "participant")
+        rules.append(
+            f"{rule} ({n_participants}, {format_count(int(rows['n_rows'].sum()), 'choice')})"
+        )
     sentences.append(f"Excluded: {'; '.join(rules)}." if rules else "Nothing was excluded.")
     data = evaluation.data
     sentences += describe_disagreement(data.models, experimental_log_ratios(data))
-    return [*sentences, *_below_chance(evaluation)]
+    return [*sentences, *_warn_below_chance(evaluation)]
 
 
 def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[str]:
-    """Return on how many sentence pairs each two models disagree, identical models first.
+    """Return identical models, and the number of pairs on which each two models disagree.
 
     Parameters
     ----------
@@ -92,30 +91,30 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
     log_ratio
         Score of sentence 2 minus score of sentence 1, shape (P, M).
     """
-    n = len(log_ratio)
+    n_pairs = len(log_ratio)
     sentences = [
         f"These trials cannot distinguish {join_names(group)}: they prefer the same sentence in "
-        f"all {format_count(n, 'pair')}."
+        f"all {format_count(n_pairs, 'pair')}."
         for group in group_identical(models, log_ratio)
     ]
-    disagree = _disagreements(models, log_ratio)
-    counts = {pair: count for pair, count in disagree.items() if count}
-    if 0 < len(disagree) <= _MAX_NAMED:
+    all_counts = _count_disagreements(models, log_ratio)
+    counts = {names: count for names, count in all_counts.items() if count}
+    if not counts:
+        return sentences
+    if len(all_counts) <= _MAX_NAMED:
         listed = "; ".join(f"{one} and {two}: {count}" for (one, two), count in counts.items())
     else:
-        listed = f"each two models: {format_range(counts.values())}" if counts else ""
-    if listed:
-        sentences.append(f"Disagreements, of {format_count(n, 'sentence pair')}: {listed}.")
-    return sentences
+        listed = f"each two models: {format_range(counts.values())}"
+    return [*sentences, f"Disagreements, of {format_count(n_pairs, 'sentence pair')}: {listed}."]
 
 
 def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[str]]:
     """Return groups of two or more models that prefer the same sentence of every pair."""
-    disagree = _disagreements(models, log_ratio)
+    counts = _count_disagreements(models, log_ratio)
     groups: list[list[str]] = []
     for model in models:
         for group in groups:
-            if disagree[group[0], model] == 0:
+            if counts[group[0], model] == 0:
                 group.append(model)
                 break
         else:
@@ -123,74 +122,95 @@ def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[s
     return [group for group in groups if len(group) > 1]
 
 
-def experimental_log_ratios(data: TrialData) -> FloatArray:
-    """Return the log-ratios of the experimental pairs; of all pairs if none is experimental."""
-    experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
-    return data.log_ratio[experimental if experimental.any() else ~experimental]
-
-
-def select_same_analysis(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
-    """Return the rows of a table with the analysis and measure of a row."""
-    return table[(table[["analysis", "measure"]] == row[["analysis", "measure"]]).all(axis=1)]
-
-
-def join_names(names: list[str]) -> str:
-    """Return names with commas and ``and``."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def format_count(number: int, noun: str) -> str:
-    """Return a number of things, in the plural unless it is one."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def format_range(values: Iterable[int]) -> str:
-    """Return the smallest and the largest of some numbers, or the one that they all are."""
-    numbers = sorted(set(values))
-    return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
-
-
-def _disagreements(models: Sequence[str], log_ratio: FloatArray) -> dict[tuple[str, str], int]:
-    """Return for each two models the number of pairs on which their predictions differ."""
-    sign = np.sign(log_ratio)
+def _count_disagreements(
+    models: Sequence[str], log_ratio: FloatArray
+) -> dict[tuple[str, str], int]:
+    """Return the number of pairs on which each two models disagree, by their names."""
+    signs = np.sign(log_ratio)
     return {
-        (models[i], models[j]): int((sign[:, i] != sign[:, j]).sum())
+        (models[i], models[j]): int((signs[:, i] != signs[:, j]).sum())
         for i, j in combinations(range(len(models)), 2)
     }
 
 
-def _relations(model: str, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return the comparisons of a model with each other one, as differences from it."""
-    here = pairs[(pairs["model_1"] == model) | (pairs["model_2"] == model)]
-    first = here["model_1"] == model
-    sign = np.where(first, 1.0, -1.0)
-    low, high = here["ci_low"] * sign, here["ci_high"] * sign
-    better = here["conclusion"] == np.where(first, "model 1", "model 2")
-    different = here["conclusion"].isin(["model 1", "model 2"])
+def experimental_log_ratios(data: TrialData) -> FloatArray:
+    """Return the log-ratios of experimental pairs, or of all pairs if none is experimental."""
+    is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
+    return data.log_ratio[is_experimental] if is_experimental.any() else data.log_ratio
+
+
+def filter_analysis(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+    """Return the rows of a table with the same analysis and measure as a row."""
+    keys = ["analysis", "measure"]
+    return table[(table[keys] == row[keys]).all(axis=1)]
+
+
+def join_names(names: list[str]) -> str:
+    """Return names separated by commas, with ``and`` before the last."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number with a noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_range(values: Iterable[int]) -> str:
+    """Return the minimum and maximum of numbers as text; one number if they are equal."""
+    numbers = sorted(set(values))
+    return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
+
+
+def _format_interval(row: pd.Series) -> str:
+    """Return the confidence interval of a row as text that follows an estimate."""
+    if np.isnan(row["ci_low"]):
+        return ""
+    return f", 95 % interval {row['ci_low']:.3f} to {row['ci_high']:.3f}"
+
+
+def _compare_with_others(model: str, comparisons: pd.DataFrame) -> pd.DataFrame:
+    """Return the comparisons of a model with all others, as differences from that model."""
+    rows = comparisons[(comparisons["model_1"] == model) | (comparisons["model_2"] == model)]
+    is_first = rows["model_1"] == model
+    sign = np.where(is_first, 1.0, -1.0)
+    low, high = rows["ci_low"] * sign, rows["ci_high"] * sign
     relation = np.select(
-        [better, different, here["conclusion"] == "equivalent", here["p"].isna()],
-        _RELATIONS[:4],
-        _RELATIONS[4],
+        [
+            rows["conclusion"] == np.where(is_first, "model 1", "model 2"),
+            rows["conclusion"].isin(["model 1", "model 2"]),
+            rows["conclusion"] == "equivalent",
+            rows["p"].isna(),
+        ],
+        [_BETTER, _WORSE, _EQUIVALENT, _UNTESTED],
+        _UNDECIDED,
     )
-    return here.assign(
-        other=here["model_2"].where(first, here["model_1"]),
-        difference=here["difference"] * sign,
+    return rows.assign(
+        other=rows["model_2"].where(is_first, rows["model_1"]),
+        difference=rows["difference"] * sign,
         ci_low=np.minimum(low, high),
         ci_high=np.maximum(low, high),
         relation=relation,
     )
 
 
-def _interval(row: pd.Series) -> str:
-    if np.isnan(row["ci_low"]):
-        return ""
-    return f", 95 % interval {row['ci_low']:.3f} to {row['ci_high']:.3f}"
+def _describe_best_model(
+    rows: pd.DataFrame, comparisons: pd.DataFrame, identical: list[str]
+) -> str:
+    """Return the sentence on the model with the highest value.
 
-
-def _best_model(rows: pd.DataFrame, relations: pd.DataFrame, identical: list[str]) -> str:
+    Parameters
+    ----------
+    rows
+        Models of one analysis and measure, highest value first.
+    comparisons
+        Comparisons of the first model with the others.
+    identical
+        Models with the same predictions as the first one, including itself.
+    """
     best = rows.iloc[0]
     name, chance = str(best["model"]), MEASURES[best["measure"]].chance
-    value = f"{str(best['measure']).replace('_', ' ')} {best['value']:.3f}{_interval(best)}"
+    measure = str(best["measure"]).replace("_", " ")
+    value = f"{measure} {best['value']:.3f}{_format_interval(best)}"
     if best["ci_high"] < chance:
         return f"Every model is below chance ({chance:g}); the highest is {name} ({value})."
     if not best["ci_low"] > chance:
@@ -200,60 +220,68 @@ def _best_model(rows: pd.DataFrame, relations: pd.DataFrame, identical: list[str
         )
     if len(rows) == 1:
         return f"{name} predicts people better than chance ({value})."
-    tied = rows.loc[np.isclose(rows["value"], best["value"], rtol=0, atol=1e-12), "model"]
-    others = relations[~relations["other"].isin(identical)]
-    if identical and (others["relation"] == "better than").all():
+    others = comparisons[~comparisons["other"].isin(identical)]
+    if identical and (others["relation"] == _BETTER).all():
         than = " and better than every other model" if len(others) else ""
         return f"{join_names(identical)} predict people equally well{than} ({value} each)."
-    if len(tied) > 1:
-        return f"{join_names([str(model) for model in tied])} have the same value ({value})."
-    if (relations["relation"] == "better than").all():
+    is_tied = np.isclose(rows["value"], best["value"], rtol=0, atol=1e-12)
+    if is_tied.sum() > 1:
+        names = [str(model) for model in rows.loc[is_tied, "model"]]
+        return f"{join_names(names)} have the same value ({value})."
+    if (comparisons["relation"] == _BETTER).all():
         return f"{name} predicts people best ({value})."
     return f"Undecided: {name} has the highest {value}, but is not shown to be the best."
 
 
-def _certainty(model: str, relations: pd.DataFrame) -> str:
-    """Return how the best model compares with the others, and what would decide."""
+def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
+    """Return the relations of a model to the others, and the sample size of a decision."""
     parts = []
-    for relation in _RELATIONS:
-        rows = relations[relations["relation"] == relation]
+    for relation in (_BETTER, _WORSE, _EQUIVALENT, _UNTESTED, _UNDECIDED):
+        rows = comparisons[comparisons["relation"] == relation]
         if rows.empty:
             continue
         shown = [
-            f"{row['other']} (difference {row['difference']:.3f}{_interval(row)}"
+            f"{row['other']} (difference {row['difference']:.3f}{_format_interval(row)}"
             + (")" if np.isnan(row["q"]) else f", q = {row['q']:.2g})")
             for _, row in rows.head(_MAX_NAMED).iterrows()
         ]
-        more = [f"{len(rows) - _MAX_NAMED} more"] if len(rows) > _MAX_NAMED else []
+        n_more = len(rows) - _MAX_NAMED
+        more = [f"{n_more} more"] if n_more > 0 else []
         parts.append(f"{relation} {join_names([*shown, *more])}")
     text = f"At a false discovery rate of {ALPHA:g}, {model} is {'; '.join(parts)}"
-    undecided = relations[relations["relation"] == _RELATIONS[4]]
+    undecided = comparisons[comparisons["relation"] == _UNDECIDED]
     if len(undecided) and "participants_needed" in undecided:
         row = undecided.iloc[0]
-        ways = [
-            f"{int(row[name]):,} {what}"
-            for name, what in (("participants_needed", "participants"), ("items_needed", "items"))
-            if row[name] < _MAX_NEEDED
+        sizes = [
+            f"{int(row[column]):,} {noun}"
+            for column, noun in (("participants_needed", "participants"), ("items_needed", "items"))
+            if row[column] < _MAX_SAMPLE_SIZE
         ]
-        if ways:
-            text += f"; about {' or '.join(ways)} would be needed to decide ({row['other']})"
+        if sizes:
+            text += (
+                f"; about {' or '.join(sizes)} would be needed for p < {ALPHA:g} against "
+                f"{row['other']}, before FDR adjustment"
+            )
     return f"{text}."
 
 
-def _distance_to_ceiling(row: pd.Series) -> str:
+def _describe_distance_to_ceiling(row: pd.Series) -> str:
+    """Return the distance of a model to the lower bound of the noise ceiling."""
     gap = row["ceiling_lower"] - row["value"]
-    where = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}" if abs(gap) >= 0.0005 else "at"
+    distance = "at"
+    if abs(gap) >= 0.0005:
+        distance = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}"
     bounds = f"{row['ceiling_lower']:.3f} to {row['ceiling_upper']:.3f}"
-    tested = "not tested" if np.isnan(row["q_ceiling"]) else f"q = {row['q_ceiling']:.2g}"
-    return f"It is {where} the lower bound of the noise ceiling ({bounds}; {tested})."
+    test = "not tested" if np.isnan(row["q_ceiling"]) else f"q = {row['q_ceiling']:.2g}"
+    return f"It is {distance} the lower bound of the noise ceiling ({bounds}; {test})."
 
 
-def _below_chance(evaluation: Evaluation) -> list[str]:
-    """Return a warning that names the models below chance in the first analysis."""
+def _warn_below_chance(evaluation: Evaluation) -> list[str]:
+    """Return a warning that names the models below chance in the first analysis, if any."""
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:
         return []
-    rows = select_same_analysis(models, models.iloc[0])
+    rows = filter_analysis(models, models.iloc[0])
     below = rows[rows["ci_high"] < MEASURES[rows["measure"].iloc[0]].chance]
     if below.empty:
         return []

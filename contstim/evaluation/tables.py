@@ -1,4 +1,7 @@
-"""From values and tests to rows of the result tables; nothing is missing without a note."""
+"""Result tables: models, comparisons, conditions, participants, groups and noise ceilings.
+
+Each missing number has a note with the reason.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,9 @@ from contstim.arrays import BoolArray
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.inference.base import InferenceResult
 from contstim.evaluation.inference.crossed import TOO_FEW, QuasiFInference
-from contstim.evaluation.measures import MEASURES, Measure
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.result import (
-    COMPARISON_COLUMNS,
-    CONDITION_COLUMNS,
-    MODEL_COLUMNS,
-)
+from contstim.evaluation.result import COMPARISON_COLUMNS, CONDITION_COLUMNS, MODEL_COLUMNS
 from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, mean_defined, unit_means
 from contstim.trial_kinds import EXPERIMENTAL
@@ -31,13 +30,14 @@ _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
     *("n_participants", "n_trials", "n_choices", "note"),
 )
-
-
-_COUNTS = ("n_trials", "n_choices", "n_choices_ceiling", "n_tied_predictions", "n_tied_ratings")
+_COUNT_COLUMNS = (
+    *("n_trials", "n_choices", "n_choices_ceiling"),
+    *("n_tied_predictions", "n_tied_ratings"),
+)
+# Attributes of all inference results that become columns.
+_RESULT_COLUMNS = ("side", "ci_low", "ci_high", "n_units", "test")
 _NO_PARTICIPANT = "no participant has a value for both models"
 _IDENTICAL = "both models prefer the same sentence of every pair"
-# What every inference says of a contrast, beside its p-value and effect size.
-_TESTED = ("side", "ci_low", "ci_high", "n_units", "test")
 
 
 def result_tables(
@@ -45,36 +45,55 @@ def result_tables(
     inference: QuasiFInference | SignedRankInference,
     options: EvaluationOptions,
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Return models, comparisons, and the values of participants, groups and ceilings by name."""
-    models, comparisons, people, groups, ceilings = [], [], [], [], []
+    """Return the tables of models, comparisons and details.
+
+    Parameters
+    ----------
+    outcomes
+        Values and noise ceilings of each analysis and measure.
+    inference
+        Tests and confidence intervals.
+    options
+        Options of the evaluation.
+
+    Returns
+    -------
+    models : DataFrame
+        One row per analysis, measure and model, see `MODEL_COLUMNS`.
+    comparisons : DataFrame
+        One row per analysis, measure and pair of models, see `COMPARISON_COLUMNS`.
+    details : dict of DataFrame
+        ``participants``, ``groups`` and ``ceilings``.
+    """
+    models, comparisons, participants, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
         if outcome.analysis.target == "all" and outcome.parts:
-            part = outcome.parts[0]
-            lower, upper = part.ceilings.lower, part.ceilings.upper
-            there = ~np.isnan(lower)
-            values = mean_defined(lower), mean_defined(upper[there]), int(there.sum())
-            note = "" if there.any() else "no trial was seen by enough other participants"
-            sizes = part.subset.n_pairs, part.subset.n_rows
-            ceilings.append((*_named(outcome).values(), *values, *sizes, note))
+            ceilings.append(_ceiling_row(outcome))
         if not outcome.data.models:
             continue
-        pairs = _pairs(outcome, options)
-        of_models, of_pairs = inference(outcome, pairs)
-        columns, family = inference.columns, _family(outcome, options, "ceiling tests")
-        models.append(_model_rows(outcome, of_models, columns[0], family))
-        comparisons.append(_comparison_rows(outcome, pairs, of_pairs, columns[1], options))
-        people.append(_person_rows(outcome))
+        pairs = list(combinations(range(len(outcome.data.models)), 2))
+        if options.contrasts == "targeted":
+            pairs = outcome.targeted_pairs() or pairs
+        model_results, pair_results = inference(outcome, pairs)
+        model_columns, comparison_columns = inference.columns
+        models.append(_model_rows(outcome, model_results, model_columns, options))
+        comparisons.append(
+            _comparison_rows(outcome, pairs, pair_results, comparison_columns, options)
+        )
+        participants.append(_participant_rows(outcome))
         groups.append(_group_rows(outcome))
-    tested, compared = _stack(models), _stack(comparisons)
-    if len(tested):
-        tested["unit"] = compared["unit"] = inference.unit
-        _adjust(tested, compared)
+    model_table, comparison_table = _concat(models), _concat(comparisons)
+    if len(model_table):
+        model_table["unit"] = comparison_table["unit"] = inference.unit
+        _adjust_p_values(model_table, comparison_table)
+        comparison_table["conclusion"] = _conclusions(comparison_table)
     details = {
-        "participants": _stack(people),
-        "groups": _stack(groups),
+        "participants": _concat(participants),
+        "groups": _concat(groups),
         "ceilings": pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS)),
     }
-    return _ordered(tested, MODEL_COLUMNS), _ordered(compared, COMPARISON_COLUMNS), details
+    model_table = _order_columns(model_table, MODEL_COLUMNS)
+    return model_table, _order_columns(comparison_table, COMPARISON_COLUMNS), details
 
 
 def condition_table(
@@ -83,184 +102,203 @@ def condition_table(
     inference: QuasiFInference,
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Return how models, and their differences, differ between levels of factors.
+    """Return the differences between levels of factors, of models and of pairs of models.
 
-    All interactions are one false-discovery family, all differences of single models another.
+    P-values are adjusted across all differences of single models, and separately across all
+    interactions (differences of pairs of models).
     """
     rows = []
-    contrasts = [
+    level_pairs = [
         (column, levels)
         for column, factor in data.factors.items()
         for levels in combinations(factor.levels, 2)
     ]
-    every = product(analyses, options.measures, contrasts)
-    for analysis, name, (by, levels) in every:
-        for models, sizes, mean in inference.compare_conditions(
-            data, analysis, MEASURES[name], by, levels
-        ):
-            low, high = _possible(mean.value, *mean.interval(), MEASURES[name], 2 * len(models))
-            called = [data.models[m] for m in models]
-            tested = mean.stderr == mean.stderr
-            row = (analysis.name, name, by, *levels, *called, *[""] * (2 - len(called)))
-            numbers = (mean.value, mean.p_value(), np.nan, low, high, mean.stderr, mean.df)
-            rows.append((*row, *numbers, *sizes, "", "" if tested else TOO_FEW))
+    for analysis, name, (column, levels) in product(analyses, options.measures, level_pairs):
+        measure = MEASURES[name]
+        differences = inference.compare_conditions(data, analysis, measure, column, levels)
+        for models, n_participants, estimate in differences:
+            max_difference = 2 * len(models) * (measure.maximum - measure.chance)
+            low, high = _clip_interval(estimate.value, *estimate.interval(), max_difference)
+            names = [data.models[m] for m in models]
+            labels = (analysis.name, name, column, *levels, *names, *[""] * (2 - len(names)))
+            numbers = (
+                *(estimate.value, estimate.p_value(), np.nan),
+                *(low, high, estimate.stderr, estimate.df, *n_participants),
+            )
+            note = TOO_FEW if np.isnan(estimate.stderr) else ""
+            rows.append((*labels, *numbers, "", note))
     table = pd.DataFrame(rows, columns=list(CONDITION_COLUMNS))
     for _, family in table.groupby(table["model_2"] == ""):
-        q = benjamini_hochberg(family["p"].to_numpy(dtype=float))
-        table.loc[family.index, "q"] = q
-    higher = table["level_1"].where(table["difference"] > 0, table["level_2"])
-    table["conclusion"] = ("more in " + higher).where(table["q"] < ALPHA, "undecided")
-    table["conclusion"] = table["conclusion"].where(table["p"].notna(), "")
+        table.loc[family.index, "q"] = benjamini_hochberg(family["p"].to_numpy(dtype=float))
+    higher_level = table["level_1"].where(table["difference"] > 0, table["level_2"])
+    conclusion = ("more in " + higher_level).where(table["q"] < ALPHA, "undecided")
+    table["conclusion"] = conclusion.where(table["p"].notna(), "")
     return table
 
 
-def _possible(
-    value: float, low: float, high: float, measure: Measure, steps: int
+def _clip_interval(
+    value: float, low: float, high: float, max_difference: float
 ) -> tuple[float, float]:
-    """Return the interval of a difference as far as values are possible, as `bounded_interval`.
+    """Clip the interval of a difference to the possible range.
 
-    The largest difference is so many `steps` from chance to the top; a measure without a lowest
-    value may have larger ones.
+    A measure without a minimum can have a larger difference; its interval is not clipped.
     """
-    most = steps * (measure.maximum - measure.chance)
-    return (low, high) if abs(value) > most else (max(low, -most), min(high, most))
+    if abs(value) > max_difference:
+        return low, high
+    return max(low, -max_difference), min(high, max_difference)
 
 
-def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    filled = [part for part in parts if len(part)] or parts[:1]
+def _concat(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Concatenate the tables that have rows; an empty table keeps the columns of the first."""
+    filled = [table for table in tables if len(table)] or tables[:1]
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame()
 
 
-def _ordered(table: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
-    known = [column for column in columns if column in table]
-    return table[known] if len(table) else pd.DataFrame(columns=list(columns))
+def _order_columns(table: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Return the columns that a table has in standard order; all columns if it is empty."""
+    present = [column for column in columns if column in table]
+    return table[present] if len(table) else pd.DataFrame(columns=list(columns))
 
 
-def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[int, int]]:
-    """Return which models are compared; all pairs where no trial pits any."""
-    n = len(outcome.data.models)
-    every = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    return (outcome.targeted_pairs() or every) if options.contrasts == "targeted" else every
-
-
-def _named(outcome: AnalysisValues) -> dict[str, object]:
-    return {"analysis": outcome.analysis.name, "measure": outcome.measure.name}
+def _ceiling_row(outcome: AnalysisValues) -> tuple[object, ...]:
+    """Return the row of the ceilings table of an analysis of all trials."""
+    part = outcome.parts[0]
+    lower, upper = part.ceilings.lower, part.ceilings.upper
+    is_defined = ~np.isnan(lower)
+    note = "" if is_defined.any() else "no trial was seen by enough other participants"
+    return (
+        *(outcome.analysis.name, outcome.measure.name),
+        *(mean_defined(lower), mean_defined(upper[is_defined]), int(is_defined.sum())),
+        *(part.subset.n_pairs, part.subset.n_rows, note),
+    )
 
 
 def _model_rows(
-    outcome: AnalysisValues, contrasts: list[InferenceResult], columns: tuple[str, ...], family: str
+    outcome: AnalysisValues,
+    results: list[InferenceResult],
+    columns: tuple[str, ...],
+    options: EvaluationOptions,
 ) -> pd.DataFrame:
-    rows = [
-        {
-            **_named(outcome),
-            "model": model,
-            "value": mean_defined(outcome.value[:, m]),
-            "ceiling_lower": mean_defined(outcome.lower[:, m]),
-            "ceiling_upper": mean_defined(outcome.upper[:, m]),
-            "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
-            "p_ceiling": contrast.p,
-            "effect_ceiling": contrast.effect,
-            **_counts(outcome, m),
-            **{name: getattr(contrast, name) for name in _TESTED},
-            **{name: contrast.details.get(name, np.nan) for name in columns},
-            "note": _model_note(outcome, m, contrast),
-            "family": family,
-        }
-        for m, (model, contrast) in enumerate(zip(outcome.data.models, contrasts, strict=True))
-    ]
+    """Return one row per model of an analysis and measure."""
+    family = _family(outcome, options, "ceiling tests")
+    rows = []
+    for m, (model, result) in enumerate(zip(outcome.data.models, results, strict=True)):
+        counts = [0] * len(_COUNT_COLUMNS)
+        part = outcome.part_of(m)
+        if part is not None:
+            subset = part.subset
+            n_tied = int(subset.count_tied_predictions()[subset.models == m][0])
+            n_ceiling = part.ceilings.matched.n_rows
+            counts = [
+                *(subset.n_pairs, subset.n_rows, n_ceiling),
+                *(n_tied, subset.count_tied_ratings()),
+            ]
+        rows.append(
+            {
+                "analysis": outcome.analysis.name,
+                "measure": outcome.measure.name,
+                "model": model,
+                "value": mean_defined(outcome.value[:, m]),
+                "ceiling_lower": mean_defined(outcome.lower[:, m]),
+                "ceiling_upper": mean_defined(outcome.upper[:, m]),
+                "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
+                "p_ceiling": result.p,
+                "effect_ceiling": result.effect,
+                **dict(zip(_COUNT_COLUMNS, counts, strict=True)),
+                **{name: getattr(result, name) for name in _RESULT_COLUMNS},
+                **{name: result.details.get(name, np.nan) for name in columns},
+                "note": _model_note(outcome, m, result),
+                "family": family,
+            }
+        )
     return pd.DataFrame(rows)
 
 
-def _counts(outcome: AnalysisValues, m: int) -> dict[str, int]:
-    part, counts = outcome.part_of(m), [0] * len(_COUNTS)
-    if part is not None:
-        subset, n_ceiling = part.subset, part.ceilings.matched.n_rows
-        tied = int(subset.count_tied_predictions()[subset.models == m][0])
-        counts = [subset.n_pairs, subset.n_rows, n_ceiling, tied, subset.count_tied_ratings()]
-    return dict(zip(_COUNTS, counts, strict=True))
-
-
-def _model_note(outcome: AnalysisValues, m: int, contrast: InferenceResult) -> str:
+def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str:
+    """Return the reasons for missing numbers of a model."""
     part = outcome.part_of(m)
     if part is None:
         return "no trial of this analysis targets the model"
-    there = ~np.isnan(outcome.value[:, m])
-    if not there.any():
+    is_defined = ~np.isnan(outcome.value[:, m])
+    if not is_defined.any():
         return "not defined: the model or the ratings are tied on every trial"
     notes = []
-    if absent := int((~there[_took_part(outcome, m)]).sum()):
-        notes.append(f"not defined for {absent} participants, who are left out")
-    if not contrast.n_units:
+    n_undefined = int((~is_defined[_has_trials(outcome, m)]).sum())
+    if n_undefined:
+        notes.append(f"not defined for {n_undefined} participants, who are left out")
+    if not result.n_units:
         notes.append("no ceiling: no trial was seen by enough other participants")
     elif part.ceilings.matched is not part.subset:
         notes.append("ceiling on the trials that enough other participants saw")
-    return "; ".join([*notes, contrast.note] if contrast.note else notes)
+    return "; ".join([*notes, result.note] if result.note else notes)
 
 
-def _took_part(outcome: AnalysisValues, m: int) -> BoolArray:
-    """Return which participants have a value or a ceiling in the analysis, shape (N,)."""
+def _has_trials(outcome: AnalysisValues, m: int) -> BoolArray:
+    """Return whether each participant has a value or a ceiling for a model, shape (N,)."""
     return np.asarray(~np.isnan(outcome.value[:, m]) | ~np.isnan(outcome.lower[:, m]))
 
 
 def _comparison_rows(
     outcome: AnalysisValues,
     pairs: list[tuple[int, int]],
-    contrasts: list[InferenceResult],
+    results: list[InferenceResult],
     columns: tuple[str, ...],
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    models = outcome.data.models
+    """Return one row per pair of models of an analysis and measure."""
+    models, measure = outcome.data.models, outcome.measure
     family = _family(outcome, options, "comparisons")
     planned = {frozenset(pair) for pair in options.planned}
-    rows = [
-        {
-            **_named(outcome),
-            "model_1": models[i],
-            "model_2": models[j],
-            "difference": mean_defined(outcome.value[:, i] - outcome.value[:, j]),
-            "p": contrast.p,
-            "effect": contrast.effect,
-            **{name: getattr(contrast, name) for name in _TESTED},
-            **{name: contrast.details.get(name, np.nan) for name in columns},
-            "note": (
-                _IDENTICAL
-                if contrast.n_units and not np.isnan(contrast.p) and _are_identical(outcome, i, j)
-                else contrast.note
-                if contrast.n_units
-                else _NO_PARTICIPANT
-            ),
-            "family": "planned" if {models[i], models[j]} in planned else family,
-        }
-        for (i, j), contrast in zip(pairs, contrasts, strict=True)
-    ]
-    for row in rows:
-        interval = row["difference"], row["ci_low"], row["ci_high"]
-        row["ci_low"], row["ci_high"] = _possible(*interval, outcome.measure, 2)
+    max_difference = 2 * (measure.maximum - measure.chance)
+    rows = []
+    for (i, j), result in zip(pairs, results, strict=True):
+        note = result.note if result.n_units else _NO_PARTICIPANT
+        if result.n_units and not np.isnan(result.p) and _are_identical(outcome, i, j):
+            note = _IDENTICAL
+        difference = mean_defined(outcome.value[:, i] - outcome.value[:, j])
+        interval = _clip_interval(difference, result.ci_low, result.ci_high, max_difference)
+        rows.append(
+            {
+                "analysis": outcome.analysis.name,
+                "measure": measure.name,
+                "model_1": models[i],
+                "model_2": models[j],
+                "difference": difference,
+                "p": result.p,
+                "effect": result.effect,
+                **{name: getattr(result, name) for name in _RESULT_COLUMNS},
+                **{name: result.details.get(name, np.nan) for name in columns},
+                "ci_low": interval[0],
+                "ci_high": interval[1],
+                "note": note,
+                "family": "planned" if {models[i], models[j]} in planned else family,
+            }
+        )
     return pd.DataFrame(rows, columns=None if rows else [*COMPARISON_COLUMNS, "side", "family"])
 
 
 def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
     """Return whether two models prefer the same sentence of every pair of the analysis."""
-    parts = outcome.part_of(i), outcome.part_of(j)
-    if parts[0] is None or parts[1] is None:
+    first, second = outcome.part_of(i), outcome.part_of(j)
+    if first is None or second is None:
         return False
-    first, second = (np.unique(part.subset.pair) for part in parts if part is not None)
-    sign = np.sign(outcome.data.log_ratio)
-    return np.array_equal(first, second) and np.array_equal(sign[first, i], sign[first, j])
+    pairs, other_pairs = np.unique(first.subset.pair), np.unique(second.subset.pair)
+    signs = np.sign(outcome.data.log_ratio)
+    return np.array_equal(pairs, other_pairs) and np.array_equal(signs[pairs, i], signs[pairs, j])
 
 
 def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
-    """Return the name of the false-discovery family of the comparisons or ceiling tests."""
+    """Return the name of the family of tests within which p-values are adjusted."""
     analysis = outcome.analysis
     if options.fdr == "all":
-        # Catch trials and fillers are no findings, and must not change those of other trials.
+        # Tests on catch trials and fillers must not change those on experimental trials.
         return f"{tests}/{'' if analysis.kind == EXPERIMENTAL else analysis.name}"
-    part = tests if options.fdr == "by_test" else ""
-    return f"{analysis.name}/{outcome.measure.name}/{part}"
+    suffix = tests if options.fdr == "by_test" else ""
+    return f"{analysis.name}/{outcome.measure.name}/{suffix}"
 
 
-def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
-    """Add the adjusted p-values to both tables, family by family, and note what they say."""
+def _adjust_p_values(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
+    """Add FDR-adjusted p-values and notes on significance to both tables, in place."""
     p = np.concatenate([models["p_ceiling"], comparisons["p"]]).astype(np.float64)
     family = np.array([*models["family"], *comparisons["family"]])
     q = np.empty(len(p))
@@ -268,74 +306,81 @@ def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
         q[family == name] = benjamini_hochberg(p[family == name])
     models["q_ceiling"], comparisons["q"] = q[: len(models)], q[len(models) :]
     for word, side in (("above", 1), ("below", -1)):
-        here = (models["q_ceiling"] < ALPHA) & (models["side"] == side)
-        add_note(models, here, f"significantly {word} the lower ceiling")
-    add_note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
-    comparisons["conclusion"] = _conclusions(comparisons)
+        mask = (models["q_ceiling"] < ALPHA) & (models["side"] == side)
+        _add_note(models, mask, f"significantly {word} the lower ceiling")
+    _add_note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
 
 
 def _conclusions(comparisons: pd.DataFrame) -> list[str]:
-    """Return for each row ``model 1``, ``model 2`` (which is better), or what else can be said."""
+    """Return the conclusion of each comparison; an empty string if there is no test.
+
+    ``indistinguishable``, the better model (``model 1`` or ``model 2``) if q is below `ALPHA`,
+    ``equivalent`` if the p-value of the equivalence test is, or ``undecided``.
+    """
     p, q, side = (comparisons[name].to_numpy(dtype=float) for name in ("p", "q", "side"))
-    small = np.full(len(p), np.nan)
+    p_equivalence = np.full(len(p), np.nan)
     if "p_equivalence" in comparisons:
-        small = comparisons["p_equivalence"].to_numpy(dtype=float)
-    different = q < ALPHA
-    identical = np.array([_IDENTICAL in note for note in comparisons["note"]], dtype=bool)
-    cases = [identical, different & (side > 0), different, small < ALPHA, ~np.isnan(p)]
-    words = ["indistinguishable", "model 1", "model 2", "equivalent", "undecided"]
-    return [str(word) for word in np.select(cases, words, default="")]
+        p_equivalence = comparisons["p_equivalence"].to_numpy(dtype=float)
+    is_identical = np.array([_IDENTICAL in note for note in comparisons["note"]], dtype=bool)
+    conclusions = np.select(
+        [is_identical, (q < ALPHA) & (side > 0), q < ALPHA, p_equivalence < ALPHA, ~np.isnan(p)],
+        ["indistinguishable", "model 1", "model 2", "equivalent", "undecided"],
+        default="",
+    )
+    return [str(conclusion) for conclusion in conclusions]
 
 
-def add_note(table: pd.DataFrame, here: pd.Series, text: str) -> None:
-    """Add `text` to the notes of the rows of `table` where `here` holds."""
-    notes = table.loc[here, "note"]
-    table.loc[here, "note"] = [f"{note}; {text}" if note else text for note in notes]
+def _add_note(table: pd.DataFrame, mask: pd.Series, text: str) -> None:
+    """Append a text to the notes of the rows selected by a mask, in place."""
+    notes = table.loc[mask, "note"]
+    table.loc[mask, "note"] = [f"{note}; {text}" if note else text for note in notes]
 
 
-def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
+def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
     """Return one row per model and participant with a trial of the analysis."""
     data = outcome.data
-    parts = []
+    tables = []
     for m, model in enumerate(data.models):
-        who = np.flatnonzero(_took_part(outcome, m))
-        value, lower = outcome.value[who, m], outcome.lower[who, m]
+        indices = np.flatnonzero(_has_trials(outcome, m))
+        value, lower = outcome.value[indices, m], outcome.lower[indices, m]
         note = np.where(np.isnan(lower), "no ceiling: too few others, or all tied", "")
         columns = {
-            **_named(outcome),
+            "analysis": outcome.analysis.name,
+            "measure": outcome.measure.name,
             "model": model,
-            "participant": data.participants[who],
-            "group": data.groups[data.group_codes[who]],
+            "participant": data.participants[indices],
+            "group": data.groups[data.group_codes[indices]],
             "value": value,
             "ceiling_lower": lower,
-            "ceiling_upper": outcome.upper[who, m],
+            "ceiling_upper": outcome.upper[indices, m],
             "note": np.where(np.isnan(value), "not defined: tied on every trial", note),
         }
-        parts.append(pd.DataFrame(columns))
-    return pd.concat(parts, ignore_index=True)
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Return one row per model and group, means over the group's participants."""
+    """Return one row per model and group with the means over its participants."""
     data = outcome.data
     value, lower, upper = (
         unit_means(array, data.group_codes)
         for array in (outcome.value, outcome.lower, outcome.upper)
     )
-    parts = []
+    tables = []
     for m, model in enumerate(data.models):
-        with_value = data.group_codes[~np.isnan(outcome.value[:, m])]
-        people = np.bincount(with_value, minlength=len(data.groups))
-        here = people > 0
+        groups = data.group_codes[~np.isnan(outcome.value[:, m])]
+        n_participants = np.bincount(groups, minlength=len(data.groups))
+        has_values = n_participants > 0
         columns = {
-            **_named(outcome),
+            "analysis": outcome.analysis.name,
+            "measure": outcome.measure.name,
             "model": model,
-            "group": data.groups[here],
-            "value": value[here, m],
-            "ceiling_lower": lower[here, m],
-            "ceiling_upper": upper[here, m],
-            "n_participants": people[here],
-            "note": np.where(np.isnan(lower[here, m]), "no ceiling: too few others", ""),
+            "group": data.groups[has_values],
+            "value": value[has_values, m],
+            "ceiling_lower": lower[has_values, m],
+            "ceiling_upper": upper[has_values, m],
+            "n_participants": n_participants[has_values],
+            "note": np.where(np.isnan(lower[has_values, m]), "no ceiling: too few others", ""),
         }
-        parts.append(pd.DataFrame(columns))
-    return pd.concat(parts, ignore_index=True)
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)

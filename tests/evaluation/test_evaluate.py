@@ -23,7 +23,6 @@ from contstim.evaluation import (
     benjamini_hochberg,
     check_choices,
     evaluate,
-    evaluate_file,
     preset_options,
     signed_rank_cosine,
     wilcoxon_signed_rank,
@@ -268,8 +267,8 @@ def test_surprisals_that_are_not_called_so_are_noticed(make_study):
     study, scores = make_study(n_people=3)
     notes = evaluate(study, scores.assign(a=-scores["a"])).provenance.notes
     assert [note for note in notes if "above 0" in note] == [
-        "All scores of a are above 0, so that they are no log-probabilities; the higher score is "
-        "taken to be the better. If they are surprisals, say so in a column 'unit' of the table: "
+        "All scores of a are above 0, so they are not log-probabilities; the higher score is "
+        "taken to be better. If they are surprisals, state it in a column 'unit' of the table: "
         "surprisal."
     ]
 
@@ -484,26 +483,6 @@ def test_choices_are_checked_by_evaluate(make_study):
     with pytest.raises(InputError, match="one pair twice"):
         evaluate(pd.concat([study, study.iloc[:1]]), scores)
     assert check_choices(study)["participant"].nunique() == 12
-
-
-def test_from_files_to_a_folder(make_study, tmp_path):
-    study, scores = make_study(n_people=6)
-    study.to_csv(tmp_path / "choices.csv", index=False)
-    scores.to_csv(tmp_path / "scores.csv", index=False)
-    result = evaluate_file(
-        tmp_path / "choices.csv",
-        scores=tmp_path / "scores.csv",
-        out=tmp_path / "out",
-        n_bootstrap=20,
-    )
-    expected = evaluate(study, scores, n_bootstrap=20)
-    pd.testing.assert_frame_equal(result.models, expected.models)
-    written = pd.read_csv(tmp_path / "out" / "models.csv")
-    assert list(written.columns) == list(expected.models.columns)
-    np.testing.assert_allclose(written["value"], expected.models["value"])
-    assert (tmp_path / "out" / "report.html").exists()
-    with pytest.raises(InputError, match="there is no file"):
-        evaluate_file(tmp_path / "choices.csv", scores=tmp_path / "none.csv")
 
 
 def test_no_cell_of_the_tables_is_a_formula_and_all_are_read_back(make_study, tmp_path):
