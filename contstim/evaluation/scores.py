@@ -177,9 +177,9 @@ def model_scores(
     tables = []
     for model in models:
         if cache is None:
-            totals = model.totals(sentences)
+            totals = model.score_with_counts(sentences)
         else:
-            totals = ScoreCache(cache).totals(model, sentences)
+            totals = ScoreCache(cache).score_with_counts(model, sentences)
         has_token_counts = totals.n_tokens.all()
         columns = {
             "sentence": sentences,

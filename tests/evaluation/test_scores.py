@@ -66,8 +66,8 @@ def test_people_are_simulated_planned_for_and_evaluated_all_the_same(
         assert main([*ask]) == 0
         said = capsys.readouterr().err
         assert (
-            "1 catch trial has no scores under every model: they tell who attended, and no model "
-            "is evaluated on them."
+            "1 catch trial has no scores under every model: participants are checked by them, but "
+            "models are not evaluated on them."
         ) in said
         found = pd.read_csv("results/models.csv")
         assert "catch" not in set(found["analysis"])
@@ -119,7 +119,7 @@ def test_trials_target_a_model_by_its_name_in_the_table(
     SCORES.to_csv("other.csv", index=False)
     ask = ["evaluate", "choices.csv", "--model", A, "--model", "table:other.csv?column=a"]
     assert main([*ask, "--out", "results"]) == 0
-    assert "If one of them is meant, name both alike." in capsys.readouterr().err
+    assert "If a target is one of these models, give both the same name." in capsys.readouterr().err
 
 
 def test_no_model_takes_the_place_of_another_of_its_name(
