@@ -55,6 +55,16 @@ class ModelSpec:
     def parse(cls, text: str) -> ModelSpec:
         """Parse ``SPEC`` or ``NAME=SPEC``.
 
+        Parameters
+        ----------
+        text
+            The spec as text, optionally with a display name.
+
+        Returns
+        -------
+        ModelSpec
+            The parsed spec, with options sorted and percent-decoded.
+
         Raises
         ------
         SpecError
@@ -114,6 +124,15 @@ class ModelSpec:
     def get_choice(self, key: str, choices: Iterable[str], default: str) -> str:
         """Return the value of option `key`, which must be one of `choices`.
 
+        Parameters
+        ----------
+        key
+            Name of the option.
+        choices
+            Allowed values.
+        default
+            Value if the option is not set.
+
         Raises
         ------
         SpecError
@@ -150,7 +169,12 @@ class ModelSpec:
 def split_name(text: str) -> tuple[str, str]:
     """Split ``NAME=SPEC`` into the display name and the spec.
 
-    The name ends at an equals sign before the first colon. Without one, the name is empty.
+    The name ends at an equals sign before the first colon.
+
+    Returns
+    -------
+    tuple of str
+        The name, empty if there is none, and the spec.
 
     Raises
     ------

@@ -282,6 +282,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def check_sentences(sentences: Sequence[str]) -> list[str]:
     """Check that `sentences` is a list of nonempty texts, and return it in canonical form.
 
+    Parameters
+    ----------
+    sentences
+        The S sentences.
+
+    Returns
+    -------
+    list of str
+        The S sentences in Unicode NFC; ASCII sentences are unchanged.
+
     Raises
     ------
     InputError
@@ -388,6 +398,16 @@ class SentenceModel(ABC):
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score every token of each sentence.
 
+        Parameters
+        ----------
+        sentences
+            The S sentences.
+
+        Returns
+        -------
+        list of TokenScores
+            The scored tokens of each sentence.
+
         Raises
         ------
         InputError
@@ -433,6 +453,11 @@ class SentenceModel(ABC):
             Index of the word to replace.
         words
             The V candidate words, all in the vocabulary.
+
+        Returns
+        -------
+        ReplacementScores
+            Upper bounds and estimates of the scores, and a function for exact scores.
 
         Raises
         ------

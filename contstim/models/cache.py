@@ -48,6 +48,11 @@ def describe_model(model: SentenceModel) -> dict[str, Any]:
 
     The object contains the spec, the event and its digest, the kind of score, the digest of the
     weights and the versions of the packages that the model depends on.
+
+    Parameters
+    ----------
+    model
+        The model.
     """
     highest = model.kind.highest
     return {
@@ -144,6 +149,15 @@ class ScoreCache:
     def add(self, identity: Identity, sentences: Sequence[str], scores: SentenceScores) -> None:
         """Write the scores of S sentences to disk.
 
+        Parameters
+        ----------
+        identity
+            Result of `model_identity`.
+        sentences
+            The S sentences.
+        scores
+            Their scores, in the same order.
+
         Raises
         ------
         OutputError
@@ -171,6 +185,13 @@ class ScoreCache:
         """Score S sentences, and add the scores of new sentences to the cache.
 
         The new sentences are scored in one batch.
+
+        Parameters
+        ----------
+        model
+            The model.
+        sentences
+            The S sentences; repeated ones are scored once.
 
         Raises
         ------

@@ -175,6 +175,15 @@ def empty_prefix_after(
 ) -> Prefixes:
     """Return the empty prefix of sentences that follow `text`.
 
+    Parameters
+    ----------
+    model
+        A causal model that reads a context.
+    text
+        The context, for example a prompt of natural sentences.
+    word_lists
+        Candidates for the first word and for all later words.
+
     Raises
     ------
     InputError

@@ -59,7 +59,14 @@ class Reduction:
 
 
 def reading_score(scores: TokenScores, event: Event) -> float:
-    """Return the mean log-probability per word plus that of the final punctuation and end symbol.
+    """Return the log-probability per word, plus the one of the final punctuation and end symbol.
+
+    Parameters
+    ----------
+    scores
+        The scored tokens of a sentence.
+    event
+        Event of the model, which names the end symbol.
 
     Raises
     ------
@@ -224,10 +231,10 @@ class ReducedModel(SentenceModel):
         scores = self.model.score_tokens(sentences)
         if self.unigram is not None:
             unigram_scores = self.unigram.score_words(sentences)
-            for i, (s, by_word) in enumerate(zip(scores, unigram_scores, strict=True)):
-                n_tokens = np.bincount(s.word_indices, minlength=s.n_words)
-                baseline = by_word[s.word_indices] / n_tokens[s.word_indices]
-                scores[i] = replace(s, log_probs=s.log_probs - baseline)
+            for i, (token_scores, by_word) in enumerate(zip(scores, unigram_scores, strict=True)):
+                indices = token_scores.word_indices
+                baseline = by_word[indices] / np.bincount(indices)[indices]
+                scores[i] = replace(token_scores, log_probs=token_scores.log_probs - baseline)
         factors = self.reduction.factor(np.array([float(len(s.log_probs)) for s in scores]))
         return [
             replace(s, log_probs=s.log_probs * factor, stderr=s.stderr * float(factor))

@@ -126,6 +126,11 @@ class Family:
     def load(self, spec: ModelSpec) -> SentenceModel:
         """Load a model of the family.
 
+        Parameters
+        ----------
+        spec
+            Spec without a reduction.
+
         Raises
         ------
         InputError
@@ -270,7 +275,15 @@ if find_spec("contstim.training") is not None:
 def load_model(spec: str | ModelSpec) -> SentenceModel:
     """Load a model by its spec, for example ``contstim:trigram`` or ``ngram:my.arpa.gz``.
 
-    ``NAME=SPEC`` also sets the display name of the model in tables and figures.
+    Parameters
+    ----------
+    spec
+        Spec of the model. ``NAME=SPEC`` also sets its display name in tables and figures.
+
+    Returns
+    -------
+    SentenceModel
+        The model, including its reduction.
 
     Raises
     ------
@@ -327,6 +340,16 @@ Models = Sequence[SentenceModel | str] | Mapping[str, SentenceModel | str]
 def load_models(models: Models) -> list[SentenceModel]:
     """Load several models with distinct names, each only once.
 
+    Parameters
+    ----------
+    models
+        Models or specs, or a mapping from display names to models or specs.
+
+    Returns
+    -------
+    list of SentenceModel
+        The M distinct models, in the order of `models`.
+
     Raises
     ------
     InputError
@@ -359,8 +382,11 @@ def load_models(models: Models) -> list[SentenceModel]:
 def score_kind(spec: str) -> ScoreKind:
     """Return the kind of scores of a model in a table, usually without loading the model.
 
-    The kind is log-probability if `spec` is not a spec, if its family is unknown, or if the
-    model's files are missing.
+    Parameters
+    ----------
+    spec
+        Spec or other name of a model. Names that are not specs, unknown families and models with
+        missing files have the default kind, log-probabilities in nats.
     """
     try:
         parsed = ModelSpec.parse(spec)

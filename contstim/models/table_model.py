@@ -36,7 +36,7 @@ _ROW_KINDS = ("sentences", "words")
 _POSITION_COLUMNS = ("position", "token_id", "word_id")
 # Columns of tables with one row per word or token.
 _WORD_COLUMNS = ("word", "token", *_POSITION_COLUMNS)
-_MAX_SHOWN = 3
+_MAX_EXAMPLES = 3
 _ADVICE = (
     "a table scores only the sentences it contains: score these in the program that wrote it and "
     "add them, or use a model that can be loaded"
@@ -81,7 +81,7 @@ class ScoreTableModel(SentenceModel):
         if not path.is_file():
             raise ModelFileError(f"{str(spec)!r}: there is no file {spec.location}; check the path")
         self._unit = spec.get_choice("unit", NATS_PER_UNIT, "nats")
-        self._rows = spec.get_choice("rows", _ROW_KINDS, "sentences")
+        self._row_kind = spec.get_choice("rows", _ROW_KINDS, "sentences")
         scores = _read_scores(read_table(path), spec)
         files = [path, *(Path(value) for key, value in spec.options if key == "sentences")]
         self._fingerprint = "".join(map(file_digest, files))
@@ -110,7 +110,7 @@ class ScoreTableModel(SentenceModel):
     def event(self) -> Event:
         """An event that states only whether rows are sentences or words, and their unit."""
         units = "sentences"
-        if self._rows == "words":
+        if self._row_kind == "words":
             units = f"sentences (sums of words, {self._unit})"
         return Event(units, *([UNSTATED] * 5))
 
@@ -149,11 +149,11 @@ class ScoreTableModel(SentenceModel):
         scores: FloatArray = self._scores.reindex(texts).to_numpy(dtype=np.float64)
         missing = list(dict.fromkeys(np.array(texts, dtype=object)[np.isnan(scores)]))
         if missing:
-            shown = ", ".join(map(repr, missing[:_MAX_SHOWN]))
-            ellipsis = ", ..." if len(missing) > _MAX_SHOWN else ""
+            examples = ", ".join(map(repr, missing[:_MAX_EXAMPLES]))
+            ellipsis = ", ..." if len(missing) > _MAX_EXAMPLES else ""
             raise InputError(
                 f"{self.spec!r} has no score of {len(missing)} of {len(set(texts))} sentences: "
-                f"{shown}{ellipsis}; {_ADVICE}"
+                f"{examples}{ellipsis}; {_ADVICE}"
             )
         n_words = np.array([len(text.split()) for text in texts], dtype=np.int64)
         return SentenceScores(scores, np.zeros_like(n_words), n_words, np.zeros(len(texts)))
@@ -287,10 +287,10 @@ def _sum_over_words(
     if not is_wrong.any():
         is_wrong = is_first & ~is_missing
     if is_missing.any() and is_wrong.any():
-        shown = is_wrong if (is_missing & is_wrong).any() else is_missing
+        is_shown = is_wrong if (is_missing & is_wrong).any() else is_missing
         raise InputError(
-            f"{location} lacks the number of a word of {texts[shown].iloc[0]!r}; fill it in (only "
-            "the first word's may be missing, and then in every sentence)"
+            f"{location} lacks the number of a word of {texts[is_shown].iloc[0]!r}; fill it in "
+            "(only the first word's may be missing, and then in every sentence)"
         )
     sums = scores.groupby(texts.to_numpy(), sort=False).sum(min_count=1)
     if sums.isna().any():

@@ -27,7 +27,17 @@ from contstim.text import Sentence, WordList
 
 
 def total_probability(model: SentenceModel, words: Sequence[str], length: int) -> float:
-    """Return the summed probability of all strings of `length` words over `words`."""
+    """Return the summed probability of all strings of `length` words over `words`.
+
+    Parameters
+    ----------
+    model
+        The model.
+    words
+        The V words of the language; there are V ** length strings.
+    length
+        Number of words of each string.
+    """
     strings = [" ".join(string) for string in itertools.product(words, repeat=length)]
     return float(np.exp(model.score(strings)).sum())
 

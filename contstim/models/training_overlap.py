@@ -119,6 +119,11 @@ def training_overlap_notes(specs: Iterable[str], sentences: Sequence[str]) -> li
         Model specs. Other names and models without a filter are ignored.
     sentences
         The S sentences to look up.
+
+    Returns
+    -------
+    list of str
+        One sentence per such model, with the number of training sentences and advice.
     """
     notes = []
     for spec in dict.fromkeys(specs):

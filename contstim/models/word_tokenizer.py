@@ -111,7 +111,16 @@ class WordTokenizer:
     def from_spec(
         cls, ids: Mapping[str, int], unknown_id: int | None, spec: ModelSpec
     ) -> WordTokenizer:
-        """Create the tokenizer with the policies of a model spec (see `WORD_OPTIONS`).
+        """Create the tokenizer with the policies of a model spec.
+
+        Parameters
+        ----------
+        ids
+            Token ids by token, without the start and end symbols.
+        unknown_id
+            Id of the unknown-word symbol; None if the model has none.
+        spec
+            Model spec with options from `WORD_OPTIONS`.
 
         Raises
         ------

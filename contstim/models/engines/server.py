@@ -98,14 +98,14 @@ class ServedModel(EngineModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options({*SERVER_OPTIONS, *REQUEST_OPTIONS})
-        shown = tuple(pair for pair in spec.options if pair[0] not in REQUEST_OPTIONS)
-        super().__init__(ModelSpec(spec.family, spec.location, shown).canonical(SERVER_OPTIONS))
+        options = tuple(pair for pair in spec.options if pair[0] not in REQUEST_OPTIONS)
+        super().__init__(ModelSpec(spec.family, spec.location, options).canonical(SERVER_OPTIONS))
         self.model = spec.get("model", "")
         self.url = spec.location.rstrip("/")
         address = urlsplit(self.url)
         if address.scheme not in ("http", "https") or not address.netloc or not self.model:
             raise SpecError(
-                f"{str(spec)!r} does not say where the server is and what it calls the model; "
+                f"{str(spec)!r} lacks a server address or a model name; "
                 f"write {spec.family}:http://HOST:PORT/v1?model=NAME"
             )
         if "@" in address.netloc:
@@ -119,7 +119,8 @@ class ServedModel(EngineModel):
         self._timeout = integer_option(spec, "timeout", REQUEST_OPTIONS["timeout"])
         self._headers = {"Content-Type": "application/json"}
         self._key = ""
-        if variable := spec.get("key", REQUEST_OPTIONS["key"]):
+        variable = spec.get("key", REQUEST_OPTIONS["key"])
+        if variable:
             self._key = os.environ.get(variable, "").strip()
             if not (self._key and self._key.isascii() and self._key.isprintable()):
                 raise EngineError(
@@ -211,9 +212,9 @@ class ServedModel(EngineModel):
             choices = _Answer.model_validate_json(body).choices
         except ValidationError as error:
             first: Mapping[str, Any] = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
+            field = ".".join(map(str, first["loc"]))
             raise EngineError(
-                f"{self.name} does not answer with log-probabilities of the text ({place}: "
+                f"{self.name} does not answer with log-probabilities of the text ({field}: "
                 f"{first['msg']}); it must support 'echo' and 'logprobs', which the server of "
                 "llama.cpp, Ollama and chat endpoints do not"
             ) from None

@@ -297,7 +297,7 @@ def test_a_key_is_sent_and_never_shown(fake: Fake, monkeypatch: pytest.MonkeyPat
 
 def test_specs_that_are_refused() -> None:
     assert refusal("openai:localhost?model=x") == (
-        "'openai:localhost?model=x' does not say where the server is and what it calls the model; "
+        "'openai:localhost?model=x' lacks a server address or a model name; "
         "write openai:http://HOST:PORT/v1?model=NAME"
     )
     assert "write openai:http" in refusal("openai:http://localhost:1/v1")
