@@ -34,7 +34,7 @@ class _Idle(Strategy):
 @dataclass(frozen=True)
 class _Overstated(Edit):
     @property
-    def complete(self) -> bool:
+    def is_exhaustive(self) -> bool:
         return True
 
 
