@@ -15,8 +15,8 @@ import statistics
 import time
 
 from contstim import Problem, Synthesis, bundled_vocabulary, load_model, pool, synthesize
-from contstim.synthesis.candidates import SharedVocabulary
-from contstim.synthesis.check import improvements
+from contstim.synthesis.check import find_improvements
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
 
 
@@ -54,13 +54,13 @@ def main() -> None:
         f"{statistics.median(r.loss for r in results):.1f} |"
     )
     problem = Problem((reject,), (accept,))
-    checked = [improvements(r, problem, proposal) for r in results[: args.checked]]
+    checked = [find_improvements(r, problem, proposal) for r in results[: args.checked]]
     print(
         f"\n{sum(len(better) for better, _ in checked)} improvements among "
         f"{sum(n for _, n in checked)} single replacements of {len(checked)} results"
     )
     sentence = Sentence.parse(starts[0])
-    words = proposal.words(sentence, 3)
+    words = proposal.words_at(sentence, 3)
     began = time.perf_counter()
     for _ in range(10):
         reject.score_replacements(sentence, 3, words)

@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from contstim.selection.triplets import select_triplets
     from contstim.synthesis import synthesize
     from contstim.synthesis.check import check_strategy
-    from contstim.synthesis.coordinate_search import Strategy
     from contstim.synthesis.edits import Edits
     from contstim.synthesis.problem import MinScore, Problem, standard_deviations
     from contstim.synthesis.results import Synthesis, Triplet
+    from contstim.synthesis.strategy import Strategy
     from contstim.synthesis.triplets import synthesize_triplets
     from contstim.text import Sentence, WordList, pool, read_sentences
     from contstim.text.corpora import sample_sentences
@@ -93,7 +93,7 @@ _NAMES = {
     "models.score_table": ("score_sentences",),
     "synthesis": ("synthesize",),
     "synthesis.check": ("check_strategy",),
-    "synthesis.coordinate_search": ("Strategy",),
+    "synthesis.strategy": ("Strategy",),
     "synthesis.edits": ("Edits",),
     "synthesis.problem": ("MinScore", "Problem", "standard_deviations"),
     "synthesis.results": ("Synthesis", "Triplet"),

@@ -90,20 +90,20 @@ class Planted:
         words = WordList(tuple(f"w{i}" for i in range(n)))
         return Candidates(
             contrast=ModelContrast(("reject",)),
-            minimum={"accept": self.minimum},
-            natural={"reject": self.below + self.brought, "accept": self.accepted},
-            now={"reject": self.below, "accept": self.accepted},
-            tables=tables,
-            known={
+            min_scores={"accept": self.minimum},
+            natural_scores={"reject": self.below + self.brought, "accept": self.accepted},
+            current_scores={"reject": self.below, "accept": self.accepted},
+            replacements=tables,
+            exact_scores={
                 name: table.estimates if table.is_exact else np.full(n, np.nan)
                 for name, table in tables.items()
             },
-            allowed=np.ones(n, dtype=np.bool_) if self.allowed is None else self.allowed,
+            is_allowed=np.ones(n, dtype=np.bool_) if self.allowed is None else self.allowed,
             rng=np.random.default_rng(self.seed),
             verify=self._verify,
             counter=self.counter,
-            present=self.present,
-            round=self.round,
+            current_index=self.present,
+            round_number=self.round,
             sentence=Sentence.parse("w0 w1"),
             words=words,
         )

@@ -12,7 +12,7 @@ import pytest
 
 import contstim
 from contstim import datasets
-from contstim.synthesis.results import scored_html
+from contstim.synthesis.results import format_scores_html
 from contstim.text import highlight_changes
 
 SIDES = ("width", "height")
@@ -48,7 +48,7 @@ def test_a_synthesis_shows_both_sentences(models: tuple[contstim.SentenceModel, 
 
 def test_small_figures_are_not_cut_where_drawings_are_shrunk() -> None:
     """Notebooks and pages say that no drawing is wider than its column."""
-    shown = scored_html([("a", "One.", [-3.0]), ("b", "Two.", [-1.0])], ["m"])
+    shown = format_scores_html([("a", "One.", [-3.0]), ("b", "Two.", [-1.0])], ["m"])
     for drawing in re.findall(r"<svg[^>]*>", shown):
         width, height = (int(re.search(f"{side}='([0-9]+)'", drawing)[1]) for side in SIDES)
         assert f"viewBox='0 0 {width} {height}'" in drawing

@@ -14,7 +14,7 @@ from contstim.evaluation.options import EvaluationOptions
 from contstim.pipeline.options import SynthesisOptions
 from contstim.settings import Count, Several, build, matching, one_of, range_of, read_toml, settings
 from contstim.synthesis.edit import Edit
-from contstim.synthesis.writer import WritingOptions
+from contstim.synthesis.writer import SamplingOptions
 
 
 @settings
@@ -117,5 +117,5 @@ def test_toml_files(tmp_path: Path) -> None:
 def test_the_range_of_a_field() -> None:
     assert range_of(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
     assert range_of(Edit, "inputs") == (int, {"ge": 1})  # or None
-    assert range_of(WritingOptions, "writer") == (str, {})
+    assert range_of(SamplingOptions, "writer") == (str, {})
     assert range_of(EvaluationOptions, "equivalence") == (float, {"gt": 0, "lt": 1})

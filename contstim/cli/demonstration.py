@@ -29,10 +29,10 @@ from contstim.models.registry import load_model
 from contstim.progress import say, track
 from contstim.selection import select_natural_pairs
 from contstim.synthesis import synthesize
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.results import Triplet
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text_files import format_csv

@@ -319,6 +319,11 @@ def _report_rows(report: SynthesisReport, triplets: bool) -> None:
     tell(f"{report.n_rows} of {report.asked} {kind} were found{order if triplets else ''}")
     if report.written is not None:
         tell(f"{report.written:,} sentences were sampled, {report.pool:,} satisfy the bounds")
+        for name in report.filter_only:
+            tell(
+                f"{name} does not score prefixes and did not guide the sampling: it only filtered "
+                "the sentences (sample?guide=SPEC names a model that guides in its place)"
+            )
         if report.n_rows < (report.asked or 0):
             for name, number in report.satisfying.items():
                 tell(f"  {number:,.0f} of these satisfy {name} (median over natural sentences)")

@@ -14,9 +14,9 @@ from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
 from contstim.settings import Count, Several, one_of, option, settings
 from contstim.synthesis import STRATEGIES, parse_strategy, require_edit_support
-from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, ModelContrast, require_distinct_models
+from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence
 from contstim.text.diversity import DEFAULT_WORD_SHARE
 from contstim.text.language import Language

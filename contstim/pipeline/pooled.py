@@ -17,7 +17,7 @@ from contstim.synthesis import format_strategy
 from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses, explain_shortfall
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Row
-from contstim.synthesis.sample import PooledStrategy
+from contstim.synthesis.sample import GuidedSampling
 from contstim.text import pool
 from contstim.text.languages import ENGLISH
 
@@ -38,10 +38,10 @@ class PooledSyntheses(Syntheses):
     _made: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
 
     @cached_property
-    def strategy(self) -> PooledStrategy:
+    def strategy(self) -> GuidedSampling:
         """The strategy."""
         strategy = self.options.parsed_strategy
-        assert isinstance(strategy, PooledStrategy)
+        assert isinstance(strategy, GuidedSampling)
         return strategy
 
     @property
@@ -85,7 +85,7 @@ class PooledSyntheses(Syntheses):
 
     @property
     def _batches(self) -> int:
-        return self.strategy.n_batches(len(self.run.sentences))
+        return self.strategy.n_batches
 
     @cached_property
     def _more(self) -> list[str]:
@@ -191,13 +191,20 @@ class PooledSyntheses(Syntheses):
         )
 
     def notes(self) -> dict[str, Any]:
-        """Return the numbers of sentences that were sampled and that satisfy the constraints."""
-        left = self.pool
-        return {
+        """Return figures of the pool, and the compared models that did not guide the sampling."""
+        store, left = self.run.store, self.pool
+        notes = {
             "written": len(self.drafts()),
             "pool": len(left.sentences),
             "satisfying": explain_shortfall(left, self.places),
         }
+        filter_only = {
+            name
+            for task in self.writing()
+            if task.is_done(store)
+            for name in store.result(task.key)["filter_only"]
+        }
+        return {**notes, "filter_only": sorted(filter_only)} if filter_only else notes
 
     def _rows_by_piece(self) -> dict[tuple[Goal, str], Sequence[Row]]:
         if self._made is None:

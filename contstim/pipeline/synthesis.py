@@ -54,6 +54,8 @@ class SynthesisReport:
     written, pool, satisfying
         For a pool, the number of sampled sentences, the number of them that satisfy the bounds for
         some natural sentence, and by constraint the median number that satisfies it.
+    filter_only
+        Names of the compared models that did not guide the sampling of the pool.
     is_old
         Whether the file existed already, made with the same settings; `rows` is empty then.
     n_rows
@@ -68,6 +70,7 @@ class SynthesisReport:
     written: int | None = None
     pool: int | None = None
     satisfying: dict[str, float] = field(default_factory=dict)
+    filter_only: list[str] = field(default_factory=list)
     is_old: bool = False
     n_rows: int = 0
     left: StageStatus | None = None
@@ -161,6 +164,7 @@ def write_synthesis(
         report.asked = notes.get("asked")
         report.written, report.pool = notes.get("written"), notes.get("pool")
         report.satisfying = notes.get("satisfying", {})
+        report.filter_only = notes.get("filter_only", [])
         report.n_rows = notes["rows"]
         if not engine.failed:
             for stage, made in outputs[::-1]:  # the table of the syntheses last

@@ -22,7 +22,7 @@ from contstim.synthesis.results import Step, Synthesis
 
 if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
-    from contstim.synthesis.sample import PooledStrategy
+    from contstim.synthesis.sample import GuidedSampling
     from contstim.synthesis.writer import SentenceForm
 
 #: Sentences that one task scores, and that are committed together.
@@ -205,17 +205,19 @@ class WriteTask(Task):
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         models = worker.load(self)
         worker.expect(self.others)
-        strategy = cast("PooledStrategy", parse_strategy(self.strategy))
+        strategy = cast("GuidedSampling", parse_strategy(self.strategy))
         proposal = worker.proposal(self, self.vocabulary)
         chance = int(digest_of([self.contrast.reject, self.contrast.accept])[:16], 16)
         rng = np.random.default_rng([self.seed, self.batch, chance])
         with limit_torch_threads(worker.context.threads):
             problem = problem_with(self.contrast, models)
-            drafts = strategy.sample_batch(
-                self.batch, problem, proposal, self.form, self.natural, rng
-            )
+            batch = strategy.sample_batch(problem, proposal, self.form, self.natural, rng)
         resolution = {model.name: model.batch_tolerance for model in models}
-        return {"drafts": [asdict(draft) for draft in drafts], "resolution": resolution}
+        return {
+            "drafts": [asdict(draft) for draft in batch.drafts],
+            "resolution": resolution,
+            "filter_only": list(batch.filter_only),
+        }
 
     def __str__(self) -> str:
         reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)

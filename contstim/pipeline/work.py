@@ -30,8 +30,8 @@ from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, package_versions
 from contstim.models.registry import load_model
-from contstim.synthesis.candidates import SharedVocabulary
-from contstim.synthesis.coordinate_search import load_cached_model
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
+from contstim.synthesis.strategy import load_cached_model
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
@@ -413,7 +413,7 @@ class Worker:
             self._proposal = task.group, SharedVocabulary(self._vocabulary[0], self.load(task))
             self._barred = None
         if self._barred is None or self._barred[0] != barred:
-            self._barred = barred, self._proposal[1].without(frozenset(barred))
+            self._barred = barred, self._proposal[1].exclude(frozenset(barred))
         return self._barred[1]
 
 

@@ -1,4 +1,4 @@
-"""Synthetic sentences: the strategies by name, and `synthesize`."""
+"""Synthesis of controversial sentences: the strategies by name, and `synthesize`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from contstim.models.registry import load_model
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.settings import range_of
-from contstim.synthesis.candidates import SharedVocabulary
-from contstim.synthesis.coordinate_search import Search, Strategy
+from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem, require_two_words
 from contstim.synthesis.results import Synthesis
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
+from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
@@ -33,27 +34,27 @@ STRATEGIES = Registry[type[Strategy]](
 
 
 def strategy_options(name: str) -> dict[str, Field[Any]]:
-    """Return the declared options of the strategy called `name`."""
-    declared: Any = STRATEGIES[name]
-    return {field.name: field for field in fields(declared) if "help" in field.metadata}
+    """Return the options of a strategy as dataclass fields, by name."""
+    strategy_class: Any = STRATEGIES[name]
+    return {field.name: field for field in fields(strategy_class) if "help" in field.metadata}
 
 
 def parse_strategy(text: str, **options: Any) -> Strategy:
-    """Return a strategy by its name and options, such as ``edit?candidates=8``.
+    """Make a strategy from its name and options, for example ``edit?candidates=8``.
 
     Parameters
     ----------
     text
-        One of `STRATEGIES`, with options as a URL query: ``NAME?option=value&option=value``.
+        Name of the strategy, with options as a URL query: ``NAME?option=value&option=value``.
     options
         Further options.
 
     Raises
     ------
     UnknownNameError
-        If there is no such strategy or option; near matches are named.
+        If the strategy or an option does not exist; the message suggests similar names.
     InputError
-        If an option belongs to another strategy, is given twice, or has an invalid value.
+        If an option belongs to another strategy, occurs twice, or has an invalid value.
 
     Examples
     --------
@@ -61,40 +62,45 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
     Edit(candidates=8, first=4, inputs=None)
     """
     name, _, query = text.partition("?")
-    kind, declared = STRATEGIES[name], strategy_options(name)
-    given: dict[str, Any] = {}
+    strategy_class, known_options = STRATEGIES[name], strategy_options(name)
+    values: dict[str, Any] = {}
     for part in query.split("&") if query else ():
         option, _, value = part.partition("=")
-        if option in given or option in options:
+        if option in values or option in options:
             raise InputError(f"the strategy {text!r} has {option} twice; give it once")
-        is_text = option in declared and range_of(kind, option)[0] is str
-        given[option] = value if is_text else _number(value)
-    given |= options
-    for option, value in given.items():
-        if option not in declared:
-            owners = [other for other in STRATEGIES if option in strategy_options(other)]
-            every = [own for other in STRATEGIES for own in strategy_options(other)]
-            require_known("option of a strategy", option, every)
+        is_text = option in known_options and range_of(strategy_class, option)[0] is str
+        values[option] = value if is_text else _parse_number(value)
+    values |= options
+    for option, value in values.items():
+        if option not in known_options:
+            options_by_strategy = {other: strategy_options(other) for other in STRATEGIES}
+            all_options = [known for names in options_by_strategy.values() for known in names]
+            require_known("option of a strategy", option, all_options)
+            owners = [
+                repr(other) for other, names in options_by_strategy.items() if option in names
+            ]
             raise InputError(
-                f"{option}={value!r} is an option of the strategy "
-                f"{' or '.join(map(repr, owners))}, not of {name!r}; leave it out"
+                f"{option}={value!r} is an option of the strategy {' or '.join(owners)}, not of "
+                f"{name!r}; leave it out"
             )
-    return kind(**given)
+    return strategy_class(**values)
 
 
-def _number(text: str) -> int | float | str:
-    """Return an option's value: a number where it is one."""
-    for read in (int, float):
+def _parse_number(text: str) -> int | float | str:
+    """Return the number in a text, or the text itself if it is not a number."""
+    # Python also reads 1_000 and the digits of other scripts as numbers.
+    if not text.isascii() or "_" in text:
+        return text
+    for parse in (int, float):
         try:
-            # int() would also take 1_000 and the digits of other scripts.
-            return read(text) if text.isascii() and "_" not in text else text
+            return parse(text)
         except ValueError:
-            pass
+            continue
     return text
 
 
 def format_strategy(strategy: Strategy) -> str:
-    """Return a strategy as `parse_strategy` reads it; without a name, its representation.
+    """Format a strategy as text for `parse_strategy`, or for display if it has no name.
 
     Examples
     --------
@@ -104,23 +110,21 @@ def format_strategy(strategy: Strategy) -> str:
     name = next((name for name in STRATEGIES if STRATEGIES[name] is type(strategy)), None)
     if name is None:
         return repr(strategy)
-    values = {
-        option: getattr(strategy, option)
-        for option, field in strategy_options(name).items()
-        if getattr(strategy, option) != field.default
-    }
-    texts = (f"{option}={str(value).removesuffix('.0')}" for option, value in values.items())
-    query = "&".join(texts)
-    return f"{name}?{query}" if query else name
+    parts = []
+    for option, field in strategy_options(name).items():
+        value = getattr(strategy, option)
+        if value != field.default:
+            parts.append(f"{option}={str(value).removesuffix('.0')}")
+    return f"{name}?{'&'.join(parts)}" if parts else name
 
 
 def require_edit_support(strategy: Strategy, edits: Edits) -> None:
-    """Refuse limits on edits where a strategy writes whole sentences.
+    """Check that a strategy supports limits on edits, if there are any.
 
     Raises
     ------
     InputError
-        Naming the strategy and the edits.
+        If the strategy writes whole sentences.
     """
     if edits != Edits() and not strategy.supports_edits:
         raise InputError(
@@ -142,73 +146,72 @@ def synthesize(
     shared_vocabulary: SharedVocabulary | None = None,
     **options: Any,
 ) -> Synthesis:
-    """Search for a sentence of low loss that satisfies the constraints of a problem.
+    """Search for a sentence with a low loss that satisfies the constraints of a problem.
 
-    With `reject` and `accept`, minimises log p_reject(s) subject to log p_accept(s) >=
+    With `reject` and `accept`, the search minimises log p_reject(s) subject to log p_accept(s) >=
     log p_accept(n) (Golan et al. 2023, Eq. 2).
 
     Parameters
     ----------
     sentence
-        The natural sentence n, of at least two words.
+        Natural sentence n, with at least two words.
     problem
-        The problem.
+        Problem to solve.
     reject, accept
-        In its place, the two models of Eq. 2, or their specs: short for
+        Two models, or their specs, instead of a problem: short for
         ``problem=Problem((reject,), (accept,))``.
     vocabulary
-        The words that may be used; the bundled ones if not given.
+        Words that may be used. Default: the bundled vocabulary.
     strategy
-        A strategy by name, with options as a URL query, or a strategy itself. ``edit``: replace
-        words of the natural sentence. ``beam``: whole sentences of low loss from left to right.
-        ``sample``: sentences sampled from a language model that the compared models guide.
+        Strategy, or its name with options as a URL query. ``edit`` replaces words of the natural
+        sentence, ``beam`` writes whole sentences by beam search, and ``sample`` samples sentences
+        from a language model that the compared models guide.
     seed, attempt
-        The same seed, attempt, sentence, models and vocabulary give the same result; another
-        attempt searches in another random order.
+        Seeds of the random number generator. Another attempt searches in another random order.
     shared_vocabulary
-        Prepared candidates, for several sentences under the same models.
+        Vocabulary that was prepared for the models of the problem, to save time for several
+        sentences.
     options
-        Options of a strategy that is given by name, such as ``candidates=8``.
+        Options of a strategy that is given by name, for example ``candidates=8``.
 
     Returns
     -------
     Synthesis
-        The sentence satisfies the constraints when all models score it again. It is the natural
-        sentence if nothing was found, and the best one so far if a budget of requests to a model
-        server is used up.
+        Sentence that satisfies the constraints when all models score it again. It is the natural
+        sentence if the search had no success, and the best sentence so far if a request budget
+        ended the search.
 
     Raises
     ------
     UnknownWordError
         If a model does not know a word of `sentence`.
     UnknownNameError
-        If there is no such strategy or option.
+        If the strategy or an option does not exist.
     InputError
-        If the strategy cannot honour the problem or an option; if both a problem and models are
-        given or neither; if the two models are one; if the sentence has one word only; if seed or
-        attempt is below 0; if no vocabulary word may stand at a position.
+        If the strategy does not support the problem or an option; if not exactly one of `problem`
+        and the two models is given; if the two models are the same; if the sentence has only one
+        word; if `seed` or `attempt` is negative; if the models know no word for a position.
 
     Examples
     --------
     >>> models = {"reject": "contstim:bigram", "accept": "contstim:trigram"}
-    >>> found = synthesize("The ship left at dawn.", **models)
-    >>> found.sentence, round(found.loss, 1)
+    >>> result = synthesize("The ship left at dawn.", **models)
+    >>> result.sentence, round(result.loss, 1)
     ('The recourse left at two.', -6.6)
     """
     if problem is None and reject is not None and accept is not None:
-        both = (load_model(m) if isinstance(m, str) else m for m in (reject, accept))
-        rejecting, accepting = both
-        problem = Problem((rejecting,), (accepting,))
+        first, second = (load_model(m) if isinstance(m, str) else m for m in (reject, accept))
+        problem = Problem((first,), (second,))
     elif problem is None or reject is not None or accept is not None:
-        raise InputError("give the problem: either problem=, or reject= and accept=")
+        raise InputError("give either problem=, or both reject= and accept=")
     require_whole("seed", seed, 0)
     require_whole("attempt", attempt, 0)
     if isinstance(strategy, str):
         strategy = parse_strategy(strategy, **options)
     elif options:
         raise InputError(
-            f"{next(iter(options))}= is for a strategy given by name; {strategy!r} has its "
-            "options already"
+            f"{next(iter(options))}= needs a strategy given by name; {strategy!r} has its options "
+            "already"
         )
     require_edit_support(strategy, problem.edits)
     if shared_vocabulary is None:
@@ -228,9 +231,9 @@ def synthesize(
         natural=str(natural),
         sentence=str(search.sentence),
         models=problem.contrast.names,
-        natural_scores=tuple(search.natural.values()),
-        scores=tuple(search.now.values()),
-        loss=search.loss(search.now),
+        natural_scores=tuple(search.natural_scores.values()),
+        scores=tuple(search.current_scores.values()),
+        loss=search.loss(search.current_scores),
         steps=tuple(search.steps),
         n_scores=tuple(search.counter.n_scores.values()),
         problem=repr(problem.contrast),
@@ -240,4 +243,5 @@ def synthesize(
         finished=finished,
         stopped=stopped,
         accepting=problem.contrast.accept,
+        filter_only=search.filter_only,
     )

@@ -1,16 +1,17 @@
 """Beam search for whole sentences of low loss, word by word from left to right.
 
-A beam search (Lowerre 1976) with Lagrangian relaxation of the constraints (Fisher 1981). One pass
-keeps the prefixes b that minimise
+The beam search (Lowerre 1976) handles the constraints by Lagrangian relaxation (Fisher 1981). A
+pass over the positions keeps the prefixes b with the lowest
 
     sum_r w_r log p_r(b) - sum_m lambda_m log p_m(b),
 
-where r are the rejecting models and m the constrained ones. After each pass lambda_m increases if
-the sentence of lowest Lagrangian violates the constraint on m, and decreases otherwise. Narrow
-passes come first; passes of full width use the lambda that they found. The last word is chosen by
-the constraints and then by the loss. The log-probability of a word of several tokens is estimated
-from its first token and from the rest of the word after another prefix; it becomes exact once the
-word is read.
+with rejecting models r and constrained models m. After each pass, lambda_m increases if the
+sentence with the lowest Lagrangian violates the constraint on m, and decreases otherwise. Narrow
+passes come first; passes of full width start from the lambda that these found. The last word is
+chosen by the constraints first and then by the loss.
+
+The log-probability of a word of several tokens is first estimated from its first token and from its
+other tokens after another prefix. It is exact as soon as the word is part of a prefix.
 """
 
 from __future__ import annotations
@@ -29,58 +30,63 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel, scores_vocabulary
 from contstim.models.prefixes import COMMA, Prefixes, PrefixModel, empty_prefix
 from contstim.settings import Count, one_of, option, settings
-from contstim.synthesis.candidates import Candidates, ScoreCounter, extend_models
-from contstim.synthesis.coordinate_search import Search, Strategy, load_cached_model
+from contstim.synthesis.candidates import ScoreCounter
+from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edit import Edit
+from contstim.synthesis.shared_vocabulary import extend_models
+from contstim.synthesis.strategy import Strategy, load_cached_model
 from contstim.synthesis.writer import guidance_weights
 from contstim.text import Sentence, WordList
 from contstim.text.diversity import N_EDGE_WORDS
 
-# Default beam widths: where all constrained scores are known at once, elsewhere, and where a model
-# scores each prefix as a sentence, which costs most; and the default width over the diversity cap.
-_WIDTHS, _SCORED_WIDTH, _KINDS = (64, 256), 96, 4
+# Default beam width: in general; if only the constrained models score all words at once; and if a
+# model scores each prefix as a sentence, which is most expensive.
+_WIDTH, _CONSTRAINED_WIDTH, _SCORED_WIDTH = 256, 64, 96
+# Default ratio of the width to the diversity cap.
+_WIDTH_PER_CAP = 4
 # Minimum number of words in a random part of the vocabulary.
-_FEW_WORDS = 20
-# Extensions considered per prefix that is kept.
-_EXTENSIONS = 16
-# How many times as many restarts are made, at most, while no sentence satisfies the constraints.
-_MORE_RESTARTS = 3
-# Sentences of one pass that are verified, at most.
-_VERIFIED = 4
-# Steps by which log lambda changes after each narrow pass, and the part of the width that they use.
-_STEPS, _NARROW = (0.8, 0.4, 0.2, 0.1), 4
+_MIN_WORDS = 20
+# Number of extensions considered per prefix of the beam width.
+_N_EXTENSIONS = 16
+# Maximum number of restarts, relative to the option, until a sentence satisfies the constraints.
+_MAX_RESTART_FACTOR = 3
+# Maximum number of sentences per pass that are scored again.
+_MAX_VERIFIED = 4
+# Changes of log lambda after each narrow pass, and the ratio of the full to the narrow width.
+_STEPS, _NARROWING = (0.8, 0.4, 0.2, 0.1), 4
 
 
 @settings
 class Beam(Strategy):
-    """Write whole sentences from left to right, keeping the prefixes of lowest loss.
+    """Write whole sentences by beam search, from left to right.
 
-    Narrow passes first find how strongly to weight the constraints; restarts of full width follow.
-    All passes but the last use a random part of the vocabulary, together with repeatable words and
-    the words of the natural sentence and of the best sentence so far. The best sentence of all
-    passes that satisfies the constraints is taken.
+    1. Narrow passes find the weights of the constraints (Lagrange multipliers).
+    2. Restarts of full width search for sentences with these weights. All passes but the last use a
+       random part of the vocabulary, in addition to repeatable words and the words of the natural
+       sentence and of the best sentence so far.
+    3. The best sentence of all passes that satisfies the constraints is the result.
 
-    All models must score prefixes. A masked model whose sentences cost one input per token, such
-    as ``pll``, proposes words itself, and its scores of the prefixes as sentences decide; other
+    All models must score prefixes. A masked model that needs one input per token, such as one with
+    ``metric=pll``, proposes words itself, and its scores of the prefixes as sentences decide. Other
     models without prefix scores need a `guide`.
 
     Attributes
     ----------
     n_restarts
-        Restarts of full width per sentence.
+        Number of passes of full width per sentence.
     width
-        Prefixes kept at each position. None: 256; 64 where all constrained scores and not all
-        others are known at once; 96 where a model scores prefixes as sentences.
+        Number of prefixes kept at each position. None: 256; 64 if the constrained models but not
+        all models score all words at once; 96 if a model scores prefixes as sentences.
     diversity_cap
-        Maximum number of prefixes kept that end with the same word, and of those that begin with
-        the same three. None: a quarter of the width.
+        Maximum number of kept prefixes with the same last word, and with the same first three
+        words. None: a quarter of the width.
     vocabulary_fraction
-        Share of the vocabulary that each pass but the last uses.
+        Fraction of the vocabulary that each pass but the last uses.
     refine
-        ``yes`` or ``no``: whether words of the result are then replaced one at a time, as by
+        ``yes`` or ``no``: whether single words of the result are replaced afterwards, as by
         ``edit``.
     guide
-        Spec of a model that proposes words for models that do not score prefixes.
+        Spec of a model that proposes words in place of models that do not score prefixes.
     """
 
     starts_at_natural: ClassVar[bool] = False
@@ -103,330 +109,351 @@ class Beam(Strategy):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The guide, if there is one."""
+        """Spec of the guide, if there is one."""
         return () if self.guide is None else (self.guide,)
 
     def run(self, search: Search) -> bool:
-        """Take the best sentence of the restarts; with `refine`, then replace single words."""
-        beam, rng, has_sentence = BeamSearch.from_search(search, self), search.chance(), False
-        log_lambda = np.zeros(len(beam.minimum))
-        narrow, wide = max(1, beam.width // _NARROW), beam.width
-        passes = [(step, narrow, self.vocabulary_fraction) for step in _STEPS]
-        passes += [(_STEPS[-1], wide, self.vocabulary_fraction)] * (self.n_restarts - 1)
-        passes += [(_STEPS[-1], wide, 1.0)]
-        spare = [(_STEPS[1], wide, 1.0)] * (_MORE_RESTARTS - 1) * self.n_restarts
-        for number, (step, width, fraction) in enumerate(passes + spare):
-            if has_sentence and number >= len(passes):
+        """Accept the best sentence of all passes; with `refine`, then replace single words."""
+        beam, rng = BeamSearch.from_search(search, self), search.spawn_rng()
+        full, fraction = beam.width, self.vocabulary_fraction
+        passes = [(step, max(1, full // _NARROWING), fraction) for step in _STEPS]
+        passes += [(_STEPS[-1], full, fraction)] * (self.n_restarts - 1)
+        passes += [(_STEPS[-1], full, 1.0)]
+        spare = [(_STEPS[1], full, 1.0)] * (_MAX_RESTART_FACTOR - 1) * self.n_restarts
+        log_lambda, is_feasible = np.zeros(len(beam.min_scores)), False
+        for number, (step, width, part) in enumerate(passes + spare):
+            if is_feasible and number >= len(passes):
                 break
-            part = beam.with_part(fraction, rng, search.sentence)
-            sentences, _, slack = part.write(width, log_lambda)
-            has_sentence |= any(search.take(sentence) for sentence in sentences[:_VERIFIED])
+            restricted = beam.restrict_words(part, rng, search.sentence)
+            sentences, _, slack = restricted.run_pass(width, log_lambda)
+            is_feasible |= any(search.accept(sentence) for sentence in sentences[:_MAX_VERIFIED])
             log_lambda = log_lambda + np.where(slack >= 0.0, -step, step)
-        if has_sentence and self.refine == "yes":
+        if is_feasible and self.refine == "yes":
             return Edit().run(search)
         return True
-
-    def search_word(self, candidates: Candidates) -> bool:
-        """Replace no single word."""
-        return False
 
 
 @dataclass(frozen=True, eq=False)
 class BeamSearch:
-    """The beam search beside one natural sentence, under M models.
+    """Beam search for sentences of the form of one natural sentence, under M models.
 
     Attributes
     ----------
     natural
-        The natural sentence, whose punctuation is kept.
-    minimum
-        By model, the minimum score, nats, (M,); -inf where there is none.
-    prefixes
-        The empty prefix under each model.
+        Natural sentence, which provides the number of words and the punctuation.
+    min_scores
+        Minimum scores in nats, (M,); -inf for unconstrained models.
+    empty_prefixes
+        Empty prefix under each model.
     offsets
-        By model, estimates of the log-probability less its bound, of words of several tokens: for
-        first words and for later ones.
+        Estimated differences (V,) between the log-probabilities of words and their upper bounds,
+        for first and for later words under each model.
     weights
-        w by model, (M,).
-    masks
-        By position, the words that may stand there.
-    fixed
-        Positions that hold no word, and stay as they are.
-    repeatable
-        Words that a sentence may contain twice.
+        Weights w of the models in the loss, (M,); 0 for models that do not reject.
+    word_masks
+        Masks (V,) of the permitted words, by position.
+    fixed_positions
+        Positions without a word, which do not change.
+    repeatable_words
+        Words that may occur twice in a sentence, case-folded.
     width, diversity_cap
-        As in `Beam`.
-    scored
-        Models without prefix scores, by their index, which score prefixes as sentences.
-    part
-        The part of the first and of the later words that is used; None for all.
+        Options of `Beam`.
+    sentence_scorers
+        Models that score prefixes as sentences, by their index.
+    vocabulary_masks
+        Masks (V,) of the first and of the later words to use; None for all.
     counter
-        Counts the scores of `scored`.
+        Counter of the scores by `sentence_scorers`.
     """
 
     natural: Sentence
-    minimum: FloatArray
-    prefixes: Sequence[Prefixes]
+    min_scores: FloatArray
+    empty_prefixes: Sequence[Prefixes]
     offsets: Sequence[tuple[FloatArray, FloatArray]]
     weights: FloatArray
-    masks: Sequence[BoolArray]
-    fixed: frozenset[int]
-    repeatable: frozenset[str]
+    word_masks: Sequence[BoolArray]
+    fixed_positions: frozenset[int]
+    repeatable_words: frozenset[str]
     width: int
     diversity_cap: int
-    scored: Mapping[int, SentenceModel] = field(default_factory=dict)
-    part: tuple[BoolArray, BoolArray] | None = None
+    sentence_scorers: Mapping[int, SentenceModel] = field(default_factory=dict)
+    vocabulary_masks: tuple[BoolArray, BoolArray] | None = None
     counter: ScoreCounter = field(default_factory=ScoreCounter)
 
     @classmethod
     def from_search(cls, search: Search, options: Beam) -> BeamSearch:
-        """Return the beam search of one sentence.
+        """Prepare the beam search for one sentence.
 
         Raises
         ------
         InputError
-            If a model scores no prefixes and there is no guide.
+            If a model does not score prefixes and there is no guide.
         """
-        problem, natural = search.problem, search.start
-        words_at = {p: search.words(p).words for p in search.positions}
-        fixed = {p: natural.words[p : p + 1] for p in range(len(natural)) if p not in words_at}
-        guide, shared_vocabulary = None, search.shared_vocabulary.whole
+        problem, natural, models = search.problem, search.natural, search.problem.models_by_name
+        words = {p: search.words_at(p).words for p in search.positions}
+        fixed = {p: natural.words[p : p + 1] for p in range(len(natural)) if p not in words}
+        vocabulary, guide = search.shared_vocabulary.unrestricted, None
         if options.guide is not None:
-            guide = problem.models_by_name.get(options.guide) or load_cached_model(options.guide)
-            shared_vocabulary = extend_models(shared_vocabulary, guide)
-        lists, models = shared_vocabulary.lists(fixed), problem.models_by_name
-        prepared = dict[str, _Prepared]()
-        for name, model in models.items():
-            start = _prepare(model, lists, scored=False)
-            if start is None and (proposer := guide or _own_guide(model)):
-                start = _prepare(proposer, lists, scored=True)
+            guide = models.get(options.guide) or load_cached_model(options.guide)
+            vocabulary = extend_models(vocabulary, guide)
+        lists = vocabulary.first_and_later_words(fixed)
+        word_masks = []
+        for position in range(len(natural)):
+            listed = lists[min(position, 1)]
+            mask = np.zeros(len(listed), dtype=np.bool_)
+            permitted = {**words, **fixed}[position]
+            mask[[listed.index[word] for word in permitted if word in listed.index]] = True
+            word_masks.append(mask)
+
+        # Models without prefix scores use their own proposals or those of the guide.
+        starts, sentence_scorers = list[_Start](), dict[int, SentenceModel]()
+        for number, (name, model) in enumerate(models.items()):
+            start = _prepare_start(model, lists, is_guide=False)
+            if start is None:
+                is_self_guided = isinstance(model, PrefixModel) and model.is_self_guided
+                proposer = guide or (model if is_self_guided else None)
+                if proposer is not None:
+                    start = _prepare_start(proposer, lists, is_guide=True)
+                sentence_scorers[number] = model
             if start is None:
                 raise InputError(
                     f"the strategy 'beam' needs models that score prefixes, and {name!r} does not; "
                     "use the strategy 'edit', or name a model that proposes words for it, such as "
                     "beam?guide=contstim:gpt"
                 )
-            prepared[name] = start
-        scored = {m: models[name] for m, (name, p) in enumerate(prepared.items()) if p.scored}
-        constrained_at_once = all(scores_vocabulary(models[name]) for name in search.minimum)
-        usual = _WIDTHS[not constrained_at_once or all(map(scores_vocabulary, models.values()))]
-        width = options.width or (_SCORED_WIDTH if scored else usual)
+            starts.append(start)
+
+        are_cheap = {name: scores_vocabulary(model) for name, model in models.items()}
+        width = options.width or _WIDTH
+        if options.width is None and sentence_scorers:
+            width = _SCORED_WIDTH
+        elif options.width is None and not all(are_cheap.values()):
+            constrained_are_cheap = all(are_cheap[name] for name in search.min_scores)
+            width = _CONSTRAINED_WIDTH if constrained_are_cheap else _WIDTH
         weights = guidance_weights(problem)
         return cls(
             natural,
-            np.array([search.minimum.get(name, -np.inf) for name in prepared]),
-            [start.prefix for start in prepared.values()],
-            [start.offsets for start in prepared.values()],
-            np.array([max(0.0, -weights.get(name, 0.0)) for name in prepared]),
-            [_mask(lists[min(p, 1)], {**words_at, **fixed}[p]) for p in range(len(natural))],
+            np.array([search.min_scores.get(name, -np.inf) for name in models]),
+            [prefix for prefix, _ in starts],
+            [offsets for _, offsets in starts],
+            np.array([max(0.0, -weights.get(name, 0.0)) for name in models]),
+            word_masks,
             frozenset(fixed),
-            frozenset(shared_vocabulary.vocabulary.repeatable),
+            frozenset(vocabulary.vocabulary.repeatable),
             width,
-            options.diversity_cap or max(1, width // _KINDS),
-            scored,
+            options.diversity_cap or max(1, width // _WIDTH_PER_CAP),
+            sentence_scorers,
             counter=search.counter,
         )
 
-    def with_part(
+    def restrict_words(
         self, fraction: float, rng: np.random.Generator, sentence: Sentence
     ) -> BeamSearch:
-        """Return the search with a random part of the words, always including a sentence's."""
+        """Return the search with a random fraction of the words, including those of a sentence."""
         language = self.natural.language
-        always = {*map(language.fold, self.natural.words + sentence.words)} | self.repeatable
-        parts = []
-        for words in self.prefixes[0].word_lists:
-            chosen = rng.permutation(len(words)) < max(_FEW_WORDS, fraction * len(words))
-            chosen[
-                [i for word in always for i in words.case_insensitive_index(language).get(word, [])]
-            ] = True
-            parts.append(chosen)
-        return replace(self, part=(parts[0], parts[1]))
+        included = {*map(language.fold, self.natural.words + sentence.words)}
+        included |= self.repeatable_words
+        masks = []
+        for words in self.empty_prefixes[0].word_lists:
+            mask = rng.permutation(len(words)) < max(_MIN_WORDS, fraction * len(words))
+            indices_by_word = words.case_insensitive_index(language)
+            mask[[i for word in included for i in indices_by_word.get(word, [])]] = True
+            masks.append(mask)
+        return replace(self, vocabulary_masks=(masks[0], masks[1]))
 
-    def write(
+    def run_pass(
         self, width: int, log_lambda: FloatArray
     ) -> tuple[list[Sentence], FloatArray, FloatArray]:
-        """Write sentences: first those that satisfy the constraints, by loss, then the others.
+        """Search once from the first to the last position.
 
         Parameters
         ----------
         width
-            Prefixes kept at each position.
+            Number of prefixes kept at each position.
         log_lambda
-            Logarithms of the multipliers lambda, relative to the sum of the weights, (M,).
+            Logarithms of the multipliers lambda relative to the sum of the weights, (M,).
 
         Returns
         -------
         sentences
-            S of them.
+            List of S sentences: first those that satisfy the constraints, in the order of their
+            losses, then the others.
         log_probs
-            Their scores, shape (M, S), nats.
+            Scores of the sentences in nats, (M, S).
         slack
-            Scores less their minima of the sentence of lowest Lagrangian, (M,), nats.
+            Scores of the sentence with the lowest Lagrangian above their minima in nats, (M,).
         """
-        here, words, n_words = list(self.prefixes), [()], len(self.natural)
-        totals, bias, slack = np.zeros((len(here), 1)), np.zeros(len(here)), -self.minimum
+        beam, words, n_words = list(self.empty_prefixes), [()], len(self.natural)
+        totals, bias, slack = np.zeros((len(beam), 1)), np.zeros(len(beam)), -self.min_scores
         multipliers = self.weights.sum() * np.exp(log_lambda)
-        factors = self.weights - np.where(np.isfinite(self.minimum), multipliers, 0.0)
+        factors = self.weights - np.where(np.isfinite(self.min_scores), multipliers, 0.0)
+        final_mark = self.natural.after[-1]
         for position in range(n_words):
-            last = position == n_words - 1
-            rows, index, guessed = self._extensions(here, words, totals, factors, position, width)
+            is_last = position == n_words - 1
+            rows, indices, estimates = self._extend(beam, words, totals, factors, position, width)
             if not len(rows):
-                return [], guessed, np.full(len(here), -np.inf)
-            guessed += bias[:, None]
-            order = np.argsort(factors @ guessed, kind="stable")
-            if last:
-                for m, prefixes in enumerate(here):
-                    if m not in self.scored and position:
-                        guessed[m] += prefixes.end_log_probs(self.natural.after[-1]).mean()
-                slack = guessed[:, order[0]] - self.minimum
-                missed = np.maximum(self.minimum[:, None] - guessed, 0.0).sum(axis=0)
-                # Estimates may be wrong, so half of the sentences are those of lowest Lagrangian.
-                mixed = np.stack([np.lexsort([self.weights @ guessed, missed]), order], 1).ravel()
+                return [], estimates, np.full(len(beam), -np.inf)
+            estimates += bias[:, None]
+            order = np.argsort(factors @ estimates, kind="stable")
+            if is_last:
+                for m, prefixes in enumerate(beam):
+                    if m not in self.sentence_scorers and position:
+                        estimates[m] += prefixes.end_log_probs(final_mark).mean()
+                slack = estimates[:, order[0]] - self.min_scores
+                # Half of the sentences have the lowest Lagrangian, because estimates may be wrong.
+                by_constraint = self._order_sentences(estimates)
+                mixed = np.stack([by_constraint, order], axis=1).ravel()
                 order = mixed[np.sort(np.unique(mixed, return_index=True)[1])]
-            few = order[self._diverse(words, rows[order], index[order], width)]
-            rows, index, totals = rows[few], index[few], totals[:, rows[few]]
-            listed = here[0].next_words.words
-            words = [(*words[row], listed[i]) for row, i in zip(rows, index, strict=True)]
-            for m, prefixes in enumerate(here):
-                if m in self.scored:
-                    totals[m] = self._scores(self.scored[m], words)
-                    here[m] = prefixes if last else prefixes.extend(rows, index)
+
+            # Keep the best prefixes and compute their exact log-probabilities.
+            kept = order[self._diverse(words, rows[order], indices[order], width)]
+            rows, indices, totals = rows[kept], indices[kept], totals[:, rows[kept]]
+            next_words = beam[0].next_words.words
+            words = [(*words[row], next_words[i]) for row, i in zip(rows, indices, strict=True)]
+            for m, prefixes in enumerate(beam):
+                if m in self.sentence_scorers:
+                    model, counts = self.sentence_scorers[m], self.counter.n_scores
+                    counts[model.name] = counts.get(model.name, 0) + len(words)
+                    totals[m] = model.score([str(self._sentence(prefix)) for prefix in words])
+                    beam[m] = prefixes if is_last else prefixes.extend(rows, indices)
                 else:
-                    added, here[m] = prefixes.score_and_extend(rows, index)
-                    totals[m] += added
-            bias += (totals - guessed[:, few]).mean(axis=1)
-            if not last and self.natural.after[position].startswith(COMMA):
-                where = np.ones(len(rows), dtype=np.bool_)
-                for m, prefixes in enumerate(here):
-                    totals[m] += 0.0 if m in self.scored else prefixes.comma_log_probs()
-                    here[m] = prefixes.add_commas(where)
-        for m, prefixes in enumerate(here):
-            if m not in self.scored:
-                totals[m] += prefixes.end_log_probs(self.natural.after[-1])
-        missed = np.maximum(self.minimum[:, None] - totals, 0.0).sum(axis=0)
-        order = np.lexsort([self.weights @ totals, missed])[:width]
+                    word_scores, beam[m] = prefixes.score_and_extend(rows, indices)
+                    totals[m] += word_scores
+            # Correct later estimates by the mean error so far.
+            bias += (totals - estimates[:, kept]).mean(axis=1)
+            if not is_last and self.natural.after[position].startswith(COMMA):
+                has_comma = np.ones(len(rows), dtype=np.bool_)
+                for m, prefixes in enumerate(beam):
+                    totals[m] += 0.0 if m in self.sentence_scorers else prefixes.comma_log_probs()
+                    beam[m] = prefixes.add_commas(has_comma)
+        for m, prefixes in enumerate(beam):
+            if m not in self.sentence_scorers:
+                totals[m] += prefixes.end_log_probs(final_mark)
+        order = self._order_sentences(totals)[:width]
         return [self._sentence(words[i]) for i in order], totals[:, order], slack
 
-    def _scores(self, model: SentenceModel, words: Sequence[tuple[str, ...]]) -> FloatArray:
-        """Return a model's scores of prefixes as sentences, and count them."""
-        counts = self.counter.n_scores
-        counts[model.name] = counts.get(model.name, 0) + len(words)
-        return model.score([str(self._sentence(prefix)) for prefix in words])
+    def _order_sentences(self, scores: FloatArray) -> IntArray:
+        """Return the order of sentences with scores (M, S): by violations, then by losses."""
+        violations = np.maximum(self.min_scores[:, None] - scores, 0.0).sum(axis=0)
+        return np.lexsort([self.weights @ scores, violations])
 
     def _sentence(self, words: tuple[str, ...]) -> Sentence:
-        """Return a prefix as a sentence, with the punctuation of the natural one."""
+        """Return a prefix as a sentence with the punctuation of the natural one."""
         n, natural = len(words), self.natural
         after = (*natural.after[: n - 1], natural.after[-1])
         return Sentence(words, natural.before[:n], after, natural.language)
 
-    def _extensions(
+    def _extend(
         self,
-        here: Sequence[Prefixes],
+        beam: Sequence[Prefixes],
         words: Sequence[tuple[str, ...]],
         totals: FloatArray,
-        weights: FloatArray,
+        factors: FloatArray,
         position: int,
         width: int,
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return rows, next words and estimated log-probabilities, (M, k), of the best prefixes."""
-        tables = [prefixes.upper_bounds()[0] for prefixes in here]
-        offsets = [pair[min(position, 1)] for pair in self.offsets]
-        allowed = self._allowed(words, here[0].next_words, position)
-        listed = np.flatnonzero(allowed.any(axis=0))
-        promise = np.add.outer(weights @ totals, weights @ np.stack(offsets)[:, listed])
-        for weight, table in zip(weights, tables, strict=True):
-            promise += weight * table[:, listed]
-        promise[~allowed[:, listed]] = np.inf
-        rows, columns = _smallest(promise, _EXTENSIONS * width)
-        index = listed[columns]
-        added = [t[rows, index] + o[index] for t, o in zip(tables, offsets, strict=True)]
-        return rows, index, totals[:, rows] + np.stack(added)
+        """Return the k extensions of prefixes with the lowest estimated Lagrangian.
 
-    def _allowed(
+        Parameters
+        ----------
+        beam, words, totals
+            R prefixes under each model, their words, and their log-probabilities (M, R).
+        factors
+            Factors of the log-probabilities in the Lagrangian, (M,).
+        position, width
+            Position of the next word, and the beam width.
+
+        Returns
+        -------
+        rows, indices
+            Prefix and next word of each extension, (k,).
+        estimates
+            Estimated log-probabilities of the extensions in nats, (M, k).
+        """
+        bounds = [prefixes.upper_bounds()[0] for prefixes in beam]
+        offsets = np.stack([pair[min(position, 1)] for pair in self.offsets])
+        is_allowed = self._is_allowed(words, beam[0].next_words, position)
+        columns = np.flatnonzero(is_allowed.any(axis=0))
+        lagrangian = np.add.outer(factors @ totals, factors @ offsets[:, columns])
+        for factor, bound in zip(factors, bounds, strict=True):
+            lagrangian += factor * bound[:, columns]
+        lagrangian[~is_allowed[:, columns]] = np.inf
+
+        # Select the lowest finite values.
+        values = lagrangian.ravel()
+        n_selected = _N_EXTENSIONS * width
+        selected = np.argpartition(values, min(n_selected, len(values)) - 1)[:n_selected]
+        selected = selected[np.isfinite(values[selected])]
+        rows, selected_columns = np.unravel_index(selected, lagrangian.shape)
+        indices = columns[selected_columns]
+        word_scores = np.stack([bound[rows, indices] for bound in bounds]) + offsets[:, indices]
+        return rows, indices, totals[:, rows] + word_scores
+
+    def _is_allowed(
         self, prefixes: Sequence[tuple[str, ...]], words: WordList, position: int
     ) -> BoolArray:
-        """Return which words may come next, (R, V): no word twice unless it is repeatable."""
-        allowed = np.ones((len(prefixes), len(words)), dtype=np.bool_)
-        allowed &= self.masks[position]
-        if self.part is not None and position not in self.fixed:
-            allowed &= self.part[min(position, 1)]
+        """Return the mask (R, V) of the words that may follow each prefix without a repetition."""
+        is_allowed = np.ones((len(prefixes), len(words)), dtype=np.bool_)
+        is_allowed &= self.word_masks[position]
+        if self.vocabulary_masks is not None and position not in self.fixed_positions:
+            is_allowed &= self.vocabulary_masks[min(position, 1)]
         language = self.natural.language
-        for row, written in enumerate(prefixes):
-            for folded in {*map(language.fold, written)} - self.repeatable:
-                allowed[row, words.case_insensitive_index(language).get(folded, [])] = False
-        return allowed
+        indices_by_word = words.case_insensitive_index(language)
+        for row, prefix in enumerate(prefixes):
+            for word in {*map(language.fold, prefix)} - self.repeatable_words:
+                is_allowed[row, indices_by_word.get(word, [])] = False
+        return is_allowed
 
     def _diverse(
         self,
         words: Sequence[tuple[str, ...]],
         rows: IntArray,
-        index: IntArray,
+        indices: IntArray,
         width: int,
     ) -> IntArray:
-        """Return the indices of the first prefixes that respect the diversity cap."""
-        lasts, firsts = Counter[int](), Counter[tuple[str, ...]]()
-        chosen: list[int] = []
-        for number, (row, last) in enumerate(zip(rows.tolist(), index.tolist(), strict=True)):
+        """Return the positions of the first `width` extensions within the diversity cap."""
+        last_counts, first_counts = Counter[int](), Counter[tuple[str, ...]]()
+        kept: list[int] = []
+        for number, (row, last) in enumerate(zip(rows.tolist(), indices.tolist(), strict=True)):
             first = words[row][:N_EDGE_WORDS]
-            if lasts[last] < self.diversity_cap and (
-                len(first) < N_EDGE_WORDS or firsts[first] < self.diversity_cap
-            ):
-                lasts[last] += 1
-                firsts[first] += 1
-                chosen.append(number)
-                if len(chosen) == width:
-                    break
-        return np.array(chosen, dtype=np.int64)
+            if last_counts[last] >= self.diversity_cap:
+                continue
+            if len(first) == N_EDGE_WORDS and first_counts[first] >= self.diversity_cap:
+                continue
+            last_counts[last] += 1
+            first_counts[first] += 1
+            kept.append(number)
+            if len(kept) == width:
+                break
+        return np.array(kept, dtype=np.int64)
 
 
-def _smallest(values: FloatArray, n: int) -> IntArray:
-    """Return rows and columns of the n smallest finite values, (2, k <= n)."""
-    flat = values.ravel()
-    index = np.argpartition(flat, min(n, len(flat)) - 1)[:n]
-    return np.stack(np.unravel_index(index[np.isfinite(flat[index])], values.shape))
-
-
-def _mask(words: WordList, some: Sequence[str]) -> BoolArray:
-    """Return which words are among some, (V,)."""
-    mask = np.zeros(len(words), dtype=np.bool_)
-    mask[[words.index[word] for word in some if word in words.index]] = True
-    return mask
-
-
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    """The empty prefix under a model, and the offsets of its words (`BeamSearch.offsets`).
-
-    Offsets are exact for first words; those of later words follow the most probable first word.
-    """
-
-    prefix: Prefixes
-    offsets: tuple[FloatArray, FloatArray]
-    scored: bool
-
-
-def _own_guide(model: SentenceModel) -> SentenceModel | None:
-    """Return the model if it proposes words for its own sentences."""
-    return model if isinstance(model, PrefixModel) and model.is_self_guided else None
+#: The empty prefix under a model, and the offsets of words (`BeamSearch.offsets`).
+_Start = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 
 
 @lru_cache(maxsize=8)
-def _prepare(
-    model: SentenceModel, lists: tuple[WordList, WordList], scored: bool
-) -> _Prepared | None:
-    prefix = empty_prefix(model, lists, guide=scored)
+def _prepare_start(
+    model: SentenceModel, lists: tuple[WordList, WordList], is_guide: bool
+) -> _Start | None:
+    """Prepare the empty prefix of a model; None if it has none.
+
+    Offsets of first words are exact. Offsets of later words are computed after the most probable
+    first word.
+    """
+    prefix = empty_prefix(model, lists, guide=is_guide)
     if prefix is None:
         return None
-    upper, exact = prefix.upper_bounds()
-    bounds = np.where(exact, upper[0], -np.inf) if exact.any() else upper[0]
-    later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([bounds.argmax()]))
-    return _Prepared(prefix, (_offsets(prefix), _offsets(later)), scored)
+    upper, is_exact = prefix.upper_bounds()
+    log_probs = np.where(is_exact, upper[0], -np.inf) if is_exact.any() else upper[0]
+    later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([log_probs.argmax()]))
+    return prefix, (_offsets(prefix), _offsets(later))
 
 
 def _offsets(prefix: Prefixes) -> FloatArray:
-    """Return the log-probabilities of words after one prefix less their bounds, (V,), nats."""
-    upper, exact = prefix.upper_bounds()
-    offsets = np.zeros(len(exact))
-    index = np.flatnonzero(~exact)
-    offsets[index] = prefix.log_probs(np.zeros_like(index), index) - upper[0, index]
+    """Return the log-probabilities (V,) of words after one prefix minus their upper bounds."""
+    upper, is_exact = prefix.upper_bounds()
+    offsets = np.zeros(len(is_exact))
+    indices = np.flatnonzero(~is_exact)
+    offsets[indices] = prefix.log_probs(np.zeros_like(indices), indices) - upper[0, indices]
     return offsets

@@ -1,18 +1,16 @@
-"""Coordinate search over the words of one sentence, and the interface of search strategies.
+"""Coordinate search: replace one word of a sentence at a time (Golan et al. 2023, section 4.6).
 
-Golan et al. (2023), section 4.6. Positions are visited in random order; at each a word search may
-replace the word. The search ends when no position brings an improvement any more, so that a
-sentence found by ``edit?candidates=all`` is a local optimum under all single replacements.
+The search visits the positions in random order. At each position a word search may replace the
+word. The search ends when no position yields an improvement. With an exhaustive word search the
+result is a local optimum under all single replacements.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import compress, islice
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,152 +19,80 @@ from contstim.errors import InfeasibleError
 from contstim.files import digest
 from contstim.models.base import (
     ReplacementScores,
-    SentenceModel,
     check_sentence_language,
     scores_vocabulary,
 )
-from contstim.models.registry import load_model
-from contstim.synthesis.candidates import SLACK, Candidates, ScoreCounter, SharedVocabulary
+from contstim.synthesis.candidates import SCORE_TOLERANCE, Candidates, ScoreCounter
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem, require_feasible_start, worst_violation
 from contstim.synthesis.results import Step
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList
 
-# Places kept of models whose scores are known at once.
-_KEPT = 32
-# Words whose exact scores are asked for at a position that must change, those that seem best.
-_TRIED = 64
-
-
-class Strategy(ABC):
-    """A search strategy; write your own as a frozen dataclass whose fields are its options.
-
-    Attributes
-    ----------
-    starts_at_natural
-        Whether the search starts from the natural sentence, which must then satisfy the
-        constraints.
-    supports_edits
-        Whether the strategy honours `Edits`.
-    is_pooled
-        Whether it samples one pool of sentences for a set of natural sentences.
-
-    Examples
-    --------
-    >>> from contstim import synthesize
-    >>> from contstim.synthesis.candidates import propose_in_order
-    >>> @dataclass(frozen=True)
-    ... class BestOfHundred(Strategy):
-    ...     def search_word(self, candidates):
-    ...         some = candidates.rng.permutation(candidates.promising())[:100]
-    ...         some = candidates.filter_feasible(some)
-    ...         propose_in_order(candidates, some, candidates.losses(some))
-    ...         return False
-    >>> models = {"reject": "contstim:trigram", "accept": "contstim:bigram"}
-    >>> found = synthesize("The dog slept.", **models, strategy=BestOfHundred())
-    >>> round(found.loss, 1)
-    -2.6
-    """
-
-    starts_at_natural: ClassVar[bool] = True
-    supports_edits: ClassVar[bool] = True
-    is_pooled: ClassVar[bool] = False
-
-    def run(self, search: Search) -> bool:
-        """Search from the natural sentence, by coordinate search with `search_word`.
-
-        Strategies that learn from one position for the next keep what they learn in an object
-        made here, since equal strategies must search alike.
-
-        Returns
-        -------
-        bool
-            False if limits of the strategy excluded candidates that might have brought an
-            improvement.
-        """
-        search.optimize(self.search_word)
-        return True
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Specs of models that the strategy uses besides those of the problem."""
-        return ()
-
-    @property
-    def is_exhaustive(self) -> bool:
-        """Whether it ends only where no single replacement improves, whatever the models."""
-        return False
-
-    @abstractmethod
-    def search_word(self, candidates: Candidates) -> bool:
-        """Search for a better word at one position and propose what is found.
-
-        Returns
-        -------
-        bool
-            Whether it ended early and would search further in a later `Candidates.round`.
-        """
-
-
-@lru_cache(maxsize=2)
-def load_cached_model(spec: str) -> SentenceModel:
-    """Return a model that a strategy uses; the last ones stay loaded for the next sentence."""
-    return load_model(spec)
+# Maximum number of positions for which scores are cached if all of them are cheap to recompute.
+_MAX_CACHED_POSITIONS = 32
+# Number of words that are scored exactly at a position that must change, by best estimate.
+_MAX_REQUIRED_TRIALS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """What is known of one position as long as the other words stay."""
+class _PositionScores:
+    """Words for one position and their scores, valid while all other words stay the same."""
 
     words: WordList
-    allowed: BoolArray
-    tables: dict[str, ReplacementScores]
+    is_allowed: BoolArray
+    replacements: dict[str, ReplacementScores]
 
     @cached_property
-    def known(self) -> dict[str, FloatArray]:
-        """By model, the exact scores (V,), NaN where they have not been asked for yet."""
+    def exact_scores(self) -> dict[str, FloatArray]:
+        """Exact scores (V,) by model; NaN where not computed yet."""
         return {
             name: table.estimates if table.is_exact else np.full(len(self.words), np.nan)
-            for name, table in self.tables.items()
+            for name, table in self.replacements.items()
         }
 
-    def of(self, left: BoolArray) -> _Place:
-        """Return the place with some of its words (V,), all scores known."""
-        scores = {name: values[left] for name, values in self.known.items()}
-        return _Place(
-            WordList(tuple(compress(self.words, left))),
-            self.allowed[left],
-            {name: ReplacementScores.from_exact_scores(v) for name, v in scores.items()},
+    def restrict(self, mask: BoolArray) -> _PositionScores:
+        """Return the words in a mask (V,), if the scores of all models are exact."""
+        return _PositionScores(
+            WordList(tuple(compress(self.words, mask))),
+            self.is_allowed[mask],
+            {
+                name: ReplacementScores.from_exact_scores(scores[mask])
+                for name, scores in self.exact_scores.items()
+            },
         )
 
 
 @dataclass(eq=False)
 class Search:
-    """One sentence on its way from the natural one.
+    """The search for one synthetic sentence: its current state, and the moves of a strategy.
 
     Attributes
     ----------
     problem
-        What is wanted.
+        Problem to solve.
     shared_vocabulary
-        The words that may stand at each position.
+        Words that all models of the problem know.
     sentence
-        The natural sentence; then the sentence as it is. What must change has changed before
-        anything is searched.
-    start
-        The natural sentence.
+        Current sentence: first the natural sentence, after any required edits.
     seed, attempt
-        Order the sweeps and the strategy's chance; another attempt searches in another order.
-    at_natural
-        Whether the natural sentence must keep the constraints.
-    natural, now
-        By model, the scores of the natural sentence and of the sentence as it is, nats.
-    minimum
-        By constrained model, the least score, nats.
+        Seeds of the random number generator.
+    requires_feasible_start
+        Whether a natural sentence that violates a constraint is refused.
+    natural
+        Natural sentence.
+    positions
+        Positions that may change.
+    natural_scores, current_scores
+        Scores of the natural and of the current sentence in nats, by model.
+    min_scores
+        Minimum score in nats, by constrained model.
     steps
-        The replacements kept so far.
+        Replacements so far.
     counter
-        Exact scores asked for so far.
+        Counter of the exact scores computed so far.
+    filter_only
+        Names of the compared models that did not guide the sampling of sentences.
     """
 
     problem: Problem
@@ -174,347 +100,380 @@ class Search:
     sentence: Sentence
     seed: int
     attempt: int = 0
-    at_natural: bool = True
+    requires_feasible_start: bool = True
     steps: list[Step] = field(default_factory=list, init=False)
     counter: ScoreCounter = field(init=False)
+    filter_only: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         self._models = self.problem.models_by_name
         self.counter = ScoreCounter(dict.fromkeys(self._models, 0))
-        self.start = self.sentence
-        self.positions = self._positions()
-        self.required = self.problem.edits.required(self.start)
+        self.natural = self.sentence
+        self.positions = self._find_positions()
+        self._required = self.problem.edits.required(self.natural)
         for model in self._models.values():
-            check_sentence_language(model, self.start.language, [str(self.start)])
-        self.natural = self.now = self.scores(self.sentence)
-        self.minimum = self.problem.min_scores(self.natural)
-        self._places: dict[tuple[int, Sentence], dict[str, _Place]] = {}
+            check_sentence_language(model, self.natural.language, [str(self.natural)])
+        self.natural_scores = self.current_scores = self.score(self.sentence)
+        self.min_scores = self.problem.min_scores(self.natural_scores)
+        self._cache: dict[tuple[int, Sentence], dict[str, _PositionScores]] = {}
         self._n_sweeps = 0
-        # Chance depends on the task alone, so a task gives the same result in any order of tasks.
+
+        # Random numbers depend on the task alone, so that the order of tasks does not matter.
         key = "\n".join([str(self.sentence), *self._models])
         entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
-        if self.at_natural:
-            require_feasible_start(self.start, self.problem.contrast.constraints, self.natural)
-        if self.required:
+        if self.requires_feasible_start:
+            constraints = self.problem.contrast.constraints
+            require_feasible_start(self.natural, constraints, self.natural_scores)
+        if self._required:
             self._apply_required_edits()
 
-    def scores(self, sentence: Sentence) -> dict[str, float]:
-        """Score a sentence by every model, nats."""
+    def score(self, sentence: Sentence) -> dict[str, float]:
+        """Return the score of a sentence in nats, by model."""
         text = [str(sentence)]
         return {name: float(model.score(text)[0]) for name, model in self._models.items()}
 
     def loss(self, scores: dict[str, float]) -> float:
-        """Return the loss of a sentence with these scores."""
-        return self.problem.contrast.sentence_loss(scores, self.natural)
+        """Return the loss of a sentence with the given scores."""
+        return self.problem.contrast.sentence_loss(scores, self.natural_scores)
 
-    def optimize(self, search_word: Callable[[Candidates], bool], *, sifted: bool = False) -> None:
-        """Visit positions in random sweeps until a word search brings nothing at any of them.
+    def optimize(
+        self, search_word: Callable[[Candidates], bool], *, prefilter: bool = False
+    ) -> None:
+        """Search the positions in random order until no position yields an improvement.
 
-        Word searches that would search further (`Strategy.search_word`) are called again then.
+        Positions at which the word search ended early are then searched in a further round.
 
         Parameters
         ----------
         search_word
-            The word search.
-        sifted
-            Whether to leave out, before other models are asked anything, the candidates that
-            models rule out whose scores are known at once.
+            Word search (`Strategy.search_word`).
+        prefilter
+            Whether models with exact scores of all words exclude candidates before any other model
+            is used.
         """
         positions = self.positions
-        # Positions that brought nothing since the last replacement; all of them, and it is over,
-        # unless some word searches would look further.
+        # Positions without an improvement since the last replacement, and those among them at
+        # which the word search ended early.
         settled: set[int] = set()
         unfinished: set[int] = set()
-        round_ = 0
+        round_number = 0
         while len(settled) < len(positions):
             self._n_sweeps += 1
             for position in map(int, self._rng.permutation(positions)):
                 if position in settled:
                     continue
                 n_steps = len(self.steps)
-                more = False
-                for base in self._bases(position):
-                    if sifted and not self._left(position, base).any():
+                ended_early = False
+                for base in self._base_sentences(position):
+                    if prefilter and not self._prefilter_mask(position, base).any():
                         continue
-                    more |= search_word(self.candidates(position, round_, base, sifted=sifted))
+                    candidates = self.candidates(position, round_number, base, prefilter=prefilter)
+                    ended_early |= search_word(candidates)
                     if len(self.steps) > n_steps:
                         break
                 if len(self.steps) > n_steps:
-                    settled, unfinished, round_ = set(), set(), 0
+                    settled, unfinished, round_number = set(), set(), 0
                     continue
                 settled.add(position)
-                if more:
+                if ended_early:
                     unfinished.add(position)
             if len(settled) == len(positions) and unfinished:
                 settled -= unfinished
                 unfinished = set()
-                round_ += 1
+                round_number += 1
 
-    def words(self, position: int) -> WordList:
-        """Return the words that may stand at `position` as far as the other words allow."""
-        listed = self.shared_vocabulary.listed(self.start, self.problem.edits).get(position)
-        words = self.shared_vocabulary.words(self.start, position, listed)
-        if self.problem.edits.same_tokens:
-            return self.shared_vocabulary.with_same_tokens(self.start, position, words)
+    def words_at(self, position: int) -> WordList:
+        """Return the words for a position, whether or not they repeat another word."""
+        edits, vocabulary = self.problem.edits, self.shared_vocabulary
+        options = vocabulary.restricted_words(self.natural, edits).get(position)
+        words = vocabulary.words_at(self.natural, position, options)
+        if edits.same_tokens:
+            return vocabulary.filter_by_n_tokens(self.natural, position, words)
         return words
 
     def candidates(
         self,
         position: int,
-        round_: int = 0,
+        round_number: int = 0,
         base: Sentence | None = None,
         *,
-        sifted: bool = False,
+        prefilter: bool = False,
     ) -> Candidates:
-        """Return the words that may stand at `position` of the sentence as it is, or of `base`.
+        """Return the candidates for one position of a sentence.
 
-        `sifted` leaves out those that models rule out whose scores are known at once, where the
-        problem has others.
+        Parameters
+        ----------
+        position
+            Position of the word to replace.
+        round_number
+            Number of rounds without an improvement so far.
+        base
+            Sentence in which the word is replaced. None: the current sentence.
+        prefilter
+            Whether models with exact scores of all words exclude candidates first.
         """
         sentence = self.sentence if base is None else base
-        place = self._place(position, sentence, sifted)
+        known = self._scores_at(position, sentence, prefilter)
+        is_current = sentence == self.sentence
         return Candidates(
             contrast=self.problem.contrast,
-            minimum=self.minimum,
-            natural=self.natural,
-            now=self.now if sentence == self.sentence else self.scores(sentence),
-            tables=place.tables,
-            known=place.known,
-            allowed=place.allowed,
-            rng=self.chance(),
-            verify=lambda index: self.take(sentence.replace(position, place.words.words[index])),
+            min_scores=self.min_scores,
+            natural_scores=self.natural_scores,
+            current_scores=self.current_scores if is_current else self.score(sentence),
+            replacements=known.replacements,
+            exact_scores=known.exact_scores,
+            is_allowed=known.is_allowed,
+            rng=self.spawn_rng(),
+            verify=lambda i: self.accept(sentence.replace(position, known.words.words[i])),
             counter=self.counter,
-            present=place.words.index.get(sentence.words[position]),
-            round=round_,
+            current_index=known.words.index.get(sentence.words[position]),
+            round_number=round_number,
             sentence=sentence,
-            words=place.words,
-            beat=self.now,
+            words=known.words,
+            incumbent_scores=self.current_scores,
         )
 
-    def may(self, sentence: Sentence) -> bool:
-        """Return whether words may be replaced as in `sentence`, whatever its scores."""
-        return self.shared_vocabulary.may(self.start, sentence, self.problem.edits)
+    def permits(self, sentence: Sentence) -> bool:
+        """Return whether the vocabulary and the edits permit a sentence, scores aside."""
+        return self.shared_vocabulary.permits(self.natural, sentence, self.problem.edits)
 
-    def take(self, changed: Sentence) -> bool:
-        """Go on from another sentence; say whether that was done.
+    def accept(self, sentence: Sentence) -> bool:
+        """Continue from another sentence if it is better, and return whether it is.
 
-        It is if its words may stand there and if, on scores computed again, the constraints are
-        kept and the loss falls.
+        The sentence must be permitted, satisfy the constraints and have a lower loss than the
+        current sentence, on scores computed for the whole sentence.
         """
-        if not self.may(changed):
+        if not self.permits(sentence):
             return False
-        text, scores = [str(changed)], dict[str, float]()
-        # What costs little first.
+        text, scores = [str(sentence)], dict[str, float]()
+        # Models that score all words at once cost least and come first.
         by_cost = sorted(self._models.items(), key=lambda item: not scores_vocabulary(item[1]))
         for name, model in by_cost:
             scores[name] = float(model.score(text)[0])
-            if scores[name] < self.minimum.get(name, -np.inf):
+            if scores[name] < self.min_scores.get(name, -np.inf):
                 return False
         scores = {name: scores[name] for name in self._models}
-        if not self.loss(scores) < self.loss(self.now):
+        if not self.loss(scores) < self.loss(self.current_scores):
             return False
-        self._go(changed, scores)
+        self._move_to(sentence, scores)
         return True
 
-    def chance(self) -> np.random.Generator:
-        """Return a source of chance of its own."""
+    def spawn_rng(self) -> np.random.Generator:
+        """Return a new, independent random number generator."""
         return self._rng.spawn(1)[0]
 
-    def _go(self, changed: Sentence, scores: dict[str, float]) -> None:
+    def _move_to(self, sentence: Sentence, scores: dict[str, float]) -> None:
+        """Make a sentence the current one and record the replacements."""
         n_scores, values = tuple(self.counter.n_scores.values()), tuple(scores.values())
-        for p in sorted(Edits.differences(self.sentence, changed)):
-            old, new = self.sentence.words[p], changed.words[p]
-            self.steps.append(Step(self._n_sweeps, p, old, new, values, n_scores))
-        self.sentence, self.now = changed, scores
-        # What is known of a position holds as long as the other words stay.
-        live = {_without(b, p) for p in self.positions for b in self._bases(p)}
-        self._places = {key: place for key, place in self._places.items() if key in live}
+        for position in sorted(Edits.differences(self.sentence, sentence)):
+            old, new = self.sentence.words[position], sentence.words[position]
+            self.steps.append(Step(self._n_sweeps, position, old, new, values, n_scores))
+        self.sentence, self.current_scores = sentence, scores
 
-    def _bases(self, position: int) -> list[Sentence]:
+        # Keep cached scores only where all other words are still the same.
+        valid = {_without_word(b, p) for p in self.positions for b in self._base_sentences(p)}
+        self._cache = {key: known for key, known in self._cache.items() if key in valid}
+
+    def _base_sentences(self, position: int) -> list[Sentence]:
         """Return the sentences in which the word at `position` may be replaced.
 
-        The sentence as it is; or, where as many words differ from the natural sentence's as may,
-        and that at `position` does not, the sentence with one of them taken back.
+        They contain only the current sentence, unless the maximum number of changes is reached and
+        `position` is unchanged: then each of them takes one other change back.
         """
         edits = self.problem.edits
-        changed = Edits.differences(self.start, self.sentence)
+        changed = Edits.differences(self.natural, self.sentence)
         if edits.max_changes is None or len(changed) < edits.max_changes or position in changed:
             return [self.sentence]
-        back = [p for p in sorted(changed) if p not in self.required]
-        bases = [self.sentence.replace(p, self.start.words[p]) for p in back]
-        return [base for base in bases if self.may(base)]
+        reversible = [p for p in sorted(changed) if p not in self._required]
+        bases = [self.sentence.replace(p, self.natural.words[p]) for p in reversible]
+        return [base for base in bases if self.permits(base)]
 
-    def _positions(self) -> list[int]:
-        """Return the positions whose words may change; refuse edits that cannot be met."""
-        edits, natural = self.problem.edits, self.start
+    def _find_positions(self) -> list[int]:
+        """Return the positions that may change, after a check that the edits are possible."""
+        edits, natural = self.problem.edits, self.natural
         edits.check(natural)
-        words, required = self.shared_vocabulary.positions(natural), edits.required(natural)
-        for p in required:
-            if p not in words:
+        word_positions = self.shared_vocabulary.word_positions(natural)
+        required = edits.required(natural)
+        for position in required:
+            if position not in word_positions:
                 raise InfeasibleError(
-                    f"position {p} is to be changed, but {natural.words[p]!r} of {str(natural)!r} "
-                    "is not a word; choose another position"
+                    f"position {position} must change, but {natural.words[position]!r} of "
+                    f"{str(natural)!r} is not a word; choose another position"
                 )
         if edits.max_changes is not None and edits.max_changes < len(required):
+            words = ", ".join(natural.words[position] for position in required)
             raise InfeasibleError(
                 f"at most {edits.max_changes} words of {str(natural)!r} may change, but "
-                f"{len(required)} must: {', '.join(natural.words[p] for p in required)}; allow "
-                "more changes"
+                f"{len(required)} must: {words}; allow more changes"
             )
-        listed = self.shared_vocabulary.listed(natural, edits)
-        positions = [p for p in words if p not in edits.fixed and listed.get(p) != ()]
+        restricted = self.shared_vocabulary.restricted_words(natural, edits)
+        positions = [p for p in word_positions if p not in edits.fixed and restricted.get(p) != ()]
         if not positions and (edits.fixed or edits.same_kind):
             raise InfeasibleError(
-                f"the edits let no word of {str(natural)!r} change; let one change"
+                f"the edits allow no word of {str(natural)!r} to change; relax them, or leave the "
+                "sentence out"
             )
         return positions
 
     def _apply_required_edits(self) -> None:
         """Change the words that must change, and others if needed to satisfy the constraints.
 
-        One position at a time gets the word that leaves most slack above the most violated
-        constraint, until all are satisfied.
-
-        Raises
-        ------
-        InfeasibleError
-            If no single replacement brings the sentence closer.
+        Each position in turn gets the word with the largest slack, that is, the largest distance
+        of the scores above their minima. This is repeated until all constraints are satisfied.
         """
-        sentence, room = self.start, -np.inf
-        for k, p in enumerate(self.required):
-            sentence, room = self._roomiest(sentence, p, -np.inf, self.required[k + 1 :])
-        settled = False
-        while room < 0 and not settled:
-            settled = True
-            for p in self.positions:
-                another, more = self._roomiest(sentence, p, room)
-                if more > room:
-                    sentence, room, settled = another, more, False
-        scores = self.scores(sentence)
-        violated, missing = worst_violation(self.problem.contrast.constraints, self.natural, scores)
+        sentence, slack = self.natural, -np.inf
+        for k, position in enumerate(self._required):
+            unchanged = self._required[k + 1 :]
+            sentence, slack = self._maximise_slack(sentence, position, -np.inf, unchanged)
+        has_improved = True
+        while slack < 0 and has_improved:
+            has_improved = False
+            for position in self.positions:
+                changed, new_slack = self._maximise_slack(sentence, position, slack)
+                if new_slack > slack:
+                    sentence, slack, has_improved = changed, new_slack, True
+
+        scores = self.score(sentence)
+        constraints = self.problem.contrast.constraints
+        violated, violation = worst_violation(constraints, self.natural_scores, scores)
         if violated is not None:
             raise InfeasibleError(
-                f"no sentence was found that makes the required edits of {str(self.start)!r} and "
-                f"satisfies {violated}: {str(sentence)!r} misses it by {missing:.4g}; lower the "
-                "bound, or let more words change"
+                f"no sentence was found that makes the required edits of {str(self.natural)!r} and "
+                f"satisfies {violated}: {str(sentence)!r} violates it by {violation:.4g}; lower "
+                "the bound, or let more words change"
             )
-        self._go(sentence, scores)
+        self._move_to(sentence, scores)
 
-    def _roomiest(
-        self, sentence: Sentence, position: int, room: float, later: tuple[int, ...] = ()
+    def _maximise_slack(
+        self, sentence: Sentence, position: int, slack: float, unchanged: tuple[int, ...] = ()
     ) -> tuple[Sentence, float]:
-        """Return a sentence with another word at a position, and its room above the constraints.
+        """Return the sentence with the word of largest slack at a position, and this slack.
 
-        Of the words that seem to leave most room, that which does; if more than `room`. The
-        positions to change `later` have their old words yet.
+        Both are returned as given if no word exceeds `slack`. `unchanged` are required positions
+        that still have the natural word.
         """
         edits = self.problem.edits
-        others = Edits.differences(self.start, sentence) | {*self.required}
-        if edits.max_changes is not None and len(others | {position}) > edits.max_changes:
-            return sentence, room
+        changed = {position, *Edits.differences(self.natural, sentence), *self._required}
+        if edits.max_changes is not None and len(changed) > edits.max_changes:
+            return sentence, slack
         candidates = self.candidates(position, 0, sentence)
-        mask = candidates.allowed.copy()
-        natural = candidates.words.index.get(self.start.words[position])
-        if natural is not None and position in self.required:
-            mask[natural] = False
-        index = np.flatnonzero(mask)
-        rooms = np.full(len(index), np.inf)
-        for name, minimum in self.minimum.items():
-            rooms = np.minimum(rooms, candidates.tables[name].estimates[index] - minimum)
-        fitting = (
+        mask = candidates.is_allowed.copy()
+        natural_index = candidates.words.index.get(self.natural.words[position])
+        if natural_index is not None and position in self._required:
+            mask[natural_index] = False
+        indices = np.flatnonzero(mask)
+        estimates = np.full(len(indices), np.inf)
+        for name, minimum in self.min_scores.items():
+            scores = candidates.replacements[name].estimates[indices]
+            estimates = np.minimum(estimates, scores - minimum)
+
+        # Compute exact scores of the words with the best estimates.
+        permitted = (
             i
-            for i in index[np.argsort(-rooms, kind="stable")].tolist()
-            if self._fits(sentence.replace(position, candidates.words.words[i]), position, later)
-        )
-        index = np.array([*islice(fitting, _TRIED)], dtype=np.int64)
-        if not len(index):
-            if position not in self.required:
-                return sentence, room
-            raise InfeasibleError(
-                f"position {position} of {str(self.start)!r} is to be changed, but no other word "
-                "may stand there; allow more words"
+            for i in indices[np.argsort(-estimates, kind="stable")].tolist()
+            if self._permits_partial(
+                sentence.replace(position, candidates.words.words[i]), position, unchanged
             )
-        rooms = np.full(len(index), np.inf)
-        for name, minimum in self.minimum.items():
-            rooms = np.minimum(rooms, candidates.scores(name, index) - minimum)
-        best = int(rooms.argmax())
-        if not rooms[best] > room:
-            return sentence, room
-        word = candidates.words.words[index[best]]
-        return sentence.replace(position, word), float(rooms[best])
-
-    def _fits(self, sentence: Sentence, position: int, later: tuple[int, ...]) -> bool:
-        """Return whether the word at a position may stand there, as far as its neighbours stay."""
-        if not later:
-            return self.may(sentence)
-        first = max((p + 1 for p in later if p < position), default=0)
-        end = min((p for p in later if p > position), default=len(sentence))
-        words, before, after = (
-            part[first:end] for part in (sentence.words, sentence.before, sentence.after)
         )
-        around = Sentence(words, before, after, sentence.language)
-        apart = {*around.agreement_errors} - {*self.start.agreement_errors}
-        return around.round_trips and not (self.problem.edits.agreement and apart)
+        indices = np.array([*islice(permitted, _MAX_REQUIRED_TRIALS)], dtype=np.int64)
+        if not len(indices):
+            if position not in self._required:
+                return sentence, slack
+            raise InfeasibleError(
+                f"position {position} of {str(self.natural)!r} must change, but no other word may "
+                "stand there; allow more words"
+            )
+        slacks = np.full(len(indices), np.inf)
+        for name, minimum in self.min_scores.items():
+            slacks = np.minimum(slacks, candidates.scores(name, indices) - minimum)
+        best = int(slacks.argmax())
+        if not slacks[best] > slack:
+            return sentence, slack
+        word = candidates.words.words[indices[best]]
+        return sentence.replace(position, word), float(slacks[best])
 
-    def _place(self, position: int, sentence: Sentence, sifted: bool) -> _Place:
-        """Return what is known of a position, computing estimates and bounds if they are not."""
-        at_once = self._known(position, sentence)
-        if len(at_once.tables) == len(self._models):
-            return at_once
-        # The loss only falls, so that what was left out once stays out.
-        by_kind = self._places[_without(sentence, position)]
-        kind = "sifted" if sifted and at_once.tables else "whole"
-        if kind not in by_kind:
-            place = at_once
-            if kind == "sifted":
-                left = self._left(position, sentence)
-                present = at_once.words.index.get(sentence.words[position])
-                if present is not None:
-                    left[present] = True
-                # What models keep of whole lists is worth more than a few words less.
-                place = at_once.of(left) if 2 * left.sum() < len(left) else at_once
-            tables = {
-                name: place.tables.get(name)
-                or model.score_replacements(sentence, position, place.words)
+    def _permits_partial(
+        self, sentence: Sentence, position: int, unchanged: tuple[int, ...]
+    ) -> bool:
+        """Return whether a word is permitted beside neighbours that are final already.
+
+        Words at `unchanged` positions will be replaced later and are ignored.
+        """
+        if not unchanged:
+            return self.permits(sentence)
+        start = max((p + 1 for p in unchanged if p < position), default=0)
+        end = min((p for p in unchanged if p > position), default=len(sentence))
+        words, before, after = (
+            part[start:end] for part in (sentence.words, sentence.before, sentence.after)
+        )
+        span = Sentence(words, before, after, sentence.language)
+        new_errors = {*span.agreement_errors} - {*self.natural.agreement_errors}
+        return span.round_trips and not (self.problem.edits.agreement and new_errors)
+
+    def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:
+        """Return the words for a position with the scores of all models, from the cache if there.
+
+        With `prefilter`, words that the exact scores exclude are left out if that halves the list.
+        """
+        exact = self._exact_scores_at(position, sentence)
+        if len(exact.replacements) == len(self._models):
+            return exact
+        # Excluded words remain excluded because the loss only decreases.
+        cached = self._cache[_without_word(sentence, position)]
+        kind = "prefiltered" if prefilter and exact.replacements else "complete"
+        if kind not in cached:
+            known = exact
+            if kind == "prefiltered":
+                mask = self._prefilter_mask(position, sentence)
+                current_index = exact.words.index.get(sentence.words[position])
+                if current_index is not None:
+                    mask[current_index] = True
+                # Models reuse results for complete lists, which saves more than a few words.
+                if 2 * mask.sum() < len(mask):
+                    known = exact.restrict(mask)
+            replacements = {
+                name: known.replacements.get(name)
+                or model.score_replacements(sentence, position, known.words)
                 for name, model in self._models.items()
             }
-            by_kind[kind] = replace(place, tables=tables)
-        return by_kind[kind]
+            cached[kind] = replace(known, replacements=replacements)
+        return cached[kind]
 
-    def _known(self, position: int, sentence: Sentence) -> _Place:
-        """Return what is known of a position at once, by the models that know it so."""
-        key = _without(sentence, position)
-        by_kind = self._places.get(key, {})
-        if "at once" not in by_kind:
-            words = self.words(position)
-            allowed = self.shared_vocabulary.allowed(sentence, position, words)
-            tables = {
+    def _exact_scores_at(self, position: int, sentence: Sentence) -> _PositionScores:
+        """Return the words for a position with the models that score all of them at once."""
+        key = _without_word(sentence, position)
+        cached = self._cache.get(key, {})
+        if "exact" not in cached:
+            words = self.words_at(position)
+            replacements = {
                 name: model.score_replacements(sentence, position, words)
                 for name, model in self._models.items()
                 if scores_vocabulary(model)
             }
-            by_kind["at once"] = _Place(words, allowed, tables)
-            # What is known at once is known again at once.
-            if len(tables) < len(self._models) or len(self._places) < _KEPT:
-                self._places[key] = by_kind
-        return by_kind["at once"]
+            is_allowed = self.shared_vocabulary.is_unrepeated(sentence, position, words)
+            cached["exact"] = _PositionScores(words, is_allowed, replacements)
+            # Cache exact scores of all models only in part, since they are cheap to compute again.
+            if len(replacements) < len(self._models) or len(self._cache) < _MAX_CACHED_POSITIONS:
+                self._cache[key] = cached
+        return cached["exact"]
 
-    def _left(self, position: int, sentence: Sentence) -> BoolArray:
-        """Return which words may improve the sentence for all that is known at once, (V,)."""
-        place = self._known(position, sentence)
-        left = place.allowed.copy()
-        if sentence == self.sentence and sentence.words[position] in place.words:
-            left[place.words.index[sentence.words[position]]] = False
-        for name, minimum in self.minimum.items():
-            if name in place.tables:
-                left &= place.known[name] >= minimum - SLACK
-        if all(name in place.tables for name in self.problem.contrast.reject):
-            losses = self.problem.contrast.loss(place.known, self.natural)
-            left &= losses < self.loss(self.now) + SLACK
-        return left
+    def _prefilter_mask(self, position: int, sentence: Sentence) -> BoolArray:
+        """Return the mask (V,) of the words that may be improvements by all exact scores."""
+        known = self._exact_scores_at(position, sentence)
+        mask = known.is_allowed.copy()
+        if sentence == self.sentence and sentence.words[position] in known.words:
+            mask[known.words.index[sentence.words[position]]] = False
+        for name, minimum in self.min_scores.items():
+            if name in known.replacements:
+                mask &= known.exact_scores[name] >= minimum - SCORE_TOLERANCE
+        contrast = self.problem.contrast
+        if all(name in known.replacements for name in contrast.reject):
+            losses = contrast.loss(known.exact_scores, self.natural_scores)
+            mask &= losses < self.loss(self.current_scores) + SCORE_TOLERANCE
+        return mask
 
 
-def _without(sentence: Sentence, position: int) -> tuple[int, Sentence]:
-    """Return a position and what stands around it."""
+def _without_word(sentence: Sentence, position: int) -> tuple[int, Sentence]:
+    """Return a cache key for a position and all words except the one at this position."""
     return position, sentence.replace(position, "")

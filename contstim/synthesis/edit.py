@@ -1,8 +1,4 @@
-"""Word replacement: constrained expected improvement within a budget, or an exhaustive search.
-
-Gardner et al. (2014): the next candidate to be scored is the one whose expected improvement times
-its probability of feasibility is greatest.
-"""
+"""Word replacement by coordinate search, exhaustive or by constrained Bayesian optimisation."""
 
 from __future__ import annotations
 
@@ -13,69 +9,77 @@ from typing import Literal
 import numpy as np
 import scipy  # which loads `special` at its first use
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.settings import Count, option, settings
-from contstim.synthesis.candidates import SLACK, Candidates, batches, propose_in_order
-from contstim.synthesis.coordinate_search import Search, Strategy
+from contstim.synthesis.candidates import (
+    SCORE_TOLERANCE,
+    Candidates,
+    propose_in_order,
+    split_into_batches,
+)
+from contstim.synthesis.coordinate_search import Search
+from contstim.synthesis.strategy import Strategy
 from contstim.synthesis.surrogate import Posterior, Surrogate, expected_improvement
 
-# Batch size of the less expensive models, and how many times the budget they may score at most.
-_BATCH, _LARGEST_RATIO = 32, 128
-# Inputs of one sentence: so many, or so many scores of the natural sentence.
-_INPUTS, _SCORES = 25_000, 48
-# A position at which nothing was found is left when the next score promises less than this share of
-# the improvement per score so far.
+# Batch size of the less expensive models, and the maximum ratio of their budget to that of the most
+# expensive model.
+_BATCH_SIZE, _MAX_BUDGET_RATIO = 32, 128
+_MAX_BATCH_SIZE = 256
+# Default cost limit per sentence: model inputs, or scores of the sentence if these cost more.
+_MAX_INPUTS, _MAX_SENTENCE_SCORES = 25_000, 48
+# The search leaves a position without an improvement when the next score promises less than this
+# fraction of the mean improvement per score.
 _MIN_PROMISE = 1 / 8
-_LARGEST_BATCH = 256
-# Candidates of known losses that are scored together.
-_CHECKED = 8
-# Sampled losses of a candidate, where their distribution has no closed form: two to this power.
-_LOG_DRAWS = 5
+# Minimum batch size if only the constraints of candidates are unknown.
+_MIN_CONSTRAINT_BATCH_SIZE = 8
+# Base-2 logarithm of the number of sampled losses if the expected improvement has no closed form.
+_LOG_N_SAMPLES = 5
 
 
 @settings
 class Edit(Strategy):
-    """Replace words of the natural sentence, one at a time, as long as the loss decreases.
+    """Replace words of the natural sentence, one at a time, until the loss stops decreasing.
 
-    With ``candidates="all"`` the best word at each position is taken, as in Golan et al. (2023):
-    where losses are known at once, candidates are tried from the lowest loss upwards; otherwise
-    every candidate that the bounds of the constrained models admit is scored.
+    The search is a coordinate search (Golan et al. 2023). With ``candidates="all"``, each position
+    gets its best word: candidates with known losses are tried in the order of their losses;
+    otherwise every candidate within the bounds of the constrained models is scored.
 
-    With a number, at most so many candidates are scored exactly at each position. The next one is
-    that whose expected improvement times its probability of feasibility is greatest (Gardner et
-    al. 2014, Eq. 6), both predicted by a `Surrogate` from the exact scores so far. A candidate is
-    scored by the models in the order of their costs, and by the next one only while it may still
-    improve the sentence. A position is left as soon as the next score promises less than scores
-    have brought so far (the marginal value theorem, Charnov 1976), or less than an eighth of that
-    while nothing was found, or after `first` scores. Positions left for the last reason are
-    searched again once no other position brings an improvement, each time with twice the scores,
-    up to the budget. Where all scores are known at once there is nothing to save, and the best
-    word is taken.
+    With a number, each position is searched by constrained Bayesian optimisation:
+
+    1. A `Surrogate` of each model predicts the scores that are unknown.
+    2. The next candidate to score is the one with the largest expected improvement times its
+       probability of feasibility (Gardner et al. 2014, Eq. 6). The models score it in the order of
+       their costs, as long as it may still be an improvement.
+    3. The search leaves the position when the next score promises less than the mean improvement
+       per score so far (marginal value theorem, Charnov 1976), or after `first` scores. Before the
+       first improvement at a position, an eighth of this mean is enough.
+    4. When no other position yields an improvement, the positions left after `first` scores are
+       searched again, each time with twice as many scores, up to the maximum.
+
+    If the scores of all models are known at once, the best word is always taken.
 
     Attributes
     ----------
     candidates
-        Maximum number of exact scores at one position by the most expensive model; each other
-        model may score as many times more as its scores cost less, up to 128 times. ``all``: no
-        limit.
+        Maximum number of exact scores per position by the most expensive model, or ``all``. Other
+        models may compute more scores in proportion to their lower costs, up to 128 times as many.
     first
-        The number of scores after which a position is left for the first time.
+        Number of scores after which a position is left for the first time.
     inputs
-        Maximum cost of the exact scores of one sentence, in inputs of the models
-        (`ScoringCost.n_inputs`).
-        By default 25,000, or the cost of 48 scores of the natural sentence by all models if that
-        is more. No limit with ``all``.
+        Maximum cost of the exact scores of one sentence, in model inputs
+        (`ScoringCost.n_inputs`). Default: 25,000, or the cost of 48 scores of the natural sentence
+        under all models if this is more. Ignored with ``all``.
 
     Examples
     --------
     >>> from contstim import synthesize
-    >>> found = synthesize(
+    >>> result = synthesize(
     ...     "The dog slept in the old house.",
     ...     reject="contstim:trigram",
     ...     accept="contstim:bigram",
     ...     strategy=Edit(candidates=8),
     ... )
-    >>> round(found.loss, 1)
+    >>> round(result.loss, 1)
     -10.8
     """
 
@@ -89,18 +93,18 @@ class Edit(Strategy):
 
     @property
     def is_exhaustive(self) -> bool:
-        """Whether no single replacement improves a result: without a budget."""
+        """Whether no single replacement improves a result: if all candidates are considered."""
         return self.candidates == "all"
 
     def run(self, search: Search) -> bool:
-        """Search by coordinates, learning from each position for the next."""
+        """Run the coordinate search; each position adds to what the surrogates have learned."""
         state = SearchState()
-        search.optimize(partial(self.search_word, state=state), sifted=True)
-        return state.complete
+        search.optimize(partial(self.search_word, state=state), prefilter=True)
+        return state.is_complete
 
     def search_word(self, candidates: Candidates, state: SearchState | None = None) -> bool:
-        """Run the word search, with what `state` holds of earlier ones."""
-        if self.candidates == "all" or all(t.is_exact for t in candidates.tables.values()):
+        """Search for a better word at one position, with the state of earlier word searches."""
+        if self.candidates == "all" or all(t.is_exact for t in candidates.replacements.values()):
             _propose_best(candidates)
             return False
         state = SearchState() if state is None else state
@@ -108,324 +112,333 @@ class Edit(Strategy):
 
 
 def _propose_best(candidates: Candidates) -> None:
-    """Score every candidate that no bound rules out, and propose the best first."""
-    index = candidates.promising()
-    if candidates.losses_known:
-        index = index[np.argsort(candidates.losses(index), kind="stable")]
-        for batch in batches(index):
+    """Score every candidate that no bound excludes, and propose the best one first."""
+    indices = candidates.promising()
+    if candidates.has_exact_losses:
+        indices = indices[np.argsort(candidates.losses(indices), kind="stable")]
+        for batch in split_into_batches(indices):
             for i in candidates.filter_feasible(batch):
                 if candidates.propose(int(i)):
                     return
         return
-    none = np.empty(0, dtype=np.int64)
-    index = np.concatenate([none, *map(candidates.filter_feasible, batches(index))])
-    losses = np.concatenate([np.empty(0), *map(candidates.losses, batches(index))])
-    propose_in_order(candidates, index, losses)
+    feasible = [candidates.filter_feasible(batch) for batch in split_into_batches(indices)]
+    indices = np.concatenate([np.empty(0, dtype=np.int64), *feasible])
+    losses = [candidates.losses(batch) for batch in split_into_batches(indices)]
+    propose_in_order(candidates, indices, np.concatenate([np.empty(0), *losses]))
 
 
 @dataclass
 class SearchState:
-    """What the word searches of one sentence learn for those that follow.
+    """State that the word searches of one sentence share.
 
     Attributes
     ----------
     surrogates
-        By model, the errors of its estimates.
+        Surrogate of the scores of each model, by model.
     n_scores
-        Exact scores asked for; scores of less expensive models count as fractions of one.
-    inputs
-        Maximum inputs of the sentence, once known.
-    complete
-        Whether no candidate was left out because its scores were too expensive.
+        Number of exact scores so far, weighted by the relative costs of the models.
+    max_inputs
+        Maximum cost of the sentence in model inputs; None before the first word search.
+    is_complete
+        Whether no candidate was skipped because of its cost.
     """
 
     surrogates: dict[str, Surrogate] = field(default_factory=dict)
     n_scores: float = 0.0
-    inputs: float | None = None
-    complete: bool = True
-
-    def posterior(self, candidates: Candidates, name: str) -> Posterior:
-        """Return the distribution of a model's scores at a position."""
-        table, exact = candidates.tables[name], candidates.known[name]
-        surrogate = self.surrogates.setdefault(name, Surrogate())
-        posterior = surrogate.posterior(table, candidates.now[name])
-        if not table.is_exact:
-            # Later positions learnt from these when they were asked for.
-            seen = np.flatnonzero(~np.isnan(exact))
-            posterior.learn(seen, exact[seen], keep=False)
-        return posterior
+    max_inputs: float | None = None
+    is_complete: bool = True
 
 
 class _WordSearch:
-    """One word search.
+    """Constrained Bayesian optimisation of the word at one position (`Edit`).
 
     Attributes
     ----------
-    open
-        The candidates that no bound rules out, in random order.
+    indices
+        Candidates that no bound excludes, in random order.
+    models
+        Names of the models in the order of their costs.
+    relative_costs
+        Cost of a score relative to the most expensive model, by model.
     posteriors
-        By model, what its scores are likely to be.
-    relative
-        By model, what its scores cost in scores of the most expensive model; the models are in
-        this order, the accepting one of a pair first where both cost the same.
+        Posterior distribution of the scores, by model.
+    max_scores
+        Maximum number of scores by the most expensive model in this round.
     refused
-        Candidates that were not taken when proposed.
-    best, target
-        The candidate of least loss known to keep the constraints and to improve, if there is one,
-        and what another's loss must fall below: the best one's, or the present one.
+        Candidates that were proposed but not accepted.
+    best_index, best_loss
+        Feasible candidate with the lowest known loss below that of the current sentence, and its
+        loss; None and the loss of the current sentence if there is no such candidate.
     """
 
     def __init__(
         self, candidates: Candidates, options: Edit, budget: int, state: SearchState
     ) -> None:
         self.candidates, self.state = candidates, state
-        self.limit: int = min(budget, options.first * 2**candidates.round)
-        self.last_round = self.limit == budget
-        if state.inputs is None:
-            state.inputs = options.inputs or max(_INPUTS, _SCORES * _cost_of_present(candidates))
-        self.inputs = state.inputs
-        cost = _cost_by_model(candidates)
-        constrained_first = list(cost)[::-1]
-        self.models = sorted(constrained_first, key=cost.__getitem__)
-        most = cost[self.models[-1]]
-        self.relative = {name: cost[name] / most if most else 0.0 for name in self.models}
-        self.posteriors = {name: state.posterior(candidates, name) for name in candidates.tables}
-        index = candidates.promising()
-        if candidates.present is not None:
-            index = index[index != candidates.present]
-        # Candidates that no model can tell apart are left to chance.
-        self.open = index[candidates.rng.permutation(len(index))]
+        self.max_scores: int = min(budget, options.first * 2**candidates.round_number)
+        self.is_last_round = self.max_scores == budget
+        if state.max_inputs is None:
+            # Cost of scoring the current sentence, or one with the cheapest candidate.
+            score_costs = [candidates.score_costs(name) for name in candidates.replacements]
+            current = candidates.current_index
+            cost = sum(float(c.min() if current is None else c[current]) for c in score_costs)
+            state.max_inputs = options.inputs or max(_MAX_INPUTS, _MAX_SENTENCE_SCORES * cost)
+        self.max_inputs = state.max_inputs
+        costs = _cost_by_model(candidates)
+        # Of models with equal costs, accepting ones come first, as in the reverse of `costs`.
+        constrained_first = list(costs)[::-1]
+        self.models = sorted(constrained_first, key=costs.__getitem__)
+        max_cost = costs[self.models[-1]]
+        self.relative_costs = {
+            name: costs[name] / max_cost if max_cost else 0.0 for name in self.models
+        }
+        self.posteriors = dict[str, Posterior]()
+        for name, replacements in candidates.replacements.items():
+            surrogate = state.surrogates.setdefault(name, Surrogate())
+            posterior = surrogate.posterior(replacements, candidates.current_scores[name])
+            if not replacements.is_exact:
+                # The surrogate has learned from scores known here already.
+                exact = candidates.exact_scores[name]
+                known = np.flatnonzero(~np.isnan(exact))
+                posterior.learn(known, exact[known], keep=False)
+            self.posteriors[name] = posterior
+        indices = candidates.promising()
+        if candidates.current_index is not None:
+            indices = indices[indices != candidates.current_index]
+        # A random order breaks ties between candidates with equal predictions.
+        self.indices = indices[candidates.rng.permutation(len(indices))]
         self.refused: set[int] = set()
-        self._find_best()
+        self._update_best()
 
     def run(self) -> bool:
-        """Score, and propose the best of the candidates scored, until one is taken."""
+        """Score and propose candidates; return whether the search should continue later."""
         while True:
-            more = self._score()
-            if self.best is None:
-                return more
-            if self._verification(self.best) > self._left():
-                self.state.complete = False
+            ended_early = self._score_candidates()
+            if self.best_index is None:
+                return ended_early
+            if self._verification_costs(self.best_index) > self._remaining_inputs():
+                self.state.is_complete = False
                 return False
-            if self.candidates.propose(self.best):
+            if self.candidates.propose(self.best_index):
                 return False
-            self.refused.add(self.best)
-            self._find_best()
+            self.refused.add(self.best_index)
+            self._update_best()
 
-    def _score(self) -> bool:
-        """Score until it is time to propose or to leave; say whether more would be scored later."""
-        *others, expensive = self.models
+    def _score_candidates(self) -> bool:
+        """Score candidates until no score is worth its cost; return whether a limit ended this."""
+        *cheaper, most_expensive = self.models
         while True:
-            running = self._running()
-            if not len(running):
+            indices = self._undecided()
+            if not len(indices):
                 return False
-            seen = {name: ~np.isnan(self.candidates.known[name][running]) for name in others}
-            ready = np.all([np.ones(len(running), dtype=np.bool_), *seen.values()], axis=0)
-            promise = np.where(ready, self._feasibility(running) * self._improvement(running), 0.0)
-            most = float(promise.max())
-            waiting = self._waiting(running, seen)
-            if self._score_next(waiting, most, bool(ready.any())):
-                continue
-            room = self.limit - self._n_scored(expensive)
-            stuck = not ready.any() and all(self._room(name) <= 0 for name in waiting)
-            if room <= 0 or stuck:
-                return not self.last_round
-            if not ready.any() or self._enough(most):
-                return False
-            size = min(room, 1 + self._n_scored(expensive) // 8, _LARGEST_BATCH)
-            if self.candidates.losses_known:
-                # Only whether constraints are kept is asked, in the order of what losses promise;
-                # for a network some sentences together cost little more than one.
-                size = min(room, max(size, _CHECKED))
-            order = np.argsort(-promise, kind="stable")
-            self._ask(expensive, running[order[ready[order]][:size]])
 
-    def _waiting(
-        self, running: IntArray, seen_by_model: dict[str, BoolArray]
-    ) -> dict[str, IntArray]:
-        """Return, by model, the candidates that it is to score next, but for the last."""
-        waiting: dict[str, IntArray] = {}
-        passed = np.ones(len(running), dtype=np.bool_)
-        for name, seen in seen_by_model.items():
-            if (passed & ~seen).any():
-                waiting[name] = running[passed & ~seen]
-            passed &= seen
-        return waiting
+            # Each candidate waits for the first cheaper model that has not scored it.
+            waiting: dict[str, IntArray] = {}
+            is_ready = np.ones(len(indices), dtype=np.bool_)
+            for name in cheaper:
+                is_scored = ~np.isnan(self.candidates.exact_scores[name][indices])
+                if (is_ready & ~is_scored).any():
+                    waiting[name] = indices[is_ready & ~is_scored]
+                is_ready &= is_scored
 
-    def _score_next(self, waiting: dict[str, IntArray], most: float, ready: bool) -> bool:
-        """Score by a less expensive model what promises enough; say whether there was any."""
-        for name, index in waiting.items():
-            batch = self._batch(name, index, most, ready)
-            if len(batch):
-                self._ask(name, batch)
-                return True
-        return False
+            # Let a cheaper model score its batch if the batch is worth it.
+            acquisition = self._feasibility(indices) * self._improvement(indices)
+            acquisition = np.where(is_ready, acquisition, 0.0)
+            max_promise, any_ready = float(acquisition.max()), bool(is_ready.any())
+            for name, waiting_indices in waiting.items():
+                batch = self._select_batch(name, waiting_indices, max_promise, any_ready)
+                if len(batch):
+                    self._score(name, batch)
+                    break
+            else:
+                # Otherwise use the most expensive model, or leave the position.
+                n_left = self._n_scores_left(most_expensive)
+                is_stuck = not any_ready and all(self._n_scores_left(n) <= 0 for n in waiting)
+                if n_left <= 0 or is_stuck:
+                    return not self.is_last_round
+                is_poor = max_promise <= self._min_promise()
+                if self.best_index is not None:
+                    total = -self.candidates.target_loss
+                    is_poor = total == 0 or max_promise * self.state.n_scores <= total
+                if not any_ready or is_poor:
+                    return False
+                size = min(n_left, 1 + self._n_scored(most_expensive) // 8, _MAX_BATCH_SIZE)
+                if self.candidates.has_exact_losses:
+                    # Networks score a few sentences at hardly more than the cost of one.
+                    size = min(n_left, max(size, _MIN_CONSTRAINT_BATCH_SIZE))
+                order = np.argsort(-acquisition, kind="stable")
+                self._score(most_expensive, indices[order[is_ready[order]][:size]])
 
-    def _batch(self, name: str, index: IntArray, most: float, ready: bool) -> IntArray:
-        """Return which of `index` a model is to score before a more expensive one goes on.
+    def _select_batch(
+        self, name: str, indices: IntArray, max_promise: float, any_ready: bool
+    ) -> IntArray:
+        """Return the candidates that a cheaper model should score next; empty for none.
 
-        Those that may well promise more than `most`, the best promise among the candidates that
-        are `ready` for the most expensive model, nats; none if all together do not promise what
-        their scores cost.
+        Parameters
+        ----------
+        name
+            Model.
+        indices
+            Candidates that wait for this model.
+        max_promise
+            Maximum expected improvement, in nats, of the candidates that only the most expensive
+            model has not scored. The batch must promise more per cost.
+        any_ready
+            Whether there are such candidates.
         """
-        room = self._room(name)
-        if room <= 0:
-            return index[:0]
-        feasibility = self._feasibility(index)
+        n_left = self._n_scores_left(name)
+        if n_left <= 0:
+            return indices[:0]
+        feasibility = self._feasibility(indices)
         if name in self.candidates.contrast.reject:
-            promise = feasibility * self._improvement(index, most / feasibility)
+            promise = feasibility * self._improvement(indices, max_promise / feasibility)
         else:
-            beyond = most / self._feasibility(index, but=name)
-            promise = feasibility * np.maximum(self._improvement(index) - beyond, 0.0)
-        size = min(room, max(_BATCH, self._n_scored(name) // 4), _LARGEST_BATCH)
+            margin = max_promise / self._feasibility(indices, excluded=name)
+            promise = feasibility * np.maximum(self._improvement(indices) - margin, 0.0)
+        size = min(n_left, max(_BATCH_SIZE, self._n_scored(name) // 4), _MAX_BATCH_SIZE)
         order = np.argsort(-promise, kind="stable")[:size]
-        least = most if ready else self._least()
-        enough = promise[order].sum() > least * self.relative[name] * len(order)
-        return index[order] if enough else index[:0]
+        min_promise = max_promise if any_ready else self._min_promise()
+        cost = min_promise * self.relative_costs[name] * len(order)
+        return indices[order] if promise[order].sum() > cost else indices[:0]
 
-    def _ask(self, name: str, index: IntArray) -> None:
-        """Ask a model for as many scores of `index` as can be paid and any one of them kept."""
-        cost = self.candidates.costs(name)[index]
-        later = np.maximum.accumulate(self._cost(index) - cost)
-        affordable = np.searchsorted(np.cumsum(cost) + later, self._left(), side="right")
-        # Each can be paid alone, whatever rounding says.
-        index = index[: max(1, int(affordable))]
-        self.state.n_scores += self.relative[name] * len(index)
-        self.posteriors[name].learn(index, self.candidates.scores(name, index))
-        self._find_best()
+    def _score(self, name: str, indices: IntArray) -> None:
+        """Score as many candidates as the cost limit allows, including their verification."""
+        costs = self.candidates.score_costs(name)[indices]
+        later_costs = np.maximum.accumulate(self._completion_costs(indices) - costs)
+        n_affordable = np.searchsorted(
+            np.cumsum(costs) + later_costs, self._remaining_inputs(), side="right"
+        )
+        # One candidate is always affordable (`_undecided`), despite rounding errors.
+        indices = indices[: max(1, int(n_affordable))]
+        self.state.n_scores += self.relative_costs[name] * len(indices)
+        self.posteriors[name].learn(indices, self.candidates.scores(name, indices))
+        self._update_best()
 
     def _n_scored(self, name: str) -> int:
-        if self.candidates.tables[name].is_exact:
+        """Return the number of candidates that a model has scored here."""
+        if self.candidates.replacements[name].is_exact:
             return 0
-        return int((~np.isnan(self.candidates.known[name])).sum())
+        return int((~np.isnan(self.candidates.exact_scores[name])).sum())
 
-    def _room(self, name: str) -> int:
-        """Return how many more candidates a less expensive model may be asked for."""
-        relative = self.relative[name]
-        ratio = int(min(1.0 / relative, _LARGEST_RATIO)) if relative else 1
-        return self.limit * ratio - self._n_scored(name)
+    def _n_scores_left(self, name: str) -> int:
+        """Return how many further candidates a model may score in this round."""
+        relative = self.relative_costs[name]
+        ratio = int(min(1.0 / relative, _MAX_BUDGET_RATIO)) if relative else 1
+        return self.max_scores * ratio - self._n_scored(name)
 
-    def _cost(self, index: IntArray) -> FloatArray:
-        """Return what it costs to know candidates, and to verify them or the best so far, (k,)."""
-        verification = 0.0 if self.best is None else self._verification(self.best)
-        scores = np.zeros(len(index))
-        for name in self.candidates.tables:
-            unknown = np.isnan(self.candidates.known[name][index])
-            scores += self.candidates.costs(name)[index] * unknown
-        return scores + np.maximum(self._verification(index), verification)
+    def _completion_costs(self, indices: IntArray) -> FloatArray:
+        """Return the costs (k,) of all missing scores and of verifying the best candidate."""
+        best = self.best_index
+        min_verification = 0.0 if best is None else self._verification_costs(best)
+        costs = np.zeros(len(indices))
+        for name in self.candidates.replacements:
+            is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
+            costs += self.candidates.score_costs(name)[indices] * is_unknown
+        return costs + np.maximum(self._verification_costs(indices), min_verification)
 
-    def _verification(self, index: IntArray | int) -> FloatArray:
-        """Return what it costs to score sentences again that are kept."""
-        costs = [self.candidates.costs(name)[index] for name in self.candidates.tables]
-        return np.asarray(sum(costs))
+    def _verification_costs(self, indices: IntArray | int) -> FloatArray:
+        """Return the cost of scoring each sentence again by all models."""
+        names = self.candidates.replacements
+        return np.asarray(sum(self.candidates.score_costs(name)[indices] for name in names))
 
-    def _left(self) -> float:
-        return self.inputs - self.candidates.counter.cost
+    def _remaining_inputs(self) -> float:
+        return self.max_inputs - self.candidates.counter.cost
 
-    def _find_best(self) -> None:
-        exact = {name: values[self.open] for name, values in self.candidates.known.items()}
+    def _update_best(self) -> None:
+        """Find the best candidate on the exact scores so far."""
+        exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
         losses = self.candidates.known_losses(exact)
-        improving = losses < self.candidates.target + SLACK
-        for name, minimum in self.candidates.minimum.items():
-            improving &= exact[name] >= minimum - SLACK
-        improving &= ~np.isin(self.open, list(self.refused))
-        self.best: int | None = None
-        self.target = self.candidates.target
-        if improving.any():
-            least = int(np.where(improving, losses, np.inf).argmin())
-            self.best, self.target = int(self.open[least]), float(losses[least])
+        is_better = losses < self.candidates.target_loss + SCORE_TOLERANCE
+        for name, minimum in self.candidates.min_scores.items():
+            is_better &= exact[name] >= minimum - SCORE_TOLERANCE
+        is_better &= ~np.isin(self.indices, list(self.refused))
+        self.best_index: int | None = None
+        self.best_loss = self.candidates.target_loss
+        if is_better.any():
+            best = int(np.where(is_better, losses, np.inf).argmin())
+            self.best_index, self.best_loss = int(self.indices[best]), float(losses[best])
 
-    def _running(self) -> IntArray:
-        """Return the candidates not fully known that bounds and scores leave in the running."""
-        exact = {name: values[self.open] for name, values in self.candidates.known.items()}
-        cut = self.target + (SLACK if self.best is None else 0.0)
-        out = self.candidates.known_losses(exact) >= cut
-        for name, minimum in self.candidates.minimum.items():
-            out |= exact[name] < minimum - SLACK
-        out |= ~np.any([np.isnan(values) for values in exact.values()], axis=0)
-        running = self.open[~out]
-        payable = self._cost(running) <= self._left()
-        self.state.complete &= bool(payable.all())
-        return running[payable]
+    def _undecided(self) -> IntArray:
+        """Return affordable candidates with missing scores that may still be the best."""
+        exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
+        tolerance = SCORE_TOLERANCE if self.best_index is None else 0.0
+        is_excluded = self.candidates.known_losses(exact) >= self.best_loss + tolerance
+        for name, minimum in self.candidates.min_scores.items():
+            is_excluded |= exact[name] < minimum - SCORE_TOLERANCE
+        is_excluded |= ~np.any([np.isnan(values) for values in exact.values()], axis=0)
+        undecided = self.indices[~is_excluded]
+        is_affordable = self._completion_costs(undecided) <= self._remaining_inputs()
+        self.state.is_complete &= bool(is_affordable.all())
+        return undecided[is_affordable]
 
-    def _feasibility(self, index: IntArray, but: str | None = None) -> FloatArray:
-        """Return the probability that candidates keep the constraints, but one, (k,)."""
-        probability = np.ones(len(index))
-        for name, minimum in self.candidates.minimum.items():
-            if name != but:
-                mean, deviation = self.posteriors[name].predict(index)
-                unknown = np.isnan(self.candidates.known[name][index])
-                probability *= np.where(
-                    unknown, scipy.special.ndtr((mean - minimum) / deviation), 1.0
-                )
+    def _feasibility(self, indices: IntArray, excluded: str | None = None) -> FloatArray:
+        """Return the probability (k,) that candidates satisfy all constraints, except on one model.
+
+        Known scores have probability 1, because infeasible candidates are excluded before.
+        """
+        probability = np.ones(len(indices))
+        for name, minimum in self.candidates.min_scores.items():
+            if name == excluded:
+                continue
+            mean, deviation = self.posteriors[name].predict(indices)
+            is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
+            p_feasible = scipy.special.ndtr((mean - minimum) / deviation)
+            probability *= np.where(is_unknown, p_feasible, 1.0)
         return np.maximum(probability, 1e-300)
 
-    def _improvement(self, index: IntArray, beyond: FloatArray | float = 0.0) -> FloatArray:
-        """Return by how much candidates are expected to lower the best loss beyond some, (k,)."""
-        contrast, natural = self.candidates.contrast, self.candidates.natural
-        target = self.target - beyond
+    def _improvement(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
+        """Return the expected improvement (k,) of the best loss, beyond a margin.
+
+        It has a closed form for one rejecting model and is estimated by quasi-Monte Carlo sampling
+        for several.
+        """
+        contrast, natural = self.candidates.contrast, self.candidates.natural_scores
+        target = self.best_loss - margin
         means, deviations = {}, {}
         for name in contrast.reject:
-            mean, deviation = self.posteriors[name].predict(index)
-            exact = self.candidates.known[name][index]
+            mean, deviation = self.posteriors[name].predict(indices)
+            exact = self.candidates.exact_scores[name][indices]
             means[name] = np.where(np.isnan(exact), mean, exact)
             deviations[name] = np.where(np.isnan(exact), deviation, 0.0)
         if len(contrast.reject) > 1:
-            draws = {
+            samples = {
                 name: means[name][:, None] + deviations[name][:, None] * normal
-                for name, normal in zip(means, _normals(len(means)), strict=True)
+                for name, normal in zip(means, _standard_normal_samples(len(means)), strict=True)
             }
-            losses = contrast.loss(draws, natural)
-            return np.asarray(np.maximum(np.reshape(target, (-1, 1)) - losses, 0.0).mean(axis=1))
+            improvements = np.reshape(target, (-1, 1)) - contrast.loss(samples, natural)
+            return np.asarray(np.maximum(improvements, 0.0).mean(axis=1))
         mean = contrast.loss(means, natural)
         ((name, scale),) = contrast.scale_by_model.items()
         deviation = deviations[name] / scale
         certain = np.maximum(target - mean, 0.0)
         return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
 
-    def _least(self) -> float:
-        """Return the nats a score below which nothing more is asked for here."""
+    def _min_promise(self) -> float:
+        """Return the minimum expected improvement per score before the first one at a position."""
         if self.state.n_scores == 0:
             return 0.0
-        return self._brought() / self.state.n_scores * _MIN_PROMISE
-
-    def _enough(self, most: float) -> bool:
-        """Return whether the next score promises too little, `most` nats, to go on."""
-        if self.best is None:
-            return most <= self._least()
-        return self._brought() == 0 or most * self.state.n_scores <= self._brought()
-
-    def _brought(self) -> float:
-        """Return by how many nats scores have lowered the loss so far."""
         # The loss of the natural sentence is 0.
-        return 0.0 - self.candidates.target
+        return -self.candidates.target_loss / self.state.n_scores * _MIN_PROMISE
 
 
 def _cost_by_model(candidates: Candidates) -> dict[str, float]:
-    """Return, by model, what a score of the candidate that costs least costs, to compare models.
+    """Return the minimum cost of a score, by model.
 
-    In multiply-additions where all models not known at once say how many an input takes, else in
-    inputs.
+    The unit is multiply-adds if they are known for all models without exact scores, else inputs.
     """
-    tables = candidates.tables
+    tables = candidates.replacements
     sizes = {n: table.cost.multiply_adds for n, table in tables.items() if not table.is_exact}
-    stated = all(size is not None for size in sizes.values())
+    are_known = all(size is not None for size in sizes.values())
     return {
-        name: float(candidates.costs(name).min()) * ((stated and sizes.get(name)) or 1.0)
+        name: float(candidates.score_costs(name).min()) * ((are_known and sizes.get(name)) or 1.0)
         for name in tables
     }
 
 
-def _cost_of_present(candidates: Candidates) -> float:
-    """Return what scores of the sentence as it is would cost, or of one with a short word."""
-    costs = [candidates.costs(name) for name in candidates.tables]
-    present = candidates.present
-    return float(sum(c.min() if present is None else c[present] for c in costs))
-
-
 @cache
-def _normals(n: int) -> FloatArray:
-    """Return draws (n, 2^k) of n independent standard normal variables, always the same."""
-    from scipy.stats.qmc import Sobol  # takes as long to load as a search; few need it
+def _standard_normal_samples(n_variables: int) -> FloatArray:
+    """Return fixed Sobol samples (n_variables, 2^k) of independent standard normal variables."""
+    from scipy.stats.qmc import Sobol  # slow to load and rarely needed
 
-    return np.asarray(scipy.special.ndtri(Sobol(n, seed=0).random_base2(_LOG_DRAWS)).T)
+    uniform = Sobol(n_variables, seed=0).random_base2(_LOG_N_SAMPLES)
+    return np.asarray(scipy.special.ndtri(uniform).T)

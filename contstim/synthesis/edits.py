@@ -9,7 +9,7 @@ from contstim.errors import InputError
 from contstim.text import Sentence
 from contstim.text.language import split_word
 
-#: What a word shares with the word that it replaces: its word class or its Penn Treebank tag.
+#: Property that a word shares with the word it replaces: word class or Penn Treebank tag.
 WordKind = Literal["class", "tag"]
 
 # Invisible characters that change the direction in which text is displayed.
@@ -20,35 +20,38 @@ _DIRECTION_MARKS = frozenset(
 
 @dataclass(frozen=True)
 class Edits:
-    """Limits on what may change in the natural sentence; positions are those of its words, from 0.
+    """Limits on the changes to a natural sentence.
+
+    Positions are the indices of words, from 0.
 
     Attributes
     ----------
     max_changes
-        Maximum number of words that differ from the natural sentence; None for any number. One
-        gives minimal pairs.
+        Maximum number of words that differ from the natural sentence. None: no limit. With 1, the
+        sentences form a minimal pair.
     fixed
-        Positions whose words stay.
+        Positions that must not change.
     changed
-        Positions whose words must differ from those of the natural sentence.
+        Positions that must change.
     words
-        Positions with the only words that may stand there. Where the natural word is not among
-        them, it must change.
+        Pairs of a position and the only words that may stand there. If the natural word is not
+        among them, it must change.
     agreement
         Whether adjacent words must agree as the language requires (``a`` and ``an``), except where
-        the natural sentence already lacks it.
+        they disagree in the natural sentence.
     same_tokens
-        Whether each model must split the sentence into as many tokens as the natural one.
+        Whether the number of tokens must remain the same under each model.
     same_kind
-        ``class``: a word replaces one of its own word class; ``tag``: one of its own Penn Treebank
-        tag, so that a plural replaces a plural. Words without a tag stay. None: any word.
+        Property that a word must share with the word it replaces: ``class``, the word class, or
+        ``tag``, the Penn Treebank tag (a plural replaces a plural). Words without a tag do not
+        change. None: no restriction.
 
     Raises
     ------
     InputError
-        If a position is negative, given twice, or both fixed and to be changed; if fewer changes
-        are allowed than positions must change; if a list of words is empty or holds something
-        that is not a bare word.
+        If a position is negative, occurs twice, or is both fixed and to be changed; if more
+        positions must change than may change; if a list of words is empty or contains white space
+        or punctuation.
 
     Examples
     --------
@@ -70,13 +73,13 @@ class Edits:
                 if position < 0:
                     raise InputError(f"position {position} ({kind}) is negative; count from 0")
                 if positions.count(position) > 1:
-                    raise InputError(f"position {position} is given twice as {kind}; once will do")
+                    raise InputError(f"position {position} occurs twice ({kind}); give it once")
                 if kind != "fixed" and position in self.fixed:
                     raise InputError(f"position {position} is both fixed and {kind}; choose one")
         if self.max_changes is not None and self.max_changes < max(1, len(self.changed)):
             raise InputError(
-                f"at most {self.max_changes} words may change, but {max(1, len(self.changed))} "
-                "must; allow more"
+                f"max_changes is {self.max_changes}, but {max(1, len(self.changed))} words must "
+                "change; allow more changes"
             )
         if self.same_kind not in (None, *get_args(WordKind)):
             raise InputError(f"same_kind is {self.same_kind!r}; give 'class' or 'tag'")
@@ -84,36 +87,36 @@ class Edits:
             for word in words or ("",):
                 if not word or word.split() != [word] or split_word(word)[1] != word:
                     raise InputError(
-                        f"the words for position {position} hold {word!r}; list words without "
-                        "white space or the punctuation around them"
+                        f"the words for position {position} include {word!r}; list words without "
+                        "white space and surrounding punctuation"
                     )
                 if not _DIRECTION_MARKS.isdisjoint(word):
                     raise InputError(
-                        f"the words for position {position} hold {word!a}, which has an invisible "
-                        "mark of text direction; remove the mark"
+                        f"the words for position {position} include {word!a}, which contains an "
+                        "invisible mark of text direction; remove the mark"
                     )
 
     @classmethod
     def parse(cls, text: str) -> Edits:
-        """Read a rule: parts separated by commas, such as ``max=3,fixed=0+1,same-class``.
+        """Parse limits that are separated by commas, for example ``max=3,fixed=0+1,same-class``.
 
-        The parts are ``max=N``, ``fixed=POSITIONS``, ``changed=POSITIONS``,
+        The limits are ``max=N``, ``fixed=POSITIONS``, ``changed=POSITIONS``,
         ``words=POSITION:WORD+WORD`` (repeatable), ``agreement``, ``same-tokens``, ``same-class``
-        and ``same-tag``; POSITIONS are numbers joined by ``+``.
+        and ``same-tag``. POSITIONS are numbers joined by ``+``.
 
         Raises
         ------
         InputError
-            If a part has another form or is given twice, and as the class.
+            If a part has another form or occurs twice, or for the reasons of the class.
         """
         values: dict[str, Any] = {}
         words: list[tuple[int, tuple[str, ...]]] = []
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = part.partition("=")
-            position, colon, listed = value.partition(":")
+            position, colon, joined_words = value.partition(":")
             numbers = value.split("+")
             if name == "words" and colon and _is_position(position):
-                words.append((int(position), tuple(listed.split("+"))))
+                words.append((int(position), tuple(joined_words.split("+"))))
                 continue
             setting: Any
             if name in ("fixed", "changed") and all(map(_is_position, numbers)):
@@ -128,30 +131,32 @@ class Edits:
                     "words=1:dog+cat, agreement, same-tokens, same-class or same-tag"
                 )
             if field in values:
-                raise InputError(f"the edits {text!r} give {field} twice; give it once")
+                raise InputError(f"the edits {text!r} set {field} twice; set it once")
             values[field] = setting
         return cls(**values, words=tuple(words))
 
     def __str__(self) -> str:
-        limit = () if self.max_changes is None else (f"max={self.max_changes}",)
-        flags = (f for f, (field, value) in _FLAGS.items() if getattr(self, field) == value)
-        positions = {"fixed": self.fixed, "changed": self.changed}
-        joined = (f"{name}={'+'.join(map(str, p))}" for name, p in positions.items() if p)
-        words = (f"words={position}:{'+'.join(listed)}" for position, listed in self.words)
-        return ",".join((*limit, *joined, *words, *flags))
+        parts = [] if self.max_changes is None else [f"max={self.max_changes}"]
+        for name, positions in {"fixed": self.fixed, "changed": self.changed}.items():
+            if positions:
+                parts.append(f"{name}={'+'.join(map(str, positions))}")
+        parts += [f"words={position}:{'+'.join(words)}" for position, words in self.words]
+        parts += [flag for flag, (name, value) in _FLAGS.items() if getattr(self, name) == value]
+        return ",".join(parts)
 
     @property
     def _positions(self) -> dict[str, tuple[int, ...]]:
+        """All positions of the limits, by kind of limit."""
         listed = tuple(position for position, _ in self.words)
         return {"fixed": self.fixed, "to be changed": self.changed, "with words": listed}
 
     def check(self, natural: Sentence) -> None:
-        """Refuse positions that a sentence does not have.
+        """Check that a natural sentence has all positions of the limits.
 
         Raises
         ------
         InputError
-            Naming the position.
+            If a position is beyond the end of the sentence.
         """
         for kind, positions in self._positions.items():
             for position in positions:
@@ -162,12 +167,15 @@ class Edits:
                     )
 
     def required(self, natural: Sentence) -> tuple[int, ...]:
-        """Return the positions of a natural sentence whose words must change."""
+        """Return the positions at which a natural sentence must change."""
         unlisted = (p for p, words in self.words if natural.words[p] not in words)
         return tuple(dict.fromkeys((*self.changed, *unlisted)))
 
     def permits(self, natural: Sentence, sentence: Sentence) -> bool:
-        """Return whether a sentence changes no more of the natural one than allowed, and enough."""
+        """Return whether the changes from the natural sentence are within the limits.
+
+        Limits on tokens and on word classes are checked by `SharedVocabulary`.
+        """
         changes = self.differences(natural, sentence)
         return (
             (self.max_changes is None or len(changes) <= self.max_changes)
@@ -181,7 +189,7 @@ class Edits:
 
     @staticmethod
     def differences(natural: Sentence, sentence: Sentence) -> set[int]:
-        """Return the positions at which two sentences of one length have different words."""
+        """Return the positions at which two sentences of equal length have different words."""
         pairs = zip(natural.words, sentence.words, strict=True)
         return {position for position, (old, new) in enumerate(pairs) if old != new}
 
@@ -195,4 +203,5 @@ _FLAGS: dict[str, tuple[str, Any]] = {
 
 
 def _is_position(text: str) -> bool:
+    """Return whether a text consists of ASCII digits, which `int` does not check."""
     return text.isascii() and text.isdigit()

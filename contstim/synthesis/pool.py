@@ -1,8 +1,8 @@
-"""A pool of sampled sentences and its assignment to natural sentences, on fresh scores.
+"""Assignment of sampled sentences to natural sentences.
 
-Each sentence of the pool may serve any side of any pair, and is used once; few of the assigned
-sentences begin or end alike. Among the assignments that fill most places, the one of lowest total
-loss is taken.
+Each sentence of a pool can be assigned to any natural sentence and any side of any pair, but only
+once. The number of assigned sentences with the same first or last words is limited. Of all
+assignments with the maximum number of sentences, the one with the lowest total loss is used.
 """
 
 from __future__ import annotations
@@ -22,21 +22,30 @@ from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Synthesis
 from contstim.text.diversity import MIN_WORD_LIMIT, edge_phrases, folded_words
 
-#: Maximum number of assigned sentences that begin, or end, alike (`edge_phrases`).
+#: Maximum number of assigned sentences with the same first, or the same last, words.
 DIVERSITY_CAP = 2
 
-# The first or the last words of sentences (`edge_phrases`), or models and a word.
-_Kind = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
+# A group of sentences with a common limit: the same first or last words (edge_phrases), or the same
+# models and a common word.
+_Group = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
 
-# More than any loss, so that a filled place outweighs all losses.
-_FILLED = 1e6
-# Shares of a sentence below this are zero.
-_NONE = 1e-6
+# Value of an assigned sentence, which exceeds any loss.
+_ASSIGNED_VALUE = 1e6
+# Fractions of a sentence below this are 0.
+_MIN_FRACTION = 1e-6
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A natural sentence that needs a synthetic one for a contrast of models."""
+    """A natural sentence and a contrast of models that need a synthetic sentence.
+
+    Attributes
+    ----------
+    natural
+        Natural sentence.
+    contrast
+        Problem that the synthetic sentence must solve.
+    """
 
     natural: str
     contrast: ModelContrast
@@ -49,258 +58,285 @@ class SentencePool:
     Attributes
     ----------
     sentences
-        The sampled sentences.
+        Sampled sentences.
     scores
-        By model, the score of each sampled and each natural sentence, nats.
+        Scores in nats of the sampled and the natural sentences, by model and sentence.
     batch_tolerance
-        By model, by how much scores may differ with the batch.
+        Maximum difference in nats between scores in different batches, by model.
     """
 
     sentences: tuple[str, ...]
     scores: Mapping[str, Mapping[str, float]]
     batch_tolerance: Mapping[str, float]
 
-    def of(self, model: str) -> FloatArray:
-        """Return the scores of the pool under one model, (P,), NaN where it has none."""
+    def model_scores(self, model: str) -> FloatArray:
+        """Return the scores of the pool under one model, (P,); NaN for missing scores."""
         scores = self.scores[model]
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
-    def satisfied(self, place: Slot) -> dict[str, BoolArray]:
-        """Return which sentences satisfy each constraint of a place, (P,), by its text."""
-        by_constraint: dict[str, BoolArray] = {}
-        for constraint in place.contrast.constraints:
+    def constraint_masks(self, slot: Slot) -> dict[str, BoolArray]:
+        """Return the mask (P,) of the sentences that satisfy each constraint, by its text."""
+        masks: dict[str, BoolArray] = {}
+        for constraint in slot.contrast.constraints:
             name = constraint.model
-            minimum = constraint.minimum(self.scores[name][place.natural])
-            by_constraint[str(constraint)] = self.of(name) >= minimum + self.batch_tolerance.get(
-                name, 0.0
-            )
-        return by_constraint
+            minimum = constraint.minimum(self.scores[name][slot.natural])
+            minimum += self.batch_tolerance.get(name, 0.0)
+            masks[str(constraint)] = self.model_scores(name) >= minimum
+        return masks
 
-    def losses(self, place: Slot) -> FloatArray:
-        """Return the loss of each sentence, (P,); NaN where it violates a constraint."""
-        scores = {name: self.of(name) for name in place.contrast.reject}
-        natural = {name: self.scores[name][place.natural] for name in scores}
-        losses = place.contrast.loss(scores, natural)
-        feasible = np.all([*self.satisfied(place).values(), losses < 0], axis=0)
-        return np.where(feasible, losses, np.nan)
+    def losses(self, slot: Slot) -> FloatArray:
+        """Return the loss of each sentence, (P,); NaN if it is infeasible or not negative."""
+        scores = {name: self.model_scores(name) for name in slot.contrast.reject}
+        natural_scores = {name: self.scores[name][slot.natural] for name in scores}
+        losses = slot.contrast.loss(scores, natural_scores)
+        is_feasible = np.all([*self.constraint_masks(slot).values(), losses < 0], axis=0)
+        return np.where(is_feasible, losses, np.nan)
 
 
 def assign_sentences(
     pool: SentencePool,
-    places: Sequence[Slot],
+    slots: Sequence[Slot],
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[str | None]:
-    """Return the sentence assigned to each place, or None.
+    """Assign sentences of a pool to slots.
 
     Parameters
     ----------
     pool
-        The sentences.
-    places
-        The places.
+        Sampled sentences.
+    slots
+        Natural sentences that need a synthetic one.
     diversity_cap
         Maximum number of assigned sentences with the same first, or the same last, three words.
     max_word_share
-        Maximum share of the places of the same models whose sentences contain the same word; two
-        places, and as many as natural sentences contain it, are always allowed. 1: no limit.
+        Maximum fraction of the sentences for the same models that may contain the same word. Two
+        sentences are always allowed, and as many as natural sentences contain the word. 1: no
+        limit.
+
+    Returns
+    -------
+    list of str or None
+        Sentence for each slot; None if there is none.
 
     Notes
     -----
-    If it satisfies the limits, the optimal assignment is returned (`scipy.optimize`'s
-    ``linear_sum_assignment``). Otherwise the linear relaxation is solved and rounded, the largest
-    shares first, and places are assigned again as long as that improves the assignment.
+    If the optimal assignment without limits (`scipy.optimize.linear_sum_assignment`) satisfies the
+    limits, it is returned. Otherwise:
+
+    1. The linear relaxation with all limits is solved and rounded, largest fractions first.
+    2. Unused sentences that fit within the limits are added, and the assignment is optimised
+       again. This is repeated as long as it improves the assignment.
     """
-    gains = np.array([-pool.losses(place) for place in places]).reshape(len(places), -1)
-    every = np.flatnonzero(~np.isnan(gains).all(axis=0))
-    chosen = _optimal(gains, every)
-    limits = _Limits(pool.sentences, places, gains, diversity_cap, max_word_share)
-    if not limits.keeps(chosen):
-        chosen = limits.rounded(every)
+    gains = np.array([-pool.losses(slot) for slot in slots]).reshape(len(slots), -1)
+    usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
+    assigned = _solve_assignment(gains, usable)
+    limits = _Limits(pool.sentences, slots, gains, diversity_cap, max_word_share)
+    if not limits.are_satisfied(assigned):
+        assigned = limits.round_relaxation(usable)
         while True:
-            fitting = limits.fitting(chosen, every)
-            again = _optimal(gains, np.union1d(chosen[chosen >= 0], fitting))
-            if not (limits.keeps(again) and _worth(gains, again) > _worth(gains, chosen)):
+            fitting = limits.find_fitting(assigned, usable)
+            improved = _solve_assignment(gains, np.union1d(assigned[assigned >= 0], fitting))
+            is_better = _total_value(gains, improved) > _total_value(gains, assigned)
+            if not (limits.are_satisfied(improved) and is_better):
                 break
-            chosen = again
-    return [None if i < 0 else pool.sentences[i] for i in chosen.tolist()]
+            assigned = improved
+    return [None if i < 0 else pool.sentences[i] for i in assigned.tolist()]
 
 
-def _optimal(gains: FloatArray, usable: IntArray) -> IntArray:
-    """Return the `usable` sentence of each place, -1 for none, in the optimal assignment."""
-    chosen = np.full(len(gains), -1, dtype=np.int64)
-    some = gains[:, usable]
+def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
+    """Return the index of the usable sentence for each slot in the optimal assignment, or -1."""
+    assigned = np.full(len(gains), -1, dtype=np.int64)
+    usable_gains = gains[:, usable]
     rows, columns = scipy.optimize.linear_sum_assignment(
-        np.where(np.isnan(some), 0.0, _FILLED + some), maximize=True
+        np.where(np.isnan(usable_gains), 0.0, _ASSIGNED_VALUE + usable_gains), maximize=True
     )
-    filled = ~np.isnan(some[rows, columns])
-    chosen[rows[filled]] = usable[columns[filled]]
-    return chosen
+    is_assigned = ~np.isnan(usable_gains[rows, columns])
+    assigned[rows[is_assigned]] = usable[columns[is_assigned]]
+    return assigned
 
 
-def _worth(gains: FloatArray, chosen: IntArray) -> float:
-    """Return the value that an assignment maximises."""
-    filled = np.flatnonzero(chosen >= 0)
-    return float((_FILLED + gains[filled, chosen[filled]]).sum())
+def _total_value(gains: FloatArray, assigned: IntArray) -> float:
+    """Return the objective of an assignment: number of sentences first, then total gain."""
+    slots = np.flatnonzero(assigned >= 0)
+    return float((_ASSIGNED_VALUE + gains[slots, assigned[slots]]).sum())
 
 
 class _Limits:
-    """Limits on the number of assigned sentences of one kind, as in `assign_sentences`.
+    """Limits on the number of assigned sentences per group, as in `assign_sentences`.
 
-    A kind is given by the first words, by the last words, or by models and a word.
+    A group contains the sentences with the same first words, with the same last words, or with the
+    same models and a common word.
     """
 
     def __init__(
         self,
         sentences: Sequence[str],
-        places: Sequence[Slot],
+        slots: Sequence[Slot],
         gains: FloatArray,
         diversity_cap: int,
         max_word_share: float,
     ) -> None:
         self._gains = gains
-        self._groups = [frozenset(place.contrast.names) for place in places]
-        self._ends = [edge_phrases(sentence) for sentence in sentences]
-        self._words = [{*folded_words(s)} if max_word_share < 1 else set[str]() for s in sentences]
-        self._alike = diversity_cap
-        self._usual: Counter[_Kind] = Counter(
-            (group, word)
-            for group, place in zip(self._groups, places, strict=True)
-            for word in {*folded_words(place.natural)}
+        self._models = [frozenset(slot.contrast.names) for slot in slots]
+        self._edge_phrases = [edge_phrases(sentence) for sentence in sentences]
+        self._words = [
+            {*folded_words(sentence)} if max_word_share < 1 else set[str]()
+            for sentence in sentences
+        ]
+        self._diversity_cap = diversity_cap
+        self._natural_counts: Counter[_Group] = Counter(
+            (models, word)
+            for models, slot in zip(self._models, slots, strict=True)
+            for word in {*folded_words(slot.natural)}
         )
-        sizes = Counter(self._groups)
-        self._most = {
-            g: max(MIN_WORD_LIMIT, math.floor(max_word_share * n + 1e-9)) for g, n in sizes.items()
+        self._word_caps = {
+            models: max(MIN_WORD_LIMIT, math.floor(max_word_share * n_slots + 1e-9))
+            for models, n_slots in Counter(self._models).items()
         }
 
-    def _kinds(self, i: int, groups: Collection[frozenset[str]]) -> set[_Kind]:
-        """Return the kinds of sentence `i` where it is used beside natural sentences of groups."""
-        return {*self._ends[i], *product(groups, self._words[i])}
+    def _groups(self, i: int, models: Collection[frozenset[str]]) -> set[_Group]:
+        """Return the groups of sentence `i` if it is assigned to slots of the given models."""
+        return {*self._edge_phrases[i], *product(models, self._words[i])}
 
-    def _may(self, kind: _Kind) -> int:
-        """Return how many sentences may be of a kind."""
-        group, _ = kind
-        if isinstance(group, bool):
-            return self._alike
-        return max(self._most[group], self._usual[kind])
+    def _cap(self, group: _Group) -> int:
+        """Return the maximum number of sentences of a group."""
+        models, _ = group
+        if isinstance(models, bool):
+            return self._diversity_cap
+        return max(self._word_caps[models], self._natural_counts[group])
 
-    def _counts(self, chosen: IntArray) -> Counter[_Kind]:
-        """Return how many chosen sentences are of each kind."""
-        pairs = enumerate(chosen.tolist())
-        return Counter(k for p, i in pairs if i >= 0 for k in self._kinds(i, [self._groups[p]]))
+    def _group_sizes(self, assigned: IntArray) -> Counter[_Group]:
+        """Return the number of assigned sentences of each group."""
+        sizes = Counter[_Group]()
+        for slot, i in enumerate(assigned.tolist()):
+            if i >= 0:
+                sizes.update(self._groups(i, [self._models[slot]]))
+        return sizes
 
-    def keeps(self, chosen: IntArray) -> bool:
-        """Return whether no kind has too many of the chosen sentences."""
-        return all(n <= self._may(kind) for kind, n in self._counts(chosen).items())
+    def are_satisfied(self, assigned: IntArray) -> bool:
+        """Return whether no group has too many assigned sentences."""
+        return all(n <= self._cap(group) for group, n in self._group_sizes(assigned).items())
 
-    def rounded(self, every: IntArray) -> IntArray:
-        """Return an assignment that keeps the limits: the best one in shares, rounded."""
-        places, sentences, shares = self._relaxed(every)
-        chosen = np.full(len(self._groups), -1, dtype=np.int64)
-        there, counts = set[int](), Counter[_Kind]()
-        for n in np.argsort(-shares, kind="stable").tolist():
-            place, i = int(places[n]), int(sentences[n])
-            kinds = self._kinds(i, [self._groups[place]])
-            if (
-                shares[n] > _NONE
-                and chosen[place] < 0
-                and i not in there
-                and all(counts[kind] < self._may(kind) for kind in kinds)
-            ):
-                chosen[place] = i
-                there.add(i)
-                counts.update(kinds)
-        return chosen
+    def round_relaxation(self, usable: IntArray) -> IntArray:
+        """Return an assignment within the limits, rounded from the linear relaxation."""
+        slots, sentences, fractions = self._solve_relaxation(usable)
+        assigned = np.full(len(self._models), -1, dtype=np.int64)
+        used, sizes = set[int](), Counter[_Group]()
+        for n in np.argsort(-fractions, kind="stable").tolist():
+            slot, i = int(slots[n]), int(sentences[n])
+            if fractions[n] <= _MIN_FRACTION or assigned[slot] >= 0 or i in used:
+                continue
+            groups = self._groups(i, [self._models[slot]])
+            if all(sizes[group] < self._cap(group) for group in groups):
+                assigned[slot] = i
+                used.add(i)
+                sizes.update(groups)
+        return assigned
 
-    def _relaxed(self, every: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return places, sentences and what share of each sentence each place gets, (N,) each.
+    def _solve_relaxation(self, usable: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Solve the linear relaxation of the assignment with limits.
 
-        Variables are the shares x, and for each sentence and group of places the share y that the
-        group has of it, by which the limits are written.
+        The variables are the fraction x of each sentence in each slot and, for the limits, the
+        fraction y of each sentence in all slots of the same models.
+
+        Returns
+        -------
+        slots, sentences, fractions
+            Slot, sentence and fraction of each of the N possible assignments, (N,).
         """
-        places, columns = np.nonzero(~np.isnan(self._gains[:, every]))
-        sentences = every[columns]
-        names = {group: n for n, group in enumerate(dict.fromkeys(self._groups))}
-        groups = np.array([names[group] for group in self._groups])[places]
-        parts, part = np.unique(np.stack([sentences, groups]), axis=1, return_inverse=True)
-        n, m = len(places), parts.shape[1]
-        rows: list[tuple[IntArray, IntArray, IntArray]] = []  # of constraints: row, column, factor
+        slots, columns = np.nonzero(~np.isnan(self._gains[:, usable]))
+        sentences = usable[columns]
+        model_numbers = {models: n for n, models in enumerate(dict.fromkeys(self._models))}
+        numbers = np.array([model_numbers[models] for models in self._models])[slots]
+        parts, part_indices = np.unique(np.stack([sentences, numbers]), axis=1, return_inverse=True)
+        n_x, n_y = len(slots), parts.shape[1]
+        # Entries of the constraint matrix (row, column, coefficient), and upper bounds of the rows.
+        entries: list[tuple[IntArray, IntArray, IntArray]] = []
         bounds: list[FloatArray] = []
 
-        def limit(row: IntArray, column: IntArray, most: FloatArray) -> None:
-            rows.append((row + sum(map(len, bounds)), column, np.ones_like(row)))
-            bounds.append(most)
+        def add_limits(rows: IntArray, columns: IntArray, maxima: FloatArray) -> None:
+            """Limit sums of variables."""
+            offset = sum(map(len, bounds))
+            entries.append((offset + rows, columns, np.ones_like(rows)))
+            bounds.append(maxima)
 
-        limit(places, np.arange(n), np.ones(len(self._groups)))
-        limit(np.unique(parts[0], return_inverse=True)[1], n + np.arange(m), np.ones(len(every)))
-        offset = sum(map(len, bounds))
-        rows += [(offset + part, np.arange(n), np.ones(n, dtype=np.int64))]
-        rows += [(offset + np.arange(m), n + np.arange(m), np.full(m, -1))]
-        bounds.append(np.zeros(m))
-        numbers = dict[_Kind, int]()
-        of_part = [
-            [numbers.setdefault(kind, len(numbers)) for kind in sorted(kinds, key=repr)]
-            for kinds in (
-                self._kinds(i, [group]) for i, g in parts.T.tolist() for group in [list(names)[g]]
-            )
-        ]
-        limit(
-            np.array([kind for kinds in of_part for kind in kinds], dtype=np.int64),
-            n + np.repeat(np.arange(m), [len(kinds) for kinds in of_part]),
-            np.array([self._may(kind) for kind in numbers], dtype=np.float64),
+        # Each slot has at most one sentence, and each sentence at most one slot.
+        x, y = np.arange(n_x), n_x + np.arange(n_y)
+        add_limits(slots, x, np.ones(len(self._models)))
+        sentence_rows = np.unique(parts[0], return_inverse=True)[1]
+        add_limits(sentence_rows, y, np.ones(len(usable)))
+        # y is at least the sum of x over the slots of the same models.
+        entries.append((sum(map(len, bounds)) + np.arange(n_y), y, np.full(n_y, -1)))
+        add_limits(part_indices, x, np.zeros(n_y))
+        # Each group has a maximum number of sentences.
+        group_numbers = dict[_Group, int]()
+        group_rows, group_columns = list[int](), list[int]()
+        models_by_number = list(model_numbers)
+        for column, (i, number) in zip(y.tolist(), parts.T.tolist(), strict=True):
+            for group in sorted(self._groups(i, [models_by_number[number]]), key=repr):
+                group_rows.append(group_numbers.setdefault(group, len(group_numbers)))
+                group_columns.append(column)
+        add_limits(
+            np.array(group_rows, dtype=np.int64),
+            np.array(group_columns, dtype=np.int64),
+            np.array([self._cap(group) for group in group_numbers], dtype=np.float64),
         )
-        row, column, factor = (np.concatenate(part) for part in zip(*rows, strict=True))
-        matrix = scipy.sparse.csr_array((factor, (row, column)), (sum(map(len, bounds)), n + m))
-        gains = self._gains[places, sentences]
-        # That places are filled counts for more than all that there is to gain.
-        filled = 1.0 + len(self._groups) * gains.max(initial=0.0)
-        cost = np.concatenate([-1.0 - gains / filled, np.zeros(m)])
-        solve: Any = scipy.optimize.linprog  # its type stubs know nothing of sparse matrices
+        rows, columns, coefficients = (np.concatenate(part) for part in zip(*entries, strict=True))
+        shape = (sum(map(len, bounds)), n_x + n_y)
+        matrix = scipy.sparse.csr_array((coefficients, (rows, columns)), shape)
+
+        # An assigned sentence is worth more than all gains together.
+        gains = self._gains[slots, sentences]
+        max_total = 1.0 + len(self._models) * gains.max(initial=0.0)
+        cost = np.concatenate([-1.0 - gains / max_total, np.zeros(n_y)])
+        solve: Any = scipy.optimize.linprog  # its type stubs do not allow sparse matrices
         result = solve(cost, matrix, np.concatenate(bounds), bounds=(0, 1), method="highs")
-        return places, sentences, np.asarray(result.x[:n])
+        return slots, sentences, np.asarray(result.x[:n_x])
 
-    def fitting(self, chosen: IntArray, every: IntArray) -> IntArray:
-        """Return sentences that may be used beside the chosen ones, wherever they are.
+    def find_fitting(self, assigned: IntArray, usable: IntArray) -> IntArray:
+        """Return unused sentences that fit within the limits in whichever slot they are used.
 
-        Those for places that are empty come first, and then those of most use.
+        Sentences for empty slots come first, then those with the largest gains.
         """
-        there, counts = set(chosen[chosen >= 0].tolist()), self._counts(chosen)
-        others = np.array([i for i in every.tolist() if i not in there], dtype=np.int64)
-        gains = np.nan_to_num(self._gains[:, others], nan=-np.inf)
-        order = np.lexsort([-gains.max(axis=0), -gains[chosen < 0].max(axis=0, initial=-np.inf)])
+        used, sizes = set(assigned[assigned >= 0].tolist()), self._group_sizes(assigned)
+        unused = np.array([i for i in usable.tolist() if i not in used], dtype=np.int64)
+        gains = np.nan_to_num(self._gains[:, unused], nan=-np.inf)
+        empty_slot_gains = gains[assigned < 0].max(axis=0, initial=-np.inf)
         fitting = []
-        for n in order.tolist():
-            groups = {self._groups[place] for place in np.flatnonzero(np.isfinite(gains[:, n]))}
-            kinds = self._kinds(int(others[n]), groups)
-            if all(counts[kind] < self._may(kind) for kind in kinds):
-                counts.update(kinds)
-                fitting.append(int(others[n]))
+        for n in np.lexsort([-gains.max(axis=0), -empty_slot_gains]).tolist():
+            models = {self._models[slot] for slot in np.flatnonzero(np.isfinite(gains[:, n]))}
+            groups = self._groups(int(unused[n]), models)
+            if all(sizes[group] < self._cap(group) for group in groups):
+                sizes.update(groups)
+                fitting.append(int(unused[n]))
         return np.array(fitting, dtype=np.int64)
 
 
 def assign_syntheses(
     pool: SentencePool,
-    places: Sequence[Slot],
+    slots: Sequence[Slot],
     seed: int,
     strategy: str = "sample",
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[Synthesis]:
-    """Return one synthesis per place, of the natural sentence itself where none is assigned."""
-    made, assigned = [], assign_sentences(pool, places, diversity_cap, max_word_share)
-    for place, sentence in zip(places, assigned, strict=True):
-        contrast = place.contrast
-        natural = {name: pool.scores[name][place.natural] for name in contrast.names}
-        text = place.natural if sentence is None else sentence
+    """Return one synthesis per slot, with the natural sentence itself if none is assigned."""
+    assigned = assign_sentences(pool, slots, diversity_cap, max_word_share)
+    syntheses = []
+    for slot, sentence in zip(slots, assigned, strict=True):
+        contrast = slot.contrast
+        text = slot.natural if sentence is None else sentence
+        natural_scores = {name: pool.scores[name][slot.natural] for name in contrast.names}
         scores = {name: pool.scores[name][text] for name in contrast.names}
-        made.append(
+        syntheses.append(
             Synthesis(
-                natural=place.natural,
+                natural=slot.natural,
                 sentence=text,
                 models=contrast.names,
-                natural_scores=tuple(natural.values()),
+                natural_scores=tuple(natural_scores.values()),
                 scores=tuple(scores.values()),
-                loss=contrast.sentence_loss(scores, natural),
+                loss=contrast.sentence_loss(scores, natural_scores),
                 steps=(),
                 n_scores=(0,) * len(contrast.names),
                 problem=repr(contrast),
@@ -310,15 +346,15 @@ def assign_syntheses(
                 accepting=contrast.accept,
             )
         )
-    return made
+    return syntheses
 
 
-def explain_shortfall(pool: SentencePool, places: Sequence[Slot]) -> dict[str, float]:
-    """Return, by constraint, the median number over places of sentences that satisfy it."""
-    by_constraint, usable = defaultdict[str, list[int]](list), list[int]()
-    for place in places:
-        for name, satisfied in pool.satisfied(place).items():
-            by_constraint[name].append(int(satisfied.sum()))
-        usable.append(int((~np.isnan(pool.losses(place))).sum()))
-    by_constraint["all of these and a negative loss"] = usable
-    return {name: float(np.median(counts)) for name, counts in by_constraint.items()}
+def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, float]:
+    """Return the median number, over slots, of the sentences that satisfy each constraint."""
+    n_by_constraint, n_usable = defaultdict[str, list[int]](list), list[int]()
+    for slot in slots:
+        for name, mask in pool.constraint_masks(slot).items():
+            n_by_constraint[name].append(int(mask.sum()))
+        n_usable.append(int((~np.isnan(pool.losses(slot))).sum()))
+    n_by_constraint["all of these and a negative loss"] = n_usable
+    return {name: float(np.median(counts)) for name, counts in n_by_constraint.items()}

@@ -1,6 +1,6 @@
-"""Synthesis problems: models that must reject a sentence, models that must accept it, and limits.
+"""Synthesis problems: rejecting models, accepting models, and constraints.
 
-The problem of one rejecting and one accepting model is Eq. 2 of Golan et al. (2023), section 4.6:
+The problem for one rejecting and one accepting model is Eq. 2 of Golan et al. (2023), section 4.6:
 minimise log p_reject(s) subject to log p_accept(s) >= log p_accept(n), for a natural sentence n.
 """
 
@@ -28,21 +28,21 @@ _BOUND = re.compile(
     r"(?P<model>.+?)\s*>=\s*(?P<natural>natural)?(?P<number>[-+]?[0-9.]+(e[-+]?[0-9]+)?)?"
 )
 
-#: The minimum reading score at which about four of five sampled sentences read as English.
+#: Reading score above which about four in five sampled sentences read as English.
 MIN_READING_SCORE = -3.4
 _READER = "contstim:smollm2"
 
 
 @dataclass(frozen=True)
 class MinScore:
-    """A lower bound on the score of a model, nats.
+    """A lower bound on the score of a sentence under a model.
 
     Attributes
     ----------
     model
         Spec of the model.
     value
-        The bound; if `natural`, the bound less the score of the natural sentence.
+        Bound in nats, relative to the score of the natural sentence if `natural` is true.
     natural
         Whether the bound is relative to the score of the natural sentence.
 
@@ -60,44 +60,53 @@ class MinScore:
 
     @classmethod
     def parse(cls, text: str) -> MinScore:
-        """Read a bound: ``MODEL>=VALUE``, ``MODEL>=natural`` or ``MODEL>=natural-MARGIN``.
+        """Parse a bound: ``MODEL>=VALUE``, ``MODEL>=natural`` or ``MODEL>=natural-MARGIN``.
 
         Raises
         ------
         InputError
             If the text has another form.
         """
-        parsed = _BOUND.fullmatch(text.strip())
-        natural = parsed is not None and parsed["natural"] is not None
+        match = _BOUND.fullmatch(text.strip())
+        is_relative = match is not None and match["natural"] is not None
         try:
-            value = float((parsed and parsed["number"]) or (0.0 if natural else "none"))
+            value = float((match and match["number"]) or (0.0 if is_relative else "missing"))
         except ValueError:
             value = math.nan
-        if parsed is None or not math.isfinite(value) or (natural and value > 0):
+        if match is None or not math.isfinite(value) or (is_relative and value > 0):
             raise InputError(
                 f"{text!r} is not a minimum score; write MODEL>=NUMBER or MODEL>=natural-NUMBER, "
                 "in nats, for example contstim:gpt>=natural-5"
             )
-        return cls(parsed["model"], value, natural)
+        return cls(match["model"], value, is_relative)
 
     @classmethod
     def readable(cls, score: float = MIN_READING_SCORE, model: str = _READER) -> MinScore:
-        """Return the bound that most sentences which read as English satisfy.
+        """Return a lower bound on the reading score, which indicates readable English.
 
-        The score is that of a causal model, SmolLM2, after a prompt of natural sentences: the mean
-        log-probability per word plus that of the end of the sentence (``reduction=reading``).
+        The reading score is the mean log-probability per word plus the log-probability of the end
+        of the sentence, under a causal model after a prompt of natural sentences
+        (``reduction=reading``).
+
+        Parameters
+        ----------
+        score
+            Bound in nats.
+        model
+            Spec of the causal model. Default: SmolLM2.
 
         Notes
         -----
-        Of 493 sentences judged blind, this score separates those that read as English (57 %) from
-        the others with an area under the curve of .78 (``experiments/readable``).
+        Of 493 sentences that were judged blind, 57 % read as English. The reading score separates
+        them from the other sentences with an area under the ROC curve of .78
+        (``experiments/readable``).
         """
         spec = ModelSpec.parse(model)
         options = {"prompt": "natural", **dict(spec.options), "reduction": "reading"}
         return cls(str(replace(spec, options=tuple(sorted(options.items())))), score)
 
     def minimum(self, natural_score: float) -> float:
-        """Return the bound for a natural sentence of the given score."""
+        """Return the bound in nats, given the score of the natural sentence."""
         return natural_score + self.value if self.natural else self.value
 
     def __str__(self) -> str:
@@ -108,30 +117,32 @@ class MinScore:
 
 @dataclass(frozen=True)
 class ModelContrast:
-    """The statement of a problem, with models given by their names.
+    """Definition of a problem by the names of its models.
 
-    Minimise max over r in `reject` of [log p_r(s) - log p_r(n)] / scale_r, subject to
-    log p_a(s) >= log p_a(n) - margin for every a in `accept`, to `bounds` and to `edits`.
+    The loss of a sentence s, given a natural sentence n, is the maximum over all rejecting models r
+    of [log p_r(s) - log p_r(n)] / scale_r. It is minimised subject to
+    log p_a(s) >= log p_a(n) - margin for each accepting model a, to further lower bounds on scores
+    and to limits on the edits.
 
     Attributes
     ----------
     reject, accept
-        Models that must reject the sentence, and models that must accept it.
+        Names of the models that must reject, and that must accept, the sentence.
     margin
-        Maximum decrease of the score of an accepting model, nats.
+        Maximum decrease of the score of an accepting model, in nats.
     bounds
-        Further lower bounds on scores, of any models.
+        Further lower bounds on the scores of any models.
     edits
-        Limits on what may change in the natural sentence.
+        Limits on the changes to the natural sentence.
     scales
-        For each rejecting model the standard deviation of its scores of natural sentences
-        (`standard_deviations`). Required for several models; without them the loss is in nats.
+        Standard deviation of each rejecting model's scores of natural sentences
+        (`standard_deviations`). Required for several models. Empty: the loss is in nats.
 
     Raises
     ------
     InputError
-        If there is no rejecting model, if a model is given twice, or if the margin or the scales
-        are invalid.
+        If there is no rejecting model, if a model occurs twice, or if the margin or the scales are
+        invalid.
     """
 
     reject: tuple[str, ...]
@@ -144,16 +155,17 @@ class ModelContrast:
     def __post_init__(self) -> None:
         require_distinct_models("a synthesis needs", (*self.reject, *self.accept))
         if not self.reject:
-            raise InputError("no model is to reject the sentences; name at least one")
-        # Also refuses NaN.
+            raise InputError("a synthesis needs a rejecting model; name at least one")
+        # This comparison also refuses NaN.
         if not (isinstance(self.margin, float | int) and 0 <= self.margin < math.inf):
             raise InputError(
-                f"the margin is {self.margin!r}; give the nats by which the score of an accepting "
-                "model may decrease, from 0 up"
+                f"the margin is {self.margin!r}; give the maximum decrease of the accepting "
+                "models' scores as a number of nats from 0 up"
             )
         if self.scales and len(self.scales) != len(self.reject):
             raise InputError(
-                f"{len(self.reject)} rejecting models have {len(self.scales)} scales; give one each"
+                f"{len(self.reject)} rejecting models have {len(self.scales)} scales; give one "
+                "scale for each model"
             )
         for name, scale in zip(self.reject, self.scales, strict=False):
             if not 0 < scale < np.inf:
@@ -161,34 +173,49 @@ class ModelContrast:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all models, the rejecting ones first."""
+        """Names of all models: the rejecting ones, those of `bounds`, the accepting ones."""
         return tuple(dict.fromkeys((*self.reject, *(b.model for b in self.bounds), *self.accept)))
 
     @property
     def constraints(self) -> tuple[MinScore, ...]:
-        """All lower bounds: the further ones, then those of the accepting models."""
-        # Without a margin 0.0, not -0.0, which would be another text.
+        """All lower bounds: `bounds`, then one for each accepting model."""
+        # A margin of 0 gives 0.0 rather than -0.0, which would be printed differently.
         accepted = (MinScore(name, 0.0 - self.margin, natural=True) for name in self.accept)
         return (*self.bounds, *accepted)
 
     @property
     def scale_by_model(self) -> dict[str, float]:
-        """The scale of each rejecting model, 1 without scales."""
+        """Scale of each rejecting model; 1 if there are no scales."""
         scales = self.scales or (1.0,) * len(self.reject)
         return dict(zip(self.reject, scales, strict=True))
 
-    def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        """Return the loss of sentences with the given scores, by model arrays of one shape."""
-        scales = self.scale_by_model.items()
-        changes = [(scores[name] - natural[name]) / scale for name, scale in scales]
+    def loss(
+        self, scores: Mapping[str, FloatArray], natural_scores: Mapping[str, float]
+    ) -> FloatArray:
+        """Return the losses of sentences.
+
+        Parameters
+        ----------
+        scores
+            Scores of the sentences in nats, by rejecting model; arrays of one shape.
+        natural_scores
+            Score of the natural sentence in nats, by model.
+        """
+        changes = [
+            (scores[name] - natural_scores[name]) / scale
+            for name, scale in self.scale_by_model.items()
+        ]
         return np.asarray(np.max(changes, axis=0))
 
-    def sentence_loss(self, scores: Mapping[str, float], natural: Mapping[str, float]) -> float:
-        """Return the loss of one sentence; `scores` may hold further models."""
-        return float(self.loss({n: np.array([scores[n]]) for n in self.reject}, natural)[0])
+    def sentence_loss(
+        self, scores: Mapping[str, float], natural_scores: Mapping[str, float]
+    ) -> float:
+        """Return the loss of one sentence, given its scores by model."""
+        arrays = {name: np.array([scores[name]]) for name in self.reject}
+        return float(self.loss(arrays, natural_scores)[0])
 
     def rename_models(self, names: Mapping[str, str]) -> ModelContrast:
-        """Return the contrast with other names for its models."""
+        """Return the contrast with new names of its models."""
         return replace(
             self,
             reject=tuple(names[name] for name in self.reject),
@@ -199,22 +226,24 @@ class ModelContrast:
 
 @dataclass(frozen=True)
 class Problem:
-    """A synthesis problem over any number of models.
+    """A synthesis problem for any number of models.
 
     Attributes
     ----------
-    reject, accept, margin, edits, scales
-        As in `ModelContrast`, with the models themselves.
+    reject, accept
+        Rejecting and accepting models.
+    margin, edits, scales
+        Attributes of `ModelContrast`.
     bounds
-        Further lower bounds on scores, as `MinScore` or as text (``contstim:gpt>=natural-5``).
+        Further lower bounds on scores, as `MinScore` or text (``contstim:gpt>=natural-5``).
     bound_models
-        Models of `bounds` that neither reject nor accept; loaded by their specs where missing.
+        Models of `bounds` that neither reject nor accept. Missing ones are loaded by their specs.
 
     Raises
     ------
     InputError
-        As `ModelContrast`; if several models reject and there are no scales; if a bound cannot be
-        read.
+        For the reasons of `ModelContrast`; if there are several rejecting models but no scales; if
+        a bound cannot be parsed.
 
     Examples
     --------
@@ -233,32 +262,33 @@ class Problem:
     bound_models: tuple[SentenceModel, ...] = ()
 
     def __post_init__(self) -> None:
+        # Bounds may refer to a model by its spec or by its name.
         models = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
-        names = {called: m.name for m in models.values() for called in (m.spec, m.name)}
-        bounds, others = list[MinScore](), {model.name: model for model in self.bound_models}
+        names = {key: m.name for m in models.values() for key in (m.spec, m.name)}
+        bounds, bound_models = list[MinScore](), {m.name: m for m in self.bound_models}
         for bound in (MinScore.parse(b) if isinstance(b, str) else b for b in self.bounds):
             if bound.model not in names:
                 model = load_model(bound.model)
                 names |= {bound.model: model.name, model.name: model.name}
                 if model.name not in models:
-                    models[model.name] = others[model.name] = model
+                    models[model.name] = bound_models[model.name] = model
             bounds.append(replace(bound, model=names[bound.model]))
         for name, value in {
             "reject": tuple(self.reject),
             "accept": tuple(self.accept),
             "bounds": tuple(bounds),
-            "bound_models": tuple(others.values()),
+            "bound_models": tuple(bound_models.values()),
         }.items():
             object.__setattr__(self, name, value)
         if len(self.reject) > 1 and not self.scales:
             raise InputError(
-                f"{len(self.reject)} rejecting models need scales, by which their scores compare; "
+                f"{len(self.reject)} rejecting models need scales to make their scores comparable; "
                 "give the standard deviations of their scores of natural sentences"
             )
 
     @cached_property
     def contrast(self) -> ModelContrast:
-        """The problem with the names of its models."""
+        """Definition of the problem by the names of its models."""
         return ModelContrast(
             tuple(model.name for model in self.reject),
             tuple(model.name for model in self.accept),
@@ -270,26 +300,40 @@ class Problem:
 
     @cached_property
     def models_by_name(self) -> dict[str, SentenceModel]:
-        """The models by name, the rejecting ones first."""
-        given = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
-        return {name: given[name] for name in self.contrast.names}
+        """All models by name, in the order of `ModelContrast.names`."""
+        models = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
+        return {name: models[name] for name in self.contrast.names}
 
-    def min_scores(self, natural: Mapping[str, float]) -> dict[str, float]:
-        """Return the minimum score by constrained model, its `batch_tolerance` above the bound.
+    def min_scores(self, natural_scores: Mapping[str, float]) -> dict[str, float]:
+        """Return the minimum score in nats, by constrained model.
 
-        The last digits of a network's scores depend on the batch; with this slack the constraint
-        is satisfied in any batch.
+        It exceeds the bound by the `batch_tolerance` of the model, so that a constraint is also
+        satisfied if the sentence is scored in another batch.
         """
-        minima = dict[str, float]()
+        min_scores = dict[str, float]()
         for constraint in self.contrast.constraints:
             name = constraint.model
-            minimum = constraint.minimum(natural[name]) + self.models_by_name[name].batch_tolerance
-            minima[name] = max(minimum, minima.get(name, -np.inf))
-        return minima
+            bound = constraint.minimum(natural_scores[name])
+            minimum = bound + self.models_by_name[name].batch_tolerance
+            min_scores[name] = max(minimum, min_scores.get(name, -np.inf))
+        return min_scores
 
 
 def require_distinct_models(need: str, models: Sequence[str]) -> None:
-    """Refuse a model that is given twice where there is `need` of different ones."""
+    """Check that no model occurs twice.
+
+    Parameters
+    ----------
+    need
+        Beginning of the message, for example ``"a pair needs two"``.
+    models
+        Names or specs of the models.
+
+    Raises
+    ------
+    InputError
+        If a model occurs twice.
+    """
     for name in models:
         if models.count(name) > 1:
             raise InputError(
@@ -299,45 +343,49 @@ def require_distinct_models(need: str, models: Sequence[str]) -> None:
 
 
 def worst_violation(
-    constraints: Sequence[MinScore], natural: Mapping[str, float], scores: Mapping[str, float]
+    constraints: Sequence[MinScore],
+    natural_scores: Mapping[str, float],
+    scores: Mapping[str, float],
 ) -> tuple[MinScore | None, float]:
-    """Return the constraint that scores violate by most, and by how many nats; None, 0 if none."""
+    """Return the most violated constraint and its violation in nats, or None and 0."""
     worst: tuple[MinScore | None, float] = (None, 0.0)
     for constraint in constraints:
-        missing = constraint.minimum(natural[constraint.model]) - scores[constraint.model]
-        if missing > worst[1]:
-            worst = constraint, missing
+        name = constraint.model
+        violation = constraint.minimum(natural_scores[name]) - scores[name]
+        if violation > worst[1]:
+            worst = constraint, violation
     return worst
 
 
 def require_two_words(text: str, language: Language = ENGLISH) -> None:
-    """Refuse a sentence that is too short to start from.
+    """Check that a natural sentence has at least two words.
 
     Raises
     ------
     InputError
-        If it has one word only.
+        If it has only one word.
     """
     if len(language.split(text)) < 2:
         raise InputError(
-            f"a sentence to start from needs at least two words, got {text!r}; leave it out"
+            f"the natural sentence {text!r} has one word, but a synthesis needs at least two; "
+            "leave it out"
         )
 
 
 def require_feasible_start(
-    sentence: Sentence, constraints: Sequence[MinScore], natural: Mapping[str, float]
+    sentence: Sentence, constraints: Sequence[MinScore], natural_scores: Mapping[str, float]
 ) -> None:
-    """Refuse a natural sentence that violates a constraint itself: edits start from it.
+    """Check that a natural sentence satisfies all constraints, because edits start from it.
 
     Raises
     ------
     InfeasibleError
-        Naming the constraint, and by how much it is violated.
+        If it violates a constraint.
     """
-    violated, missing = worst_violation(constraints, natural, natural)
+    violated, violation = worst_violation(constraints, natural_scores, natural_scores)
     if violated is not None:
         raise InfeasibleError(
-            f"the natural sentence {str(sentence)!r} violates {violated} by {missing:.4g}; lower "
+            f"the natural sentence {str(sentence)!r} violates {violated} by {violation:.4g}; lower "
             "the bound, or leave the sentence out"
         )
 
@@ -345,12 +393,12 @@ def require_feasible_start(
 def standard_deviations(
     models: Sequence[SentenceModel], sentences: Sequence[str]
 ) -> tuple[float, ...]:
-    """Return the standard deviation (n - 1) of each model's scores of sentences, as `scales`.
+    """Return the sample standard deviation (n - 1) of each model's scores of natural sentences.
 
     Raises
     ------
     InputError
-        If there are not at least two sentences of different scores.
+        If there are not at least two sentences with different scores.
 
     Examples
     --------
@@ -363,11 +411,12 @@ def standard_deviations(
 
 
 def standard_deviation(name: str, scores: Sequence[float] | FloatArray) -> float:
-    """Return the standard deviation (n - 1) of one model's scores of natural sentences."""
+    """Return the sample standard deviation (n - 1) of the scores of the model called `name`."""
     deviation = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
     if not deviation > 0:
         raise InputError(
-            f"{len(scores)} natural sentences do not determine the standard deviation of {name!r}, "
-            "by which the scores of several models compare; give more of them"
+            f"the scores of {len(scores)} natural sentences do not determine the standard "
+            f"deviation of {name!r}, which makes the scores of several models comparable; give "
+            "more sentences"
         )
     return deviation

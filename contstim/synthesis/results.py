@@ -1,7 +1,7 @@
 """Results of searches: synthetic sentences, triplets, and rows of tables.
 
-A triplet is a natural sentence and two synthetic ones. Synthetic sentence 1 is accepted by model 1
-and rejected by model 2, sentence 2 the reverse.
+A triplet consists of a natural sentence and two synthetic sentences. Model 1 accepts synthetic
+sentence 1 and rejects synthetic sentence 2; model 2 does the reverse.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from contstim.text import highlight_changes
 
 _ATTEMPTS_PER_TRIPLET = 3
 _COLOURS = ("#555", "#0072b2", "#b34700")
-_WIDTH = 110  # of the small figures, pixels
+_WIDTH = 110  # of plots, in pixels
 
 
 @dataclass(frozen=True)
 class Step:
-    """One word that was replaced.
+    """The replacement of one word during a search.
 
     Attributes
     ----------
-    sweep, position
-        Number of the pass over the positions, and the position.
+    sweep
+        Number of the pass over the positions, from 1; 0 for required edits.
+    position
+        Position of the word.
     old, new
-        The words before and after.
+        Words before and after the replacement.
     scores
-        Scores of the sentence afterwards, nats, in the order of the problem's models; for words
-        that were replaced together, scores after the last of them.
+        Scores of the sentence afterwards in nats, in the order of the problem's models. If several
+        words were replaced together, scores after the last replacement.
     n_scores
-        Exact scores by each model so far, counted as in `Synthesis.n_scores`.
+        Number of exact scores by each model so far, as in `Synthesis.n_scores`.
     """
 
     sweep: int
@@ -48,35 +50,40 @@ class Step:
 @displayed
 @dataclass(frozen=True)
 class Synthesis:
-    """A synthetic sentence and how it was found; all scores are computed again, in nats.
+    """A synthetic sentence with its scores and the record of the search.
+
+    All scores are in nats and were computed for the whole sentences.
 
     Attributes
     ----------
     natural, sentence
-        The natural sentence and the result, which is the natural one if nothing was found.
+        Natural sentence and synthetic sentence. They are equal if the search had no success.
     models
-        Names of the problem's models: the rejecting ones, those of bounds, the accepting ones.
+        Names of the problem's models: rejecting models, models of further bounds, accepting models.
     natural_scores, scores
-        Their scores of both sentences.
+        Scores of both sentences under these models.
     loss
-        The loss of the result; 0 if nothing was found.
+        Loss of the synthetic sentence; 0 if the search had no success.
     steps
-        The replacements, in order.
+        Replacements in order.
     n_scores
-        Exact scores of candidates by each model that does not score all candidates at once. Each
-        sentence counts once. Scores of the natural sentence and of accepted sentences, which are
-        computed again, do not count.
+        Number of exact scores of candidates by each model; 0 for models that score all candidates
+        at once. Scores that verify a sentence are not included.
     problem
-        The problem as text.
-    strategy, seed, attempt
-        The strategy with its options (`contstim.synthesis.parse_strategy` reads it), and the seed.
+        Problem as text.
+    strategy
+        Strategy with its options, which `contstim.synthesis.parse_strategy` can read.
+    seed, attempt
+        Seeds of the search.
     finished
-        False if limits of the strategy excluded candidates that might have brought an improvement.
+        False if limits of the strategy excluded candidates that might have improved the sentence.
     stopped
-        The reason if a budget of requests ended the search early; the sentence is then the best
-        one so far.
+        Reason if a request budget ended the search early. The sentence is then the best one so far.
     accepting
         Names of the accepting models.
+    filter_only
+        Names of the compared models that did not guide the sampling of sentences, because they do
+        not score prefixes.
 
     Examples
     --------
@@ -102,92 +109,84 @@ class Synthesis:
     finished: bool = True
     stopped: str = ""
     accepting: tuple[str, ...] = ()
+    filter_only: tuple[str, ...] = ()
 
     @property
     def is_changed(self) -> bool:
-        """Whether any word was replaced."""
+        """Whether the synthetic sentence differs from the natural one."""
         return self.sentence != self.natural
 
     @property
     def is_improved(self) -> bool:
-        """Whether the sentence differs from the natural one and has a lower loss."""
+        """Whether the synthetic sentence has a lower loss than the natural one."""
         return self.is_changed and self.loss < 0
 
     @property
     def reject(self) -> str:
-        """The spec of the first model, for a pair the rejecting one."""
+        """Name of the first rejecting model."""
         return self.models[0]
 
-    @property
-    def accept(self) -> str:
-        """The spec of the accepting model; of several the first, of none the last model's."""
-        return (*self.accepting, self.models[-1])[0]
-
-    @property
-    def natural_reject_log_prob(self) -> float:
-        """Log p_reject(n)."""
-        return self.natural_scores[0]
-
-    @property
-    def natural_accept_log_prob(self) -> float:
-        """Log p_accept(n)."""
-        return self.natural_scores[self.models.index(self.accept)]
-
-    @property
-    def reject_log_prob(self) -> float:
-        """Log p_reject(s)."""
-        return self.scores[0]
-
-    @property
-    def accept_log_prob(self) -> float:
-        """Log p_accept(s)."""
-        return self.scores[self.models.index(self.accept)]
-
     def _repr_html_(self) -> str:
-        """Return both sentences with their scores, which notebooks show."""
+        """Return both sentences and their scores as HTML for notebooks."""
         rows = [
             ("natural", self.natural, self.natural_scores),
             ("synthetic", self.sentence, self.scores),
         ]
         note = f"{len(self.steps)} replacements; strategy {self.strategy}, seed {self.seed}."
-        return scored_html(rows, self.models, note if self.is_changed else "Nothing was found.")
+        return format_scores_html(
+            rows, self.models, note if self.is_changed else "No better sentence was found."
+        )
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table of synthetic sentences."""
+    """Base class of the rows of tables of synthetic sentences."""
 
     @classmethod
     def columns(cls) -> list[str]:
-        """Return the columns that every row of this kind has, in order."""
-        return [column.name for column in fields(cls) if column.name != "others"]
+        """Return the columns that all rows of this kind have, in order."""
+        return [column.name for column in fields(cls) if column.name != "extra_columns"]
 
     def row(self) -> dict[str, str | float | int]:
-        """Return the table row, columns in order."""
+        """Return the row as a dictionary, with the extra columns last."""
         values = asdict(self)
-        others = values.pop("others")
-        return {**values, **dict(others)}
+        extra_columns = values.pop("extra_columns")
+        return {**values, **dict(extra_columns)}
 
 
 @displayed
 @dataclass(frozen=True)
 class Triplet(TableRow):
-    """One row of the `triplets` table; log-probabilities in nats.
+    """A row of the table of triplets.
 
-    ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
-    counts the triplets made from one natural sentence and model pair, from 1. `strategy` and `seed`
-    are those of the search. `others` are further columns: the scores of the three sentences by
-    each further model with a bound.
+    Attributes
+    ----------
+    model_1, model_2
+        Names of the models.
+    natural, synthetic_1, synthetic_2
+        Natural sentence, and synthetic sentences that model 1 and model 2 accept.
+    natural_lp_1, natural_lp_2
+        Log-probabilities of the natural sentence under model 1 and model 2, in nats.
+    synthetic_1_lp_1, synthetic_1_lp_2
+        Log-probabilities of synthetic sentence 1.
+    synthetic_2_lp_1, synthetic_2_lp_2
+        Log-probabilities of synthetic sentence 2.
+    repeat
+        Number of the triplet among those from the same natural sentence and models, from 1.
+    strategy, seed
+        Strategy and seed of the search.
+    extra_columns
+        Names and values of further columns: scores by the models of further bounds.
 
     Examples
     --------
     >>> import contstim
     >>> models = "contstim:bigram", "contstim:trigram"
-    >>> both = [
-    ...     contstim.synthesize("The ship left at dawn.", reject=r, accept=a)
-    ...     for r, a in (models[::-1], models)
-    ... ]
-    >>> Triplet.from_syntheses(*both, repeat=1).synthetic_2
+    >>> first, second = (
+    ...     contstim.synthesize("The ship left at dawn.", reject=reject, accept=accept)
+    ...     for reject, accept in (models[::-1], models)
+    ... )
+    >>> Triplet.from_syntheses(first, second, repeat=1).synthetic_2
     'The recourse left at two.'
     """
 
@@ -205,21 +204,31 @@ class Triplet(TableRow):
     repeat: int = 1
     strategy: str = ""
     seed: int = 0
-    others: tuple[tuple[str, float], ...] = ()
+    extra_columns: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def from_syntheses(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
-        """Join the synthesis that model 1 accepts and the one that model 2 accepts."""
-        # Each way's rejecting model stands first in it; the accepting one may stand anywhere.
+        """Join two syntheses from one natural sentence.
+
+        Parameters
+        ----------
+        first, second
+            Syntheses of the sentences that model 1 and model 2 accept.
+        repeat
+            Number of the triplet among those from the same natural sentence and models.
+        """
         model_1, model_2 = second.reject, first.reject
-        natural, *synthetic = (
-            dict(zip(way.models, scores, strict=True))
-            for way, scores in (
-                (first, first.natural_scores),
-                (first, first.scores),
-                (second, second.scores),
-            )
-        )
+        natural = dict(zip(first.models, first.natural_scores, strict=True))
+        synthetic_1 = dict(zip(first.models, first.scores, strict=True))
+        synthetic_2 = dict(zip(second.models, second.scores, strict=True))
+        extra_columns = list[tuple[str, float]]()
+        for model in first.models:
+            if model not in (model_1, model_2):
+                extra_columns += [
+                    (f"natural_lp {model}", natural[model]),
+                    (f"synthetic_1_lp {model}", synthetic_1[model]),
+                    (f"synthetic_2_lp {model}", synthetic_2[model]),
+                ]
         return cls(
             model_1=model_1,
             model_2=model_2,
@@ -228,57 +237,52 @@ class Triplet(TableRow):
             synthetic_2=second.sentence,
             natural_lp_1=natural[model_1],
             natural_lp_2=natural[model_2],
-            synthetic_1_lp_1=synthetic[0][model_1],
-            synthetic_1_lp_2=synthetic[0][model_2],
-            synthetic_2_lp_1=synthetic[1][model_1],
-            synthetic_2_lp_2=synthetic[1][model_2],
+            synthetic_1_lp_1=synthetic_1[model_1],
+            synthetic_1_lp_2=synthetic_1[model_2],
+            synthetic_2_lp_1=synthetic_2[model_1],
+            synthetic_2_lp_2=synthetic_2[model_2],
             repeat=repeat,
             strategy=first.strategy,
             seed=first.seed,
-            others=tuple(
-                (f"{which}_lp {model}", scores[model])
-                for model in first.models
-                if model not in (model_1, model_2)
-                for which, scores in zip(
-                    ("natural", "synthetic_1", "synthetic_2"), (natural, *synthetic), strict=True
-                )
-            ),
+            extra_columns=tuple(extra_columns),
         )
 
     @property
     def synthetic_sentences(self) -> tuple[str, str]:
-        """The synthetic sentences."""
+        """Both synthetic sentences."""
         return self.synthetic_1, self.synthetic_2
 
     @property
     def controversiality(self) -> float:
-        """Sum of both decreases, nats (Golan et al. 2023, Eq. 4)."""
+        """Sum of the decreases under the rejecting models, in nats (Golan et al. 2023, Eq. 4)."""
         return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
             self.natural_lp_1 - self.synthetic_2_lp_1
         )
 
     @property
     def opposed(self) -> bool:
-        """Whether the models order the two synthetic sentences oppositely."""
+        """Whether the two models order the synthetic sentences oppositely."""
         return (
             self.synthetic_1_lp_1 > self.synthetic_2_lp_1
             and self.synthetic_1_lp_2 < self.synthetic_2_lp_2
         )
 
     def _repr_html_(self) -> str:
-        """Return the three sentences with their scores, which notebooks show."""
-        return triplet_html(self.row())
+        """Return the three sentences and their scores as HTML for notebooks."""
+        return format_triplet_html(self.row())
 
 
 def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns ``spec_1`` and ``spec_2`` of a triplet, where a model has a name.
+    """Return the columns ``spec_1`` and ``spec_2`` of a triplet.
+
+    The dictionary is empty if all models are called by their specs.
 
     Parameters
     ----------
     row
-        A row of a table.
+        Row of a table.
     specs
-        The spec of each model, by what tables call it.
+        Specs of the models, by their names in tables.
     """
     if not isinstance(row, Triplet) or all(name == spec for name, spec in specs.items()):
         return {}
@@ -287,22 +291,25 @@ def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ContrastRow(TableRow):
-    """A sentence that some models reject and others accept.
+    """A row of the table of sentences that some models reject and others accept.
 
     Attributes
     ----------
     reject, accept
         Names of the rejecting and of the accepting models, separated by spaces.
     natural, synthetic
-        The sentences.
+        Natural and synthetic sentence.
     loss
-        The loss of `synthetic`: nats for one rejecting model, standard deviations for several.
-    n_replaced, finished
-        The number of replacements, and `Synthesis.finished`.
+        Loss of the synthetic sentence: in nats for one rejecting model, in standard deviations for
+        several.
+    n_replaced
+        Number of replacements.
+    finished
+        Attribute `finished` of the `Synthesis`.
     strategy, seed
-        Those of the search.
-    others
-        Further columns: the scores of both sentences by every model of the problem.
+        Strategy and seed of the search.
+    extra_columns
+        Names and values of further columns: scores of both sentences by all models.
     """
 
     reject: str
@@ -314,13 +321,13 @@ class ContrastRow(TableRow):
     finished: bool
     strategy: str = ""
     seed: int = 0
-    others: tuple[tuple[str, float], ...] = ()
+    extra_columns: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def from_synthesis(
         cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis
     ) -> ContrastRow:
-        """Return the row of a synthesis, models in alphabetical order."""
+        """Return the row of a synthesis, with the scores in alphabetical order of the models."""
         scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
         return cls(
             " ".join(reject),
@@ -333,82 +340,97 @@ class ContrastRow(TableRow):
             result.strategy,
             result.seed,
             tuple(
-                (f"{which}_lp {model}", score)
-                for model, *both in scores
-                for which, score in zip(("natural", "synthetic"), both, strict=True)
+                column
+                for model, natural, synthetic in scores
+                for column in (
+                    (f"natural_lp {model}", natural),
+                    (f"synthetic_lp {model}", synthetic),
+                )
             ),
         )
 
     @property
     def synthetic_sentences(self) -> tuple[str, ...]:
-        """The synthetic sentence."""
+        """The synthetic sentence, as a tuple."""
         return (self.synthetic,)
 
 
-#: A row of a table of synthetic sentences.
+#: Row of a table of synthetic sentences.
 Row = Triplet | ContrastRow
 
 
 def sentences_with_originals(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
-    """Return the synthetic sentences, and for each the natural one it was made from."""
-    both = [(text, row.natural) for row in rows for text in row.synthetic_sentences]
-    return [text for text, _ in both], [natural for _, natural in both]
+    """Return all synthetic sentences and, for each, its natural sentence."""
+    pairs = [(text, row.natural) for row in rows for text in row.synthetic_sentences]
+    return [text for text, _ in pairs], [natural for _, natural in pairs]
 
 
 def max_attempts(per_sentence: int) -> int:
-    """Return the maximum number of searches of both sides for so many different triplets."""
+    """Return the maximum number of attempts to find the given number of different triplets."""
     return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
 
 
 def distinct_triplets(
-    both_ways: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
+    pairs: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
 ) -> list[Triplet]:
-    """Join syntheses to different triplets, taking no more of them than are needed.
+    """Join pairs of syntheses from one natural sentence to different triplets.
 
     Parameters
     ----------
-    both_ways
-        Syntheses from one natural sentence: what model 1 accepts and what model 2 accepts.
-    per_sentence, minimum_drop
-        As for `triplets`.
+    pairs
+        Syntheses of sentences that model 1 and that model 2 accepts. No more of them are made than
+        are needed.
+    per_sentence
+        Maximum number of triplets.
+    minimum_drop
+        Minimum decrease of the rejecting model's log-probability, in nats.
     """
-    distinct: dict[tuple[str, str], Triplet] = {}
-    for first, second in both_ways:
+    triplets: dict[tuple[str, str], Triplet] = {}
+    for first, second in pairs:
         texts = (first.sentence, second.sentence)
-        enough = all(s.is_improved and -s.loss >= minimum_drop for s in (first, second))
-        if enough and texts not in distinct:
-            distinct[texts] = Triplet.from_syntheses(first, second, repeat=len(distinct) + 1)
-        if len(distinct) == per_sentence:
+        is_sufficient = all(s.is_improved and -s.loss >= minimum_drop for s in (first, second))
+        if is_sufficient and texts not in triplets:
+            triplets[texts] = Triplet.from_syntheses(first, second, repeat=len(triplets) + 1)
+        if len(triplets) == per_sentence:
             break
-    return list(distinct.values())
+    return list(triplets.values())
 
 
-def scored_html(
+def format_scores_html(
     rows: Sequence[tuple[str, str, Sequence[float]]], models: Sequence[str], note: str = ""
 ) -> str:
-    """Return a table of sentences with their scores, what differs from the first one in bold.
+    """Return an HTML table of sentences with their scores.
 
-    Beside each model's scores a small figure has them on one line.
+    Words that differ from the first sentence are bold. A small plot shows each score between the
+    lowest and the highest score under the same model.
 
     Parameters
     ----------
     rows
-        What a sentence is, the sentence, and its score under each model.
+        Label, text and scores of each sentence; the scores in the order of `models`.
     models
-        Their names.
+        Names of the models.
     note
-        A sentence below the table.
+        Text below the table.
     """
     natural = rows[0][1]
     head = "".join(f"<th colspan=2>{escape(model)}</th>" for model in models)
-    spans = [[row[2][k] for row in rows] for k in range(len(models))]
+    ranges = [(min(column), max(column)) for column in zip(*(row[2] for row in rows), strict=True)]
     lines = []
     for number, (label, text, scores) in enumerate(rows):
         colour = _COLOURS[number % len(_COLOURS)]
-        cells = "".join(
-            f"<td style='text-align:right'>{score:.1f}</td><td>{_dot(score, span, colour)}</td>"
-            for score, span in zip(scores, spans, strict=True)
-        )
+        cells = ""
+        for score, (low, high) in zip(scores, ranges, strict=True):
+            fraction = (score - low) / (high - low) if high > low else 0.5
+            # The view box keeps the plot whole on pages that shrink images to the column width.
+            cells += (
+                f"<td style='text-align:right'>{score:.1f}</td>"
+                f"<td><svg width='{_WIDTH}' height='12' viewBox='0 0 {_WIDTH} 12' "
+                f"style='max-width:none' role='img' aria-label='{score:.1f}'>"
+                f"<line x1='6' x2='{_WIDTH - 6}' y1='6' y2='6' stroke='#ccc'/>"
+                f"<circle cx='{6 + (_WIDTH - 12) * fraction:.1f}' cy='6' r='4' fill='{colour}'/>"
+                "</svg></td>"
+            )
         lines.append(
             f"<tr><td style='color:{colour}'>{escape(label)}</td>"
             f"<td style='text-align:left'>{highlight_changes(natural, text)}</td>{cells}</tr>"
@@ -417,23 +439,10 @@ def scored_html(
     return f"<table><tr><th></th><th></th>{head}</tr>{''.join(lines)}</table>{below}"
 
 
-def _dot(score: float, span: Sequence[float], colour: str) -> str:
-    """Return a drawing of a score between the lowest and the highest of `span`."""
-    low, high = min(span), max(span)
-    x = 6 + (_WIDTH - 12) * ((score - low) / (high - low) if high > low else 0.5)
-    return (
-        # Pages that shrink drawings to their column would cut this one without a view box.
-        f"<svg width='{_WIDTH}' height='12' viewBox='0 0 {_WIDTH} 12' style='max-width:none' "
-        f"role='img' aria-label='{score:.1f}'>"
-        f"<line x1='6' x2='{_WIDTH - 6}' y1='6' y2='6' stroke='#ccc'/>"
-        f"<circle cx='{x:.1f}' cy='6' r='4' fill='{colour}'/></svg>"
-    )
-
-
-def triplet_html(row: Mapping[Any, Any]) -> str:
-    """Return one row of a `triplets` table as HTML."""
+def format_triplet_html(row: Mapping[Any, Any]) -> str:
+    """Return an HTML table of one triplet, given its row as a mapping."""
     models = [str(row["model_1"]), str(row["model_2"])]
-    return scored_html(
+    return format_scores_html(
         [
             (label, str(row[kind]), [float(row[f"{kind}_lp_{k}"]) for k in (1, 2)])
             for label, kind in (

@@ -1,18 +1,17 @@
-"""What exact scores teach about those not asked for yet: a surrogate of each model.
+"""Bayesian linear regression of exact scores on estimates, as a surrogate of a model.
 
-A model's estimate e of a candidate's score takes a part of it, u = upper - e, from the sentence as
-it is or from a guess. The exact score differs from e because that part changes with the candidate.
-The change is taken to be a straight line in the least such part of any candidate (l), in what this
-candidate's has above it (u - l), in how far the candidate lies from the sentence as it is
-(d = e - present score), and in how many tokens the candidate has beyond one, up to three (k),
-with an error that grows with u:
+A model gives an estimate e and an upper bound of the score of each candidate word. The estimate
+reuses the part u = bound - e of the current sentence's score, which changes with the candidate. The
+exact score is modelled as
 
-    exact - e = a l + b (u - l) + c d + g u k / 3 + u noise,   noise ~ N(0, s^2).
+    exact - e = a l + b (u - l) + c d + g u k / 3 + u noise,   noise ~ N(0, s^2),
 
-Words of one token and longer ones have a, b, c and s of their own, for what is guessed of a longer
-word's tokens differs. At each position the coefficients are fitted to the exact scores known there
-(Bayesian linear regression; Bishop 2006, section 3.3); what they are likely to be, and s, comes
-from the positions searched before.
+with the minimum l of u over all candidates, the distance d = e - (current score), and the number k
+of tokens beyond the first, up to three. Candidates of one token and of several tokens have separate
+coefficients a, b, c and s.
+
+At each position the coefficients are fitted to the exact scores known there (Bishop 2006, section
+3.3). Their prior and s come from the positions searched before.
 """
 
 from __future__ import annotations
@@ -25,134 +24,166 @@ import scipy  # which loads `special` at its first use
 from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import ReplacementScores
 
-# Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
-# words of one token and of several, with the number of scores it counts as.
+# Prior of the seven coefficients: a, b, c for one token, the same for several tokens, and g. On
+# average, the score of a new word is slightly lower than its estimate.
 _PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0])
-_PRIOR_SPREAD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1])
+_PRIOR_SD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1])
+# Prior of s for one and for several tokens, and its weight as a number of observations.
 _PRIOR_NOISE, _PRIOR_COUNT = np.array([0.08, 0.12]), 4.0
-# How much the coefficients may differ between positions, in parts of s.
-_BETWEEN = np.array([0.7, 0.5, 0.7, 0.7, 0.5, 0.7, 0.7])
-_OF = np.array([0, 0, 0, 1, 1, 1, 1])
-# Column of the features in which longer words stand out.
-_EXTRA = 6
-_LARGEST_EXTRA = 3
-# Exact scores of earlier positions that are kept.
-_KEPT = 2000
+# Standard deviation of the coefficients between positions, relative to s.
+_RELATIVE_SD = np.array([0.7, 0.5, 0.7, 0.7, 0.5, 0.7, 0.7])
+# Index of the noise that each coefficient refers to.
+_NOISE_INDEX = np.array([0, 0, 0, 1, 1, 1, 1])
+# Column of the feature k / 3, which is above 0 for candidates of several tokens.
+_TOKENS_COLUMN = 6
+_MAX_EXTRA_TOKENS = 3
+# Maximum number of exact scores of earlier positions that are used.
+_MAX_HISTORY = 2000
 
 
 @dataclass
 class Surrogate:
-    """How far one model's estimates were off at the positions searched so far.
+    """Prediction errors of one model's estimates at the positions searched so far.
 
     Attributes
     ----------
-    features, targets
-        Of each exact score the features, (l, u - l, d) / u of short words and of longer ones
-        and k / 3, and (exact - e) / u.
+    features
+        Arrays (k, 7) of the features of exactly scored candidates: (l, u - l, d) / u in the
+        columns of their number of tokens, and k / 3.
+    targets
+        Arrays (k,) of their errors, (exact - e) / u.
     """
 
     features: list[FloatArray] = field(default_factory=list)
     targets: list[FloatArray] = field(default_factory=list)
 
-    def posterior(self, table: ReplacementScores, present: float) -> Posterior:
-        """Begin a position, at which the sentence as it is scores `present`."""
-        scale = table.upper_bounds - table.estimates
-        # A model that estimates nothing leaves the whole score open.
-        least = 0.02 * abs(present) + 1e-6
-        # Nor does a score without a bound, such as a classifier's margin, say how much is open.
-        reach = abs(present) + float(np.std(table.estimates))
-        scale = np.where(np.isfinite(scale), scale, reach)
-        if np.all(scale <= least):
-            scale = np.full(len(scale), max(abs(present), least))
-        scale = np.maximum(scale, least)
-        lowest = scale.min() / scale
-        distance = (table.estimates - present) / scale
-        extra = np.zeros(len(scale))
-        if table.cost.n_tokens is not None:
-            extra = np.minimum(table.cost.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
-        common = np.column_stack([lowest, 1.0 - lowest, distance])
-        is_short = (extra == 0)[:, None]
-        features = np.hstack([common * is_short, common * ~is_short, extra[:, None]])
-        mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
+    def posterior(self, replacements: ReplacementScores, current_score: float) -> Posterior:
+        """Return the distribution of the scores at a new position.
+
+        Parameters
+        ----------
+        replacements
+            Estimates and bounds of the scores of V candidates.
+        current_score
+            Score of the current sentence in nats.
+        """
+        estimates = replacements.estimates
+        scale = replacements.upper_bounds - estimates
+        min_scale = 0.02 * abs(current_score) + 1e-6
+        # Scores without an upper bound, such as a classifier's margin, have no finite scale.
+        spread = abs(current_score) + float(np.std(estimates))
+        scale = np.where(np.isfinite(scale), scale, spread)
+        # If the model provides no estimates, the whole score is unknown.
+        if np.all(scale <= min_scale):
+            scale = np.full(len(scale), max(abs(current_score), min_scale))
+        scale = np.maximum(scale, min_scale)
+
+        # Compute the features of all candidates.
+        minimum = scale.min() / scale
+        distance = (estimates - current_score) / scale
+        extra_tokens = np.zeros(len(scale))
+        if replacements.cost.n_tokens is not None:
+            n_extra = np.minimum(replacements.cost.n_tokens - 1, _MAX_EXTRA_TOKENS)
+            extra_tokens = n_extra / _MAX_EXTRA_TOKENS
+        common = np.column_stack([minimum, 1.0 - minimum, distance])
+        is_single = (extra_tokens == 0)[:, None]
+        features = np.hstack([common * is_single, common * ~is_single, extra_tokens[:, None]])
+
+        # Fit the prior to earlier positions.
+        mean, deviation, noise = _PRIOR_MEAN, _PRIOR_SD, _PRIOR_NOISE
         if self.features:
-            x, y = np.concatenate(self.features)[-_KEPT:], np.concatenate(self.targets)[-_KEPT:]
-            mean, _ = _coefficients(x, y, _PRIOR_MEAN, _PRIOR_SPREAD, noise)
-            noise = _noise(x, y, mean, noise)
-            spread = _BETWEEN * noise[_OF]
-        return Posterior(self, table.estimates, scale, features, mean, spread, noise)
+            x = np.concatenate(self.features)[-_MAX_HISTORY:]
+            y = np.concatenate(self.targets)[-_MAX_HISTORY:]
+            mean, _ = _fit_coefficients(x, y, _PRIOR_MEAN, _PRIOR_SD, noise)
+            noise = _fit_noise(x, y, mean, noise)
+            deviation = _RELATIVE_SD * noise[_NOISE_INDEX]
+        return Posterior(self, estimates, scale, features, mean, deviation, noise)
 
 
-def _several(x: FloatArray) -> IntArray:
-    """Return 1 for candidates of several tokens, 0 for those of one, from their features."""
-    return (x[:, _EXTRA] > 0).astype(np.int64)
+def _has_several_tokens(features: FloatArray) -> IntArray:
+    """Return 1 for candidates of several tokens and 0 for others, (k,)."""
+    return (features[:, _TOKENS_COLUMN] > 0).astype(np.int64)
 
 
-def _noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
-    """Return s of candidates of one token and of several, (2,), given coefficients and data."""
-    kind = _several(x)
-    squares = np.bincount(kind, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
-    return np.asarray(np.sqrt(squares / (np.bincount(kind, minlength=2) + _PRIOR_COUNT)))
+def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return s for one and for several tokens, (2,), given the coefficients `mean`."""
+    group = _has_several_tokens(x)
+    squares = np.bincount(group, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
+    return np.asarray(np.sqrt(squares / (np.bincount(group, minlength=2) + _PRIOR_COUNT)))
 
 
-def _coefficients(
-    x: FloatArray, y: FloatArray, mean: FloatArray, spread: FloatArray, noise: FloatArray
+def _fit_coefficients(
+    x: FloatArray, y: FloatArray, mean: FloatArray, deviation: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean (7,) and covariance (7, 7) of the coefficients given data, noise known."""
-    weighted = x / noise[_several(x), None] ** 2
-    precision = np.diag(spread**-2.0)
+    """Return the posterior mean (7,) and covariance (7, 7) of the coefficients, given the noise."""
+    weighted = x / noise[_has_several_tokens(x), None] ** 2
+    precision = np.diag(deviation**-2.0)
     covariance = np.asarray(np.linalg.inv(precision + x.T @ weighted), dtype=np.float64)
     return covariance @ (precision @ mean + weighted.T @ y), covariance
 
 
 @dataclass(eq=False)
 class Posterior:
-    """What one model's scores at one position are likely to be, given those known.
+    """Posterior distribution of one model's scores of V candidates at one position.
 
     Attributes
     ----------
     surrogate
-        Where exact scores seen here are put for later positions.
-    estimate, scale, features
-        Of the V candidates: e, u, and the features, shape (V, 7).
-    mean, spread
-        What the coefficients (7,) are likely to be at another position.
+        Surrogate that learns from exact scores at this position.
+    estimates, scale
+        e and u, shape (V,), nats.
+    features
+        Features, shape (V, 7).
+    mean, deviation
+        Prior mean and standard deviation of the coefficients, shape (7,).
     noise
-        s of candidates of one token and of several, (2,).
+        s for one and for several tokens, shape (2,).
     """
 
     surrogate: Surrogate
-    estimate: FloatArray
+    estimates: FloatArray
     scale: FloatArray
     features: FloatArray
     mean: FloatArray
-    spread: FloatArray
+    deviation: FloatArray
     noise: FloatArray
     _x: FloatArray = field(default_factory=lambda: np.empty((0, 7)))
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
 
-    def learn(self, index: IntArray, exact: FloatArray, *, keep: bool = True) -> None:
-        """Take in exact scores (k,) of candidates `index`; `keep` them for later positions."""
-        x, y = self.features[index], (exact - self.estimate[index]) / self.scale[index]
+    def learn(self, indices: IntArray, exact: FloatArray, *, keep: bool = True) -> None:
+        """Condition the distribution on exact scores.
+
+        Parameters
+        ----------
+        indices, exact
+            Candidates and their exact scores in nats, shape (k,).
+        keep
+            Whether the surrogate uses these scores at later positions.
+        """
+        x, y = self.features[indices], (exact - self.estimates[indices]) / self.scale[indices]
         self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])
         if keep:
             self.surrogate.features.append(x)
             self.surrogate.targets.append(y)
 
-    def predict(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return expectation and standard deviation of the scores of `index`: (k,), (k,), nats."""
-        mean, covariance = _coefficients(self._x, self._y, self.mean, self.spread, self.noise)
-        noise = _noise(self._x, self._y, mean, self.noise)
-        x, scale = self.features[index], self.scale[index]
-        variance = noise[_several(x)] ** 2 + np.einsum("vi,ij,vj->v", x, covariance, x)
-        return self.estimate[index] + scale * (x @ mean), scale * np.sqrt(variance)
+    def predict(self, indices: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean (k,) and standard deviation (k,) of the scores of candidates, in nats."""
+        mean, covariance = _fit_coefficients(
+            self._x, self._y, self.mean, self.deviation, self.noise
+        )
+        noise = _fit_noise(self._x, self._y, mean, self.noise)
+        x, scale = self.features[indices], self.scale[indices]
+        variance = noise[_has_several_tokens(x)] ** 2
+        variance = variance + np.einsum("vi,ij,vj->v", x, covariance, x)
+        return self.estimates[indices] + scale * (x @ mean), scale * np.sqrt(variance)
 
 
 def expected_improvement(
     best: FloatArray | float, mean: FloatArray, deviation: FloatArray
 ) -> FloatArray:
-    """Return E max(0, best - X) for X ~ N(mean, deviation^2), (k,).
+    """Return E max(0, best - X) for X ~ N(mean, deviation^2), shape (k,).
 
-    Jones, Schonlau & Welch (1998), Eq. 15, for minimisation; a deviation of 0 is allowed.
+    This is Eq. 15 of Jones, Schonlau & Welch (1998) for minimisation. A deviation of 0 is allowed.
     """
     safe = np.maximum(deviation, 1e-12)
     t = (best - mean) / safe

@@ -1,4 +1,4 @@
-"""Triplets of many sentences in one process, as a table."""
+"""Synthesis of a table of triplets from many natural sentences, in one process."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.progress import track
 from contstim.synthesis import synthesize
-from contstim.synthesis.candidates import SharedVocabulary
-from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.problem import require_distinct_models
 from contstim.synthesis.results import (
     Triplet,
     distinct_triplets,
+    format_triplet_html,
     max_attempts,
     spec_columns,
-    triplet_html,
 )
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
+from contstim.synthesis.strategy import Strategy
 from contstim.tables import TRIPLETS
 from contstim.text.diversity import DEFAULT_WORD_SHARE, WordShareLimit
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-_MOST = 20  # triplets of a table that are shown
+# Maximum number of triplets that a notebook shows.
+_MAX_SHOWN = 20
 
 
 class TripletTable(pd.DataFrame):
-    """A `triplets` table that notebooks show with what was changed in bold; else a DataFrame.
+    """A DataFrame of triplets that notebooks show with the changed words in bold.
 
     Examples
     --------
@@ -47,10 +48,10 @@ class TripletTable(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         if not set(TRIPLETS) <= set(self.columns) or not len(self):
-            return str(pd.DataFrame(self).to_html(max_rows=_MOST))
-        shown = [triplet_html(row) for row in self.head(_MOST).to_dict("records")]
-        if len(self) > _MOST:
-            shown.append(f"<p>... {len(self) - _MOST} more triplets</p>")
+            return str(pd.DataFrame(self).to_html(max_rows=_MAX_SHOWN))
+        shown = [format_triplet_html(row) for row in self.head(_MAX_SHOWN).to_dict("records")]
+        if len(self) > _MAX_SHOWN:
+            shown.append(f"<p>... {len(self) - _MAX_SHOWN} more triplets</p>")
         return "".join(shown)
 
 
@@ -66,43 +67,42 @@ def synthesize_triplets(
     max_word_share: float = DEFAULT_WORD_SHARE,
     **options: Any,
 ) -> TripletTable:
-    """Write the triplets of many natural sentences for some pairs of models.
+    """Synthesise triplets from many natural sentences for pairs of models.
 
-    What ``contstim synthesize --pair`` does, in this process and without keeping what is finished;
-    for hours of work use that, or ``contstim run``.
+    ``contstim synthesize --pair`` does the same in several processes, and continues after an
+    interruption. Use it for work of hours.
 
     Parameters
     ----------
     sentences
-        The natural sentences; each counts once.
+        Natural sentences; duplicates are ignored.
     pairs
-        Two models each, or specs of them.
+        Pairs of models, or of their specs.
     vocabulary
-        The words that may be written; the bundled ones if not given.
-    per_sentence
-        Maximum number of different triplets per natural sentence; each search visits the
-        positions in another order.
-    minimum_drop
-        Minimum decrease of the rejecting model's log-probability, nats.
+        Words that may be used. Default: the bundled vocabulary.
     strategy, seed, options
-        As for :func:`~contstim.synthesis.synthesize`.
+        Parameters of :func:`~contstim.synthesis.synthesize`.
+    per_sentence
+        Maximum number of different triplets per natural sentence and pair. Each search visits the
+        positions in a different order.
+    minimum_drop
+        Minimum decrease of the rejecting model's log-probability, in nats.
     max_word_share
-        Maximum share of a pair's synthetic sentences that may contain the same word; below 1 no
-        sentence occurs twice (`contstim.text.diversity.WordShareLimit`). 1: no limit.
+        Maximum fraction of a pair's synthetic sentences that may contain the same word. Below 1,
+        no sentence occurs twice (`contstim.text.diversity.WordShareLimit`). 1: no limit.
 
     Returns
     -------
     TripletTable
-        A DataFrame with a row per triplet, columns as :data:`contstim.tables.TRIPLETS`, for
-        `select_triplets` and `design_trials`; in a notebook what was changed is bold. Where a
-        model has a name, the columns ``spec_1`` and ``spec_2`` hold both specs.
+        DataFrame with one row per triplet and the columns of :data:`contstim.tables.TRIPLETS`. If a
+        model has a name other than its spec, the columns ``spec_1`` and ``spec_2`` contain the
+        specs.
 
     Raises
     ------
     InputError
-        If the two models of a pair are one, if `per_sentence` is below 1, `minimum_drop` negative
-        or not finite or `max_word_share` not above 0 and at most 1, and as
-        :func:`~contstim.synthesis.synthesize`.
+        If a pair contains one model twice; if `per_sentence`, `minimum_drop` or `max_word_share` is
+        out of range; or for the reasons of :func:`~contstim.synthesis.synthesize`.
 
     Examples
     --------
@@ -116,20 +116,21 @@ def synthesize_triplets(
     require_whole("per_sentence", per_sentence, 1)
     if not 0 <= minimum_drop < math.inf:  # also refuses NaN
         raise InputError(
-            f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
-            "is kept if its log-probability decreases by at least so much"
+            f"minimum_drop is {minimum_drop}; give the minimum decrease of the rejecting model's "
+            "log-probability as a number of nats from 0 up"
         )
     words = bundled_vocabulary() if vocabulary is None else vocabulary
     loaded = {m: load_model(m) if isinstance(m, str) else m for pair in pairs for m in pair}
-    both_models = [(loaded[first], loaded[second]) for first, second in pairs]
-    for models in both_models:
+    model_pairs = [(loaded[first], loaded[second]) for first, second in pairs]
+    for models in model_pairs:
         require_distinct_models("a pair needs two", [model.name for model in models])
     natural = list(dict.fromkeys(map(words.language.normalise_spacing, sentences)))
 
-    def written(sentence: str, shared_vocabulary: SharedVocabulary) -> list[Triplet]:
+    def triplets_from(sentence: str, shared_vocabulary: SharedVocabulary) -> list[Triplet]:
+        """Return the triplets of one natural sentence."""
         model_1, model_2 = shared_vocabulary.models
-        ways = (
-            [
+        syntheses = (
+            (
                 synthesize(
                     sentence,
                     reject=reject,
@@ -141,34 +142,38 @@ def synthesize_triplets(
                     **options,
                 )
                 for reject, accept in ((model_2, model_1), (model_1, model_2))
-            ]
+            )
             for attempt in range(max_attempts(per_sentence))
         )
-        return distinct_triplets(((a, b) for a, b in ways), per_sentence, minimum_drop)
+        pairs_of_syntheses = ((first, second) for first, second in syntheses)
+        return distinct_triplets(pairs_of_syntheses, per_sentence, minimum_drop)
 
     rows = list[Triplet]()
 
-    def work() -> Iterator[int]:
-        """Write the rows, yielding something for each natural sentence whose triplets stay."""
-        for models in both_models:
-            done, shared_vocabulary = 0, SharedVocabulary(words, models)
-            by_number = dict[int, list[Triplet]]()
+    def synthesize_all() -> Iterator[int]:
+        """Append all rows, yielding once for each natural sentence whose triplets are accepted."""
+        for models in model_pairs:
+            n_accepted, shared_vocabulary = 0, SharedVocabulary(words, models)
+            triplets_by_number = dict[int, list[Triplet]]()
             limit = WordShareLimit(natural, 2 * per_sentence, max_word_share, words)
-            while (step := limit.next_batch())[0]:
-                numbers, barred = step
-                limited = shared_vocabulary.without(barred)
-                by_number.update((number, written(natural[number], limited)) for number in numbers)
-                limit.accept(
-                    [
-                        [text for row in by_number[n] for text in row.synthetic_sentences]
-                        for n in numbers
-                    ]
-                )
-                yield from range(done, done := max(done, limit.n_accepted))
-            rows.extend(row for number in range(len(natural)) for row in by_number[number])
+            while True:
+                numbers, excluded_words = limit.next_batch()
+                if not numbers:
+                    break
+                available = shared_vocabulary.exclude(excluded_words)
+                texts = []
+                for number in numbers:
+                    triplets = triplets_from(natural[number], available)
+                    triplets_by_number[number] = triplets
+                    texts.append([text for row in triplets for text in row.synthetic_sentences])
+                limit.accept(texts)
+                yield from range(n_accepted, limit.n_accepted)
+                n_accepted = max(n_accepted, limit.n_accepted)
+            for number in range(len(natural)):
+                rows.extend(triplets_by_number[number])
 
-    for _ in track(work(), len(both_models) * len(natural), "writing triplets"):
+    for _ in track(synthesize_all(), len(model_pairs) * len(natural), "writing triplets"):
         pass
-    specs = {model.name: model.spec for models in both_models for model in models}
+    specs = {model.name: model.spec for models in model_pairs for model in models}
     table = [{**row.row(), **spec_columns(row, specs)} for row in rows]
     return TripletTable(table, columns=None if rows else Triplet.columns())

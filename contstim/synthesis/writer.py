@@ -1,12 +1,12 @@
-"""Guided sampling: sentences written word by word by a language model.
+"""Guided sampling of sentences from a language model, word by word.
 
-The next word w after the prefix b is drawn with probability proportional to
+After the prefix b, the next word w is drawn with probability proportional to
 
     q(w | b)^(1/temperature) exp(guidance sum_m c_m log p_m(w | b)),
 
-where q is the distribution of the writer after a prompt of natural sentences, truncated by top-p
-and min-p; c_m is above 0 for accepting and below 0 for rejecting models. A sentence ends where the
-writer gives its end a minimum probability.
+where q is the distribution of the writer, a language model, after a prompt of natural sentences,
+truncated by top-p and min-p. The weight c_m is positive for accepting and negative for rejecting
+models. A sentence may end wherever the writer gives its end a minimum probability.
 """
 
 from __future__ import annotations
@@ -23,56 +23,53 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.prefixes import COMMA, Prefixes, empty_prefix, empty_prefix_after
 from contstim.settings import Count, Natural, one_of, option, settings
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.problem import Problem
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList, parse_length_range
 from contstim.text.language import Language
 
-# Maximum number of words considered after a prefix, and of words of several tokens among them; and
-# the minimum probability of the latter.
-_MAX_WORDS, _MAX_LONG, _MIN_LONG = 400, 4, 4e-3
-# A word that the writer would continue with at least this probability is a fragment.
-_WHOLE = np.log(0.5)
-
-
-# Marks that end sentences.
-_ENDING = ".?!…。！？"
+# Maximum number of words considered after a prefix, maximum number of words of several tokens among
+# them, and minimum probability of these.
+_MAX_WORDS, _MAX_LONG_WORDS, _MIN_LONG_PROBABILITY = 400, 4, 4e-3
+# A drawn word is a fragment if the probability that it ends there is below this.
+_MIN_LOG_WORD_END = np.log(0.5)
+_FINAL_MARKS = ".?!…。！？"
 
 
 @settings
-class WritingOptions:
+class SamplingOptions:
     """Options of guided sampling.
 
     Attributes
     ----------
     writer
-        Spec of the causal model that writes.
+        Spec of the causal model from which sentences are sampled.
     temperature
         Temperature of the writer's distribution.
     top_p
-        Share of the writer's probability mass from which words are drawn.
+        Fraction of the writer's probability mass from which words are drawn.
     min_p
-        Minimum probability of a word, as a share of that of the most probable word.
+        Minimum probability of a word relative to the most probable word.
     guidance
         Factor of the compared models' log-probabilities.
     min_end_probability
-        Minimum probability that the writer gives the end of a sentence.
+        Minimum probability of the end of a sentence under the writer.
     lengths
-        Numbers of words, such as ``7-9``. None: from one word less to one word more than the
-        natural sentences have.
+        Range of the number of words, for example ``7-9``. None: from one word fewer to one word
+        more than the natural sentences have.
     marks
         Marks that may end sentences, one character each.
     commas
         ``yes`` or ``no``: whether sentences may contain commas.
     batch_size
-        Sentences that are sampled together, after one prompt.
+        Number of sentences sampled together after one prompt.
     n_prompts
-        Natural sentences in the prompt; 0 for a writer that was trained on single sentences.
+        Number of natural sentences in the prompt; 0 for a writer trained on single sentences.
     n_samples
-        Sentences sampled for each side of a pair, or for a single natural sentence.
+        Number of sentences sampled for each side of a pair, or for a single natural sentence.
     guide
-        Spec of a model that guides in place of models that do not score prefixes. Without it,
-        these do not guide.
+        Spec of a model that guides in place of models that do not score prefixes. Without it, such
+        models can only filter sentences that were sampled without them.
     """
 
     writer: str = option("contstim:smollm2", "the model that writes", "SPEC")
@@ -106,8 +103,10 @@ class WritingOptions:
     def __post_init__(self) -> None:
         if self.lengths is not None:
             parse_length_range(self.lengths)
-        if not self.marks or {*self.marks} - {*_ENDING}:
-            raise InputError(f"marks={self.marks!r} holds what ends no sentence; give .?! or one")
+        if not self.marks or {*self.marks} - {*_FINAL_MARKS}:
+            raise InputError(
+                f"marks={self.marks!r} contains a mark that ends no sentence; give some of .?!"
+            )
 
 
 @dataclass(frozen=True)
@@ -119,11 +118,11 @@ class SentenceForm:
     shortest, longest
         Minimum and maximum number of words.
     marks
-        The marks that may end them.
+        Marks that may end a sentence.
     commas
-        Positions, from 0, whose words are followed by commas; None: wherever the writer draws one.
+        Positions, from 0, of words that are followed by commas. None: the writer draws the commas.
     words
-        By position, from 0, the words that may stand there in place of the vocabulary's.
+        Words to use instead of the vocabulary, by position, from 0.
     """
 
     shortest: int
@@ -140,13 +139,13 @@ class Draft:
     Attributes
     ----------
     sentence
-        The sentence.
+        Text of the sentence.
     log_prob
-        Its log-probability under the writer, with its final mark, after the prompt, nats.
+        Log-probability in nats, including the final mark, under the writer after the prompt.
     worst
-        The log-probability of its least probable word.
+        Log-probability of the least probable word.
     end
-        The log-probability of its final mark.
+        Log-probability of the final mark.
     """
 
     sentence: str
@@ -156,256 +155,298 @@ class Draft:
 
 
 def guidance_weights(problem: Problem) -> dict[str, float]:
-    """Return c_m by model: positive for accepting models, negative for rejecting ones.
+    """Return the weight c_m of each compared model in guided sampling.
 
-    Rejecting models are weighted by the inverse of their scales, accepting ones equally; each side
-    sums to 1 in absolute value, so a word whose probability changes alike under all models is
-    neither preferred nor avoided. Models of lower bounds have no weight.
+    Accepting models have equal positive weights. Rejecting models have negative weights that are
+    inversely proportional to their scales. Both sides sum to 1 in absolute value, so that a word to
+    which all models give the same probability is neither preferred nor avoided. Models of further
+    lower bounds have no weight.
     """
     scales = problem.contrast.scale_by_model
     rejecting = {name: 0.0 - 1.0 / scale / len(scales) for name, scale in scales.items()}
     total, accepting = -sum(rejecting.values()), problem.contrast.accept
     return {
-        **{name: c / total for name, c in rejecting.items()},
+        **{name: weight / total for name, weight in rejecting.items()},
         **dict.fromkeys(accepting, 1.0 / max(1, len(accepting))),
     }
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """R sentences that are being written.
+class _Batch:
+    """R unfinished sentences, all of the same number of words.
 
     Attributes
     ----------
-    number
-        The index of each among all sampled sentences, (R,).
-    words, commas, log_probs
-        Of each the words so far, whether a comma follows each, and what the writer says of each.
+    numbers
+        Index of each sentence in the batch as it was started, (R,).
+    words
+        Words of each sentence.
+    commas
+        Whether each word is followed by a comma.
+    log_probs
+        Log-probability of each word, and of its comma, under the writer.
     """
 
-    number: IntArray
+    numbers: IntArray
     words: tuple[tuple[str, ...], ...]
     commas: tuple[tuple[bool, ...], ...]
     log_probs: tuple[tuple[float, ...], ...]
 
     @classmethod
-    def empty(cls, n: int) -> _Rows:
-        """Return `n` sentences without a word."""
+    def empty(cls, n: int) -> _Batch:
+        """Start `n` sentences without words."""
         return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
 
-    def longer(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Rows:
-        """Return some of the sentences with a word more each."""
-        each = zip(rows.tolist(), words, log_probs.tolist(), strict=True)
-        chosen = [(row, word, value) for row, word, value in each]
-        return _Rows(
-            self.number[rows],
-            tuple((*self.words[row], word) for row, word, _ in chosen),
-            tuple((*self.commas[row], False) for row, _, _ in chosen),
-            tuple((*self.log_probs[row], value) for row, _, value in chosen),
+    def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Batch:
+        """Return some of the sentences, each with a further word."""
+        extensions = list(zip(rows.tolist(), words, log_probs.tolist(), strict=True))
+        return _Batch(
+            self.numbers[rows],
+            tuple((*self.words[row], word) for row, word, _ in extensions),
+            tuple((*self.commas[row], False) for row, _, _ in extensions),
+            tuple((*self.log_probs[row], value) for row, _, value in extensions),
         )
 
-    def add_commas(self, where: BoolArray, log_probs: FloatArray) -> _Rows:
-        """Return the sentences with commas behind the last words of some, (R,)."""
-        marked = where.tolist()
-        pairs = zip(self.commas, marked, strict=True)
-        values = zip(self.log_probs, np.where(where, log_probs, 0.0).tolist(), strict=True)
+    def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> _Batch:
+        """Return the sentences with commas after the last words of some of them, (R,)."""
+        added = np.where(has_comma, log_probs, 0.0).tolist()
+        commas = zip(self.commas, has_comma.tolist(), strict=True)
+        totals = zip(self.log_probs, added, strict=True)
         return replace(
             self,
-            commas=tuple((*old[:-1], new) for old, new in pairs),
-            log_probs=tuple((*old[:-1], old[-1] + more) for old, more in values),
+            commas=tuple((*previous[:-1], comma) for previous, comma in commas),
+            log_probs=tuple((*values[:-1], values[-1] + value) for values, value in totals),
         )
 
-    def draft(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Return a sentence that ends here; None if it would be read as other words."""
-        words = self.words[row]
+    def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
+        """Return a sentence with a final mark; None if its text is not read as the same words."""
+        words, log_probs = self.words[row], self.log_probs[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
         before = (language.opening_marks.get(mark, ""), *[""] * (len(words) - 1))
         sentence = Sentence(words, before, after, language)
         if not sentence.round_trips:
             return None
-        log_probs = self.log_probs[row]
         return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
 
 
 class SentenceWriter:
-    """Samples sentences for a problem.
+    """Sampler of sentences from a language model, guided by the compared models.
 
     Parameters
     ----------
     model
-        The writer, a causal model.
-    guiding
-        c_m and the model, of each compared model; models that do not score prefixes do not guide.
+        Causal model from which sentences are sampled.
+    weighted_models
+        Weight c_m and model, for each compared model.
     shared_vocabulary
-        The words that may be written, known to all models.
+        Words that all models know.
     form
-        The form of the sentences.
+        Form of the sentences.
     options
-        The options of sampling.
+        Options of guided sampling.
     guide
-        A model that guides in place of models that do not score prefixes.
+        Model that guides in place of models that do not score prefixes.
+
+    Attributes
+    ----------
+    filter_only
+        Names of the compared models that do not guide, because they do not score prefixes.
     """
 
     def __init__(
         self,
         model: SentenceModel,
-        guiding: Sequence[tuple[float, SentenceModel]],
+        weighted_models: Sequence[tuple[float, SentenceModel]],
         shared_vocabulary: SharedVocabulary,
         form: SentenceForm,
-        options: WritingOptions,
+        options: SamplingOptions,
         guide: SentenceModel | None = None,
     ) -> None:
         self.model, self.form, self.options = model, form, options
-        self.repeatable = shared_vocabulary.vocabulary.repeatable
+        self.repeatable_words = shared_vocabulary.vocabulary.repeatable
         self.language = shared_vocabulary.vocabulary.language
         if not self.language.is_space_delimited:
             raise InputError(
-                f"sampled sentences have spaces between words, and "
-                f"{self.language.name} has none; use the strategy edit"
+                f"the strategy 'sample' needs spaces between words, and {self.language.name} has "
+                "none; use the strategy 'edit'"
             )
-        self.lists = shared_vocabulary.lists(form.words)
-        substitute = None if guide is None else empty_prefix(guide, self.lists, guide=True)
-        shares: dict[Prefixes, float] = {}
-        for c, model in guiding:
-            if (prefix := empty_prefix(model, self.lists) or substitute) is not None:
-                shares[prefix] = shares.get(prefix, 0.0) + c
-        self._guiding = [(c, prefix) for prefix, c in shares.items()]
-        #: Of the first and of later words, those that the writer would continue.
+        self.word_lists = shared_vocabulary.first_and_later_words(form.words)
+        guide_prefix = None if guide is None else empty_prefix(guide, self.word_lists, guide=True)
+        weights: dict[Prefixes, float] = {}
+        filter_only = []
+        for weight, compared in weighted_models:
+            prefix = empty_prefix(compared, self.word_lists) or guide_prefix
+            if prefix is None:
+                filter_only.append(compared.name)
+            else:
+                weights[prefix] = weights.get(prefix, 0.0) + weight
+        self.filter_only = tuple(filter_only)
+        self._guiding_weights, self._guiding_prefixes = [*weights.values()], [*weights]
+        # Indices of the first and of the later words that proved to be fragments.
         self._fragments: tuple[set[int], set[int]] = (set(), set())
-        self._masks = {
-            position: np.isin(self.lists[min(position, 1)].words, words)
+        self._word_masks = {
+            position: np.isin(self.word_lists[min(position, 1)].words, words)
             for position, words in form.words.items()
         }
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
-        """Sample sentences after a prompt; only those that end within the lengths are returned."""
-        after = empty_prefix_after(self.model, prompt, self.lists)
-        here: list[Prefixes] = [after, *(prefix for _, prefix in self._guiding)]
-        rows, drafts = _Rows.empty(self.options.batch_size), list[Draft]()
-        places = np.zeros(self.options.batch_size, dtype=np.int64)  # all extend one prefix
-        for position in range(self.form.longest):
-            drawn = self._drawn(here, rows, places, rng)
-            if drawn is None:
-                break
-            chosen, words, log_probs, further = drawn
-            listed = here[0].next_words.words
-            rows = rows.longer(chosen, [listed[i] for i in words], log_probs)
-            others = [beginnings.extend(places[chosen], words) for beginnings in here[1:]]
-            here = [further, *others]
-            if position + 1 >= self.form.shortest:
-                drafts += self._ended(here[0], rows)
-            may_follow = self.form.commas is None or position in self.form.commas
-            if may_follow and position + 1 < self.form.longest:
-                log_probs = here[0].comma_log_probs()
-                where = np.ones(len(log_probs), dtype=np.bool_)
-                if self.form.commas is None:
-                    where = np.log(rng.random(len(log_probs))) < log_probs
-                rows = rows.add_commas(where, log_probs)
-                here = [beginnings.add_commas(where) for beginnings in here]
-            places = np.arange(len(rows.number))
-        return drafts
-
-    def _ended(self, here: Prefixes, rows: _Rows) -> list[Draft]:
-        """Return the sentences that the writer would end here, each with its likeliest mark."""
-        ends = np.array([here.end_log_probs(mark) for mark in self.form.marks])
-        best, likely = ends.argmax(axis=0), ends.max(axis=0)
-        drafts = (
-            rows.draft(row, self.form.marks[best[row]], float(likely[row]), self.language)
-            for row in np.flatnonzero(np.exp(likely) >= self.options.min_end_probability).tolist()
-        )
-        return [draft for draft in drafts if draft is not None]
-
-    def _allowed(self, rows: _Rows, words: WordList) -> BoolArray:
-        """Return which words may come next, (R, V): not those that are there, but repeatable."""
-        allowed = np.ones((len(rows.words), len(words)), dtype=np.bool_)
-        if (mask := self._masks.get(len(rows.words[0]))) is not None:
-            allowed &= mask
-        for row, written in enumerate(rows.words):
-            for folded in {*map(self.language.fold, written)} - self.repeatable:
-                allowed[row, words.case_insensitive_index(self.language).get(folded, [])] = False
-        return allowed
-
-    def _drawn(
-        self,
-        here: Sequence[Prefixes],
-        rows: _Rows,
-        places: IntArray,
-        rng: np.random.Generator,
-    ) -> tuple[IntArray, IntArray, FloatArray, Prefixes] | None:
-        """Draw a next word for each row; None where no row has one.
-
-        Parameters
-        ----------
-        here, rows, places
-            The prefixes under the writer and the guiding models, the rows, and the prefix that
-            each row extends.
-        rng
-            Source of chance.
+        """Sample a batch of sentences after a prompt.
 
         Returns
         -------
-        rows, words, log_probs
-            Which rows have a word, which, and what the writer says of it.
-        beginnings
-            The rows so far, under the writer.
+        list of Draft
+            Sentences within the range of lengths. A sentence and its continuation can both occur.
         """
-        allowed = self._allowed(rows, here[0].next_words)[np.unique(places, return_index=True)[1]]
-        at, index, log_probs = self._shortlist(here[0], allowed)
-        total = np.zeros(len(at))
-        for (c, _), prefixes in zip(self._guiding, here[1:], strict=True):
-            total += c * prefixes.log_probs(at, index)
-        # Guidance rises over the batch: how much of it still reads well depends on the models.
-        guidance = self.options.guidance * (rows.number + 1) / self.options.batch_size
-        power = 1 / self.options.temperature
-        fragments_here = self._fragments[min(len(rows.words[0]), 1)]
-        of_row = [np.flatnonzero(at == place) for place in places]
-        weights = [
-            power * log_probs[o] + factor * total[o]
-            for o, factor in zip(of_row, guidance, strict=True)
-        ]
-        chosen = np.full(len(places), -1, dtype=np.int64)
-        while True:
-            for row in np.flatnonzero(chosen < 0).tolist():
-                allowed = ~np.isin(index[of_row[row]], list(fragments_here))
-                if allowed.any():
-                    drawn = np.where(allowed, weights[row], -np.inf)
-                    noise = rng.gumbel(size=len(drawn))
-                    chosen[row] = of_row[row][np.argmax(drawn + noise)]
-            there = np.flatnonzero(chosen >= 0)
-            if not len(there):
-                return None
-            picked = chosen[there]
-            further = here[0].extend(places[there], index[picked])
-            cut = further.word_end_log_probs() < _WHOLE
-            fragments = set(index[picked[cut]].tolist()) - fragments_here
-            if not fragments:
-                return there, index[picked], log_probs[picked], further
-            # Words that the writer would continue are excluded from this batch.
-            fragments_here |= fragments
-            chosen[np.isin(np.where(chosen < 0, -1, index[chosen]), list(fragments))] = -1
+        prefixes = [empty_prefix_after(self.model, prompt, self.word_lists)]
+        prefixes += self._guiding_prefixes
+        batch, drafts = _Batch.empty(self.options.batch_size), list[Draft]()
+        # All sentences start from the same, empty prefix.
+        prefix_rows = np.zeros(self.options.batch_size, dtype=np.int64)
+        for position in range(self.form.longest):
+            drawn = self._draw_words(prefixes, batch, prefix_rows, rng)
+            if drawn is None:
+                break
+            rows, indices, log_probs, writer_prefixes = drawn
+            next_words = prefixes[0].next_words.words
+            batch = batch.extend(rows, [next_words[i] for i in indices], log_probs)
+            guiding = [p.extend(prefix_rows[rows], indices) for p in prefixes[1:]]
+            prefixes = [writer_prefixes, *guiding]
+            if position + 1 >= self.form.shortest:
+                drafts += self._finish_sentences(prefixes[0], batch)
+            may_have_comma = self.form.commas is None or position in self.form.commas
+            if may_have_comma and position + 1 < self.form.longest:
+                log_probs = prefixes[0].comma_log_probs()
+                has_comma = np.ones(len(log_probs), dtype=np.bool_)
+                if self.form.commas is None:
+                    has_comma = np.log(rng.random(len(log_probs))) < log_probs
+                batch = batch.add_commas(has_comma, log_probs)
+                prefixes = [p.add_commas(has_comma) for p in prefixes]
+            prefix_rows = np.arange(len(batch.numbers))
+        return drafts
 
-    def _shortlist(
-        self, here: Prefixes, allowed: BoolArray
+    def _finish_sentences(self, prefixes: Prefixes, batch: _Batch) -> list[Draft]:
+        """Return the sentences that may end here, each with its most probable final mark."""
+        log_probs = np.array([prefixes.end_log_probs(mark) for mark in self.form.marks])
+        best, ends = log_probs.argmax(axis=0), log_probs.max(axis=0)
+        drafts = (
+            batch.finish(row, self.form.marks[best[row]], float(ends[row]), self.language)
+            for row in np.flatnonzero(np.exp(ends) >= self.options.min_end_probability).tolist()
+        )
+        return [draft for draft in drafts if draft is not None]
+
+    def _is_allowed(self, batch: _Batch, words: WordList) -> BoolArray:
+        """Return the mask (R, V) of the words that may come next without a repetition."""
+        is_allowed = np.ones((len(batch.words), len(words)), dtype=np.bool_)
+        position = len(batch.words[0])
+        if position in self._word_masks:
+            is_allowed &= self._word_masks[position]
+        indices_by_word = words.case_insensitive_index(self.language)
+        for row, sentence_words in enumerate(batch.words):
+            for word in {*map(self.language.fold, sentence_words)} - self.repeatable_words:
+                is_allowed[row, indices_by_word.get(word, [])] = False
+        return is_allowed
+
+    def _draw_words(
+        self,
+        prefixes: Sequence[Prefixes],
+        batch: _Batch,
+        prefix_rows: IntArray,
+        rng: np.random.Generator,
+    ) -> tuple[IntArray, IntArray, FloatArray, Prefixes] | None:
+        """Draw the next word of each sentence.
+
+        Parameters
+        ----------
+        prefixes
+            Prefixes under the writer and under each guiding model.
+        batch
+            Unfinished sentences.
+        prefix_rows
+            Row of `prefixes` that each sentence extends, (R,).
+        rng
+            Random number generator.
+
+        Returns
+        -------
+        tuple or None
+            Rows of the k sentences that have a next word, indices of these words, their
+            log-probabilities under the writer, and the extended prefixes under the writer. None if
+            no sentence has a next word.
+        """
+        first_rows = np.unique(prefix_rows, return_index=True)[1]
+        is_allowed = self._is_allowed(batch, prefixes[0].next_words)[first_rows]
+        candidate_rows, indices, log_probs = self._truncate(prefixes[0], is_allowed)
+        contrast = np.zeros(len(candidate_rows))
+        for weight, guiding in zip(self._guiding_weights, prefixes[1:], strict=True):
+            contrast += weight * guiding.log_probs(candidate_rows, indices)
+
+        # Guidance increases over the batch because its best strength depends on the models.
+        guidance = self.options.guidance * (batch.numbers + 1) / self.options.batch_size
+        candidates = [np.flatnonzero(candidate_rows == row) for row in prefix_rows]
+        logits = [
+            1 / self.options.temperature * log_probs[group] + factor * contrast[group]
+            for group, factor in zip(candidates, guidance, strict=True)
+        ]
+
+        # Draw by the Gumbel-max trick, until no drawn word is a fragment.
+        fragments = self._fragments[min(len(batch.words[0]), 1)]
+        drawn = np.full(len(prefix_rows), -1, dtype=np.int64)
+        while True:
+            for row in np.flatnonzero(drawn < 0).tolist():
+                is_whole = ~np.isin(indices[candidates[row]], list(fragments))
+                if is_whole.any():
+                    values = np.where(is_whole, logits[row], -np.inf)
+                    noise = rng.gumbel(size=len(values))
+                    drawn[row] = candidates[row][np.argmax(values + noise)]
+            rows = np.flatnonzero(drawn >= 0)
+            if not len(rows):
+                return None
+            chosen = drawn[rows]
+            extended = prefixes[0].extend(prefix_rows[rows], indices[chosen])
+            is_fragment = extended.word_end_log_probs() < _MIN_LOG_WORD_END
+            new_fragments = set(indices[chosen[is_fragment]].tolist()) - fragments
+            if not new_fragments:
+                return rows, indices[chosen], log_probs[chosen], extended
+            fragments |= new_fragments
+            drawn_indices = np.where(drawn < 0, -1, indices[drawn])
+            drawn[np.isin(drawn_indices, list(new_fragments))] = -1
+
+    def _truncate(
+        self, prefixes: Prefixes, is_allowed: BoolArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return the most probable words of each beginning, and their log-probabilities."""
-        upper, exact = here.upper_bounds()
-        # Words of several pieces share a first one; each gets its part of it.
-        guess = np.where(allowed, upper, -np.inf)
-        guess[:, ~exact] -= here.log_group_sizes()[~exact]
-        most = min(_MAX_WORDS, guess.shape[1])
-        top = np.argpartition(-guess, most - 1, axis=1)[:, :most]
-        values = np.take_along_axis(guess, top, axis=1)
+        """Truncate the writer's distribution by top-p and min-p.
+
+        Words of several tokens share the probability of their first token equally until it is
+        decided which of them to score.
+
+        Returns
+        -------
+        rows, indices, log_probs
+            Prefix, word and log-probability of each of the k remaining words, (k,).
+        """
+        bounds, is_exact = prefixes.upper_bounds()
+        estimates = np.where(is_allowed, bounds, -np.inf)
+        estimates[:, ~is_exact] -= prefixes.log_group_sizes()[~is_exact]
+
+        # Sort the most probable words of each prefix.
+        n_words = min(_MAX_WORDS, estimates.shape[1])
+        top = np.argpartition(-estimates, n_words - 1, axis=1)[:, :n_words]
+        values = np.take_along_axis(estimates, top, axis=1)
         order = np.argsort(-values, axis=1, kind="stable")
         top, values = np.take_along_axis(top, order, 1), np.take_along_axis(values, order, 1)
+
+        # Keep the nucleus, and only a few words of several tokens, which are expensive to score.
         mass = np.exp(values)
-        total = np.exp(guess).sum(axis=1, keepdims=True)
-        inside = (mass.cumsum(axis=1) - mass < self.options.top_p * total) & np.isfinite(values)
-        inside &= mass >= self.options.min_p * mass[:, :1]
-        pieced = inside & ~exact[top]
-        few = pieced & (pieced.cumsum(axis=1) <= _MAX_LONG) & (mass >= _MIN_LONG * total)
-        inside &= ~pieced | few
-        rows, places = np.nonzero(inside)
-        words, log_probs = top[rows, places], values[rows, places]
-        unknown = ~exact[words]
-        log_probs[unknown] = here.log_probs(rows[unknown], words[unknown])
-        return rows, words, log_probs
+        total = np.exp(estimates).sum(axis=1, keepdims=True)
+        is_kept = (mass.cumsum(axis=1) - mass < self.options.top_p * total) & np.isfinite(values)
+        is_kept &= mass >= self.options.min_p * mass[:, :1]
+        is_long = is_kept & ~is_exact[top]
+        is_scored = is_long & (is_long.cumsum(axis=1) <= _MAX_LONG_WORDS)
+        is_scored &= mass >= _MIN_LONG_PROBABILITY * total
+        is_kept &= ~is_long | is_scored
+
+        rows, columns = np.nonzero(is_kept)
+        indices, log_probs = top[rows, columns], values[rows, columns]
+        is_unknown = ~is_exact[indices]
+        log_probs[is_unknown] = prefixes.log_probs(rows[is_unknown], indices[is_unknown])
+        return rows, indices, log_probs

@@ -21,11 +21,11 @@ import torch
 from contstim import load_model, pool
 from contstim.files import write_whole
 from contstim.pipeline.tasks import problem_with
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import parse_length_range
 from contstim.text.vocabulary import bundled_vocabulary
 from contstim.text_files import format_csv_rows
@@ -46,14 +46,14 @@ def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) 
     natural, models = pool(), [load_model(spec) for spec in pair]
     proposal = SharedVocabulary(bundled_vocabulary(), tuple(models))
     form = how.sentence_form(natural[:STARTS])
-    for number in range(how.n_batches(STARTS)):
+    for number in range(how.n_batches):
         for side, contrast in enumerate(_sides([model.spec for model in models])):
             file = folder / f"{number}-{side}.json"
             if not file.is_file():
                 problem = problem_with(contrast, models)
                 rng = np.random.default_rng([seed, number, side])
                 began = time.process_time()
-                drafts = how.sample_batch(number, problem, proposal, form, natural, rng)
+                drafts = how.sample_batch(problem, proposal, form, natural, rng).drafts
                 seconds = time.process_time() - began
                 record = {"sentences": [d.sentence for d in drafts], "seconds": seconds}
                 write_whole(file, json.dumps(record, indent=1) + "\n")

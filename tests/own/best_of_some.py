@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contstim.settings import Count, option, settings
 from contstim.synthesis.candidates import Candidates, propose_in_order
-from contstim.synthesis.coordinate_search import Strategy
+from contstim.synthesis.strategy import Strategy
 
 __all__ = ["BestOfSome"]
 

@@ -17,6 +17,7 @@ import pytest
 from small import Counting, one_stage
 
 from contstim import load_model, pool
+from contstim.cli.synthesize import _report_rows
 from contstim.models.base import SentenceModel
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
@@ -101,6 +102,21 @@ def test_stopped_and_gone_on_with_gives_the_same(
     assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     executor = Counting()
     assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_old
+
+
+def test_models_that_only_filter_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = (MODELS[0], f"{MODELS[1]}?reduction=mean")
+    whole = one_stage(STARTS[:1], bundled_vocabulary(), models, seed=2)
+    plan = whole.changed(
+        SynthesisOptions, strategy="sample?writer=contstim:gpt&n_prompts=0&n_samples=16"
+    )
+    report = write_synthesis(plan, tmp_path / "triplets.csv", InProcess())
+    _report_rows(report, triplets=True)
+    assert f"{models[1]} does not score prefixes" in capsys.readouterr().err
+    notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
+    assert notes["filter_only"] == report.filter_only == [models[1]]
 
 
 def test_another_seed_writes_another_pool(plan: StudyPlan) -> None:

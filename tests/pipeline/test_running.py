@@ -32,8 +32,8 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.work import RunContext, Task
 from contstim.selection import ResponseModel
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.results import Synthesis
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text.vocabulary import Vocabulary
 
 
@@ -95,7 +95,7 @@ def test_the_tables_say_what_the_functions_say(
             shared_vocabulary=proposal,
         )
         assert first.sentence == row.synthetic_1
-        assert first.reject_log_prob == row.synthetic_1_lp_2
+        assert first.scores[0] == row.synthetic_1_lp_2
         assert one.score([row.synthetic_2])[0] == row.synthetic_2_lp_1
     assert check_design(pd.read_csv(whole / "trials.csv"))["participants"] == 4
     pairs = pd.read_csv(whole / "natural_pairs.csv")

@@ -22,9 +22,9 @@ from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.synthesis import synthesize
-from contstim.synthesis.candidates import SharedVocabulary
-from contstim.synthesis.coordinate_search import load_cached_model
 from contstim.synthesis.results import ContrastRow, Row
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
+from contstim.synthesis.strategy import load_cached_model
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.tables import TRIPLETS
 from contstim.training.ngram import train_ngram

@@ -159,7 +159,7 @@ def test_triplets_with_a_bound_carry_its_scores(tmp_path: Path) -> None:
     for row in rows:
         assert isinstance(row, Triplet)
         texts = [row.natural, row.synthetic_1, row.synthetic_2]
-        assert [value for _, value in row.others] == bounded.score(texts).tolist()
+        assert [value for _, value in row.extra_columns] == bounded.score(texts).tolist()
         assert min(bounded.score(texts)[1:]) >= bounded.score(texts)[0] - 5.0
         _check_models(row, [load_model(spec) for spec in MODELS[:2]])
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:

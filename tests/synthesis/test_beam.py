@@ -16,8 +16,8 @@ from contstim.models.recurrent import (
 )
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis.beam import Beam, BeamSearch
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Search
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
 
 LATER = [a + b for a in "bdfgk" for b in ("a", "e", "i", "o", "u", "an")]
@@ -66,9 +66,9 @@ def test_a_beam_of_full_width_finds_what_brute_force_finds(
     ]
     reject, accept = (model.score(every) for model in models)
     beam = _beam(Problem(models[:1], models[1:]), natural, diversity_cap=EVERYTHING)
-    sentences, log_probs, _ = beam.write(EVERYTHING, EQUAL)
+    sentences, log_probs, _ = beam.run_pass(EVERYTHING, EQUAL)
     assert len(sentences) == len(every)
-    best = int(np.where(accept >= beam.minimum[1], reject, np.inf).argmin())
+    best = int(np.where(accept >= beam.min_scores[1], reject, np.inf).argmin())
     assert str(sentences[0]) == every[best]
     scores = {every[i]: (reject[i], accept[i]) for i in range(len(every))}
     np.testing.assert_allclose(log_probs.T, [scores[str(s)] for s in sentences], atol=1e-4)
@@ -79,8 +79,8 @@ def test_the_score_to_keep_is_that_of_the_problem(
 ) -> None:
     beam = _beam(Problem(models[:1], models[1:], 2.0), NATURAL[0])
     natural = float(models[1].score([NATURAL[0]])[0])
-    assert beam.minimum[0] == -np.inf
-    assert beam.minimum[1] == pytest.approx(natural - 2.0 + models[1].batch_tolerance)
+    assert beam.min_scores[0] == -np.inf
+    assert beam.min_scores[1] == pytest.approx(natural - 2.0 + models[1].batch_tolerance)
 
 
 def test_what_is_written_keeps_the_constraints_and_is_no_worse_than_the_beam(
@@ -94,7 +94,7 @@ def test_what_is_written_keeps_the_constraints_and_is_no_worse_than_the_beam(
         assert accept[0] >= accept[1]
         assert found.loss == pytest.approx(reject[0] - reject[1], abs=1e-4)
         # Of so few words a beam with all of them finds the best sentence.
-        sentences = _beam(Problem(models[:1], models[1:]), natural).write(EVERYTHING, EQUAL)[0]
+        sentences = _beam(Problem(models[:1], models[1:]), natural).run_pass(EVERYTHING, EQUAL)[0]
         best = synthesize(
             natural,
             reject=models[0],
@@ -113,8 +113,8 @@ def test_the_same_seed_writes_the_same(models: tuple[SentenceModel, SentenceMode
     beam = _beam(Problem(models[:1], models[1:]), longer)
 
     def written(seed: int) -> list[str]:
-        part = beam.with_part(0.5, np.random.default_rng(seed), beam.natural)
-        return [str(sentence) for sentence in part.write(6, EQUAL)[0]]
+        part = beam.restrict_words(0.5, np.random.default_rng(seed), beam.natural)
+        return [str(sentence) for sentence in part.run_pass(6, EQUAL)[0]]
 
     assert written(3) == written(3)
     assert written(3) != written(4)
@@ -148,7 +148,7 @@ def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_wi
     beam = BeamSearch.from_search(search, Beam())
     best = Sentence.parse("Some go fu.")
     for seed in range(5):
-        part = beam.with_part(0.1, np.random.default_rng(seed), best).part
+        part = beam.restrict_words(0.1, np.random.default_rng(seed), best).vocabulary_masks
         assert part is not None
         later = {word for word, there in zip(LATER, part[1], strict=True) if there}
         assert part[0][FIRST.index("Some")]
@@ -160,7 +160,7 @@ def test_few_beginnings_end_in_one_word_or_begin_with_the_same_three(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     beam = _beam(Problem(models[:1], models[1:]), "The ba de fu gi.", diversity_cap=2)
-    words = [sentence.words for sentence in beam.write(12, EQUAL)[0]]
+    words = [sentence.words for sentence in beam.run_pass(12, EQUAL)[0]]
     assert len(words) > 2
     for part in (slice(3), slice(-1, None)):
         parts = [w[part] for w in words]
@@ -171,7 +171,7 @@ def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     proposal = _proposal(models)
-    few = proposal.without({"ba", "fu", "some"})
+    few = proposal.exclude({"ba", "fu", "some"})
     problem, natural = Problem(models[:1], models[1:]), Sentence.parse(NATURAL[2])
     by = Beam(diversity_cap=EVERYTHING)
     beams = [
@@ -179,7 +179,7 @@ def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
     ]
     whole, barred = beams
     assert barred.prefixes[0] is whole.prefixes[0]
-    written = [sentence.words for sentence in barred.write(EVERYTHING, EQUAL)[0]]
+    written = [sentence.words for sentence in barred.run_pass(EVERYTHING, EQUAL)[0]]
     assert len(written) == 2 * 28 * 27
     assert not {word for words in written for word in words} & {"ba", "fu", "Some"}
 
@@ -199,10 +199,10 @@ def test_guides_propose_and_scores_decide(
     assert Beam(**options).models == (models[1].spec,)
     for natural in NATURAL:
         beam = _beam(Problem((models[0],), (table,)), natural, **options)
-        assert list(beam.scored) == [1]
+        assert list(beam.sentence_scorers) == [1]
         asked.clear()
         monkeypatch.setattr(RandomBigramModel, "score", counting)
-        sentences, log_probs, _ = beam.write(EVERYTHING, EQUAL)
+        sentences, log_probs, _ = beam.run_pass(EVERYTHING, EQUAL)
         n_judged = [len(texts) for texts in asked]
         assert beam.counter.n_scores == {models[0].name: 0, table.name: sum(n_judged)}
         assert len(n_judged) == len(natural.split())
@@ -210,7 +210,7 @@ def test_guides_propose_and_scores_decide(
         every = [str(sentence) for sentence in sentences]
         accept = table.score(every)
         np.testing.assert_allclose(log_probs[1], accept)
-        reject = np.where(accept >= beam.minimum[1], models[0].score(every), np.inf)
+        reject = np.where(accept >= beam.min_scores[1], models[0].score(every), np.inf)
         assert every[0] == every[int(reject.argmin())]
 
 
@@ -219,7 +219,7 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
 ) -> None:
     table = RandomBigramModel([*FIRST, *LATER], seed=1)
     problem = Problem((models[0],), (table,))
-    named = _beam(problem, NATURAL[0], guide=models[1].spec).write(4, EQUAL)
+    named = _beam(problem, NATURAL[0], guide=models[1].spec).run_pass(4, EQUAL)
     monkeypatch.setattr(
         RandomBigramModel, "guide_prefix", lambda self, *lists: models[1].guide_prefix(*lists)
     )
@@ -228,8 +228,8 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
         BeamSearch.from_search(how, Beam())
     monkeypatch.setattr(RandomBigramModel, "is_self_guided", True)
     beam = _beam(problem, NATURAL[0])
-    assert beam.scored == {1: table}
-    by_itself = beam.write(4, EQUAL)
+    assert beam.sentence_scorers == {1: table}
+    by_itself = beam.run_pass(4, EQUAL)
     assert list(map(str, by_itself[0])) == list(map(str, named[0]))
     np.testing.assert_array_equal(by_itself[1], named[1])
 
@@ -299,5 +299,5 @@ def test_lambda_follows_the_constraint(order: int) -> None:
         0,
     )
     beam = BeamSearch.from_search(search, Beam())
-    small, large = (beam.write(EVERYTHING, np.full(2, value))[2][1] for value in (-4.0, 4.0))
+    small, large = (beam.run_pass(EVERYTHING, np.full(2, value))[2][1] for value in (-4.0, 4.0))
     assert small < 0 <= large

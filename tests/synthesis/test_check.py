@@ -9,8 +9,9 @@ from contstim import check_strategy
 from contstim.errors import ValidationError
 from contstim.synthesis.beam import Beam
 from contstim.synthesis.candidates import Candidates
-from contstim.synthesis.coordinate_search import Search, Strategy
+from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edit import Edit
+from contstim.synthesis.strategy import Strategy
 
 # Sampling needs a model that writes and has tests of its own.
 CHECKED = [
@@ -61,10 +62,10 @@ class _Forcing(Strategy):
     def run(self, search: Search) -> bool:
         candidates = search.candidates(0)
         (name, *_) = candidates.contrast.reject
-        index = int(candidates.tables[name].score(candidates.promising()).argmin())
+        index = int(candidates.replacements[name].score(candidates.promising()).argmin())
         word = candidates.words.words[int(candidates.promising()[index])]
         search.sentence = search.sentence.replace(0, word)
-        search.now = search.scores(search.sentence)
+        search.current_scores = search.score(search.sentence)
         return True
 
     def search_word(self, candidates: Candidates) -> bool:

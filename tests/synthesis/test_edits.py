@@ -9,9 +9,9 @@ from toy_words import SIX
 from contstim import Problem, Synthesis, Vocabulary, WordList, synthesize
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import RandomBigramModel
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
 
 VOCABULARY = Vocabulary(WordList.from_words(SIX), WordList.from_words(SIX), frozenset(SIX[:2]))
@@ -157,7 +157,7 @@ def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
     with pytest.raises(InfeasibleError) as error:
         synthesize("a dog sees.", problem=problem, vocabulary=lists)
     assert str(error.value) == (
-        "position 1 of 'a dog sees.' is to be changed, but no other word may stand there; allow "
+        "position 1 of 'a dog sees.' must change, but no other word may stand there; allow "
         "more words"
     )
 
@@ -170,34 +170,36 @@ def test_words_taken_at_once() -> None:
     best = min(all_, key=all_.__getitem__)
     search = Search(problem, proposal, start, seed=0)
     for text in ("ij kl gh gh", "gh cd ef gh", "ab cd ef ij", "zz cd ef gh"):
-        assert not search.may(Sentence.parse(text))
-        assert not search.take(Sentence.parse(text))
+        assert not search.permits(Sentence.parse(text))
+        assert not search.accept(Sentence.parse(text))
     assert search.sentence == start
-    assert search.take(Sentence.parse(best))
+    assert search.accept(Sentence.parse(best))
     assert str(search.sentence) == best
     assert len(search.steps) == 2
-    assert search.loss(search.now) - search.loss(search.natural) == pytest.approx(all_[best])
-    assert {step.scores for step in search.steps} == {tuple(search.now.values())}
+    assert search.loss(search.current_scores) - search.loss(search.natural_scores) == pytest.approx(
+        all_[best]
+    )
+    assert {step.scores for step in search.steps} == {tuple(search.current_scores.values())}
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"fixed": (-1,)}, "position -1 (fixed) is negative; count from 0"),
-        ({"changed": (1, 1)}, "position 1 is given twice as to be changed; once will do"),
+        ({"changed": (1, 1)}, "position 1 occurs twice (to be changed); give it once"),
         (
             {"fixed": (1,), "changed": (1,)},
             "position 1 is both fixed and to be changed; choose one",
         ),
         (
             {"max_changes": 1, "changed": (0, 2)},
-            "at most 1 words may change, but 2 must; allow more",
+            "max_changes is 1, but 2 words must change; allow more changes",
         ),
-        ({"max_changes": 0}, "at most 0 words may change, but 1 must; allow more"),
+        ({"max_changes": 0}, "max_changes is 0, but 1 words must change; allow more changes"),
         (
             {"words": ((1, ()),)},
-            "the words for position 1 hold ''; list words without white space or the punctuation "
-            "around them",
+            "the words for position 1 include ''; list words without white space and "
+            "surrounding punctuation",
         ),
     ],
 )
@@ -217,17 +219,18 @@ def test_edits_that_contradict_themselves(values: dict[str, tuple[int, ...]], me
         ),
         (
             Edits(fixed=(0, 1, 2, 3)),
-            "the edits let no word of 'ab cd ef gh' change; let one change",
+            "the edits allow no word of 'ab cd ef gh' to change; relax them, or leave the "
+            "sentence out",
         ),
         (
             Edits(changed=(1,), words=((1, ("cd",)),)),
-            "position 1 of 'ab cd ef gh' is to be changed, but no other word may stand there; "
+            "position 1 of 'ab cd ef gh' must change, but no other word may stand there; "
             "allow more words",
         ),
         (
             Edits(words=((1, ("zz",)),)),
-            "none of the 1 words listed for position 1 is known to table:1?exact=all and "
-            "table:2?exact=all with the punctuation of 'cd'; list words they know",
+            "table:1?exact=all and table:2?exact=all know none of the 1 words listed for "
+            "position 1 with the punctuation of 'cd'; list words that they know",
         ),
     ],
 )
@@ -273,12 +276,12 @@ def test_edits_as_text(text: str) -> None:
     "text", ["max", "max=-1", "fixed=a", "words=dog", "samples", "fixed=1,fixed=2", "same-class=1"]
 )
 def test_texts_that_are_no_edits(text: str) -> None:
-    with pytest.raises(InputError, match=r"is not a limit on edits; write|give fixed twice"):
+    with pytest.raises(InputError, match=r"is not a limit on edits; write|set fixed twice"):
         Edits.parse(text)
 
 
 def test_invisible_direction_marks_are_refused() -> None:
-    with pytest.raises(InputError, match=r"hold 'c\\u200fat', which has an invisible mark of text"):
+    with pytest.raises(InputError, match=r"include 'c\\u200fat', which contains an invisible"):
         Edits(words=((1, ("c\u200fat",)),))
 
 

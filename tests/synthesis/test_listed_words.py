@@ -10,7 +10,7 @@ from toy_words import LOWER
 
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
 from contstim.models.toy import RandomBigramModel
-from contstim.synthesis.candidates import SharedVocabulary
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
 from contstim.text.languages import ENGLISH
 
@@ -28,10 +28,10 @@ class _Recording(SharedVocabulary):
 
     proposed: set[str]
 
-    def words(
+    def words_at(
         self, sentence: Sentence, position: int, listed: tuple[str, ...] | None = None
     ) -> WordList:
-        found = super().words(sentence, position, listed)
+        found = super().words_at(sentence, position, listed)
         self.proposed.update(word.casefold() for word in found)
         return found
 

@@ -14,11 +14,11 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import ReplacementScores
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import parse_strategy
-from contstim.synthesis.candidates import SharedVocabulary
-from contstim.synthesis.check import improvements
+from contstim.synthesis.check import find_improvements
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Synthesis
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList
 
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
@@ -105,7 +105,7 @@ def test_results_against_all_sentences(name: str, bounds: str, strategy: str) ->
             ]
             assert min(near, default=0.0) >= found.loss - 1e-9
             proposal = SharedVocabulary(FREE, tuple(problem.models_by_name.values()))
-            assert improvements(found, problem, proposal)[0] == []
+            assert find_improvements(found, problem, proposal)[0] == []
 
 
 def test_two_models_are_the_problem_of_one_and_one() -> None:
@@ -200,16 +200,16 @@ def test_a_bound_names_a_model_or_gives_a_spec() -> None:
         ),
         (
             {"reject": (), "accept": ("a",)},
-            "no model is to reject the sentences; name at least one",
+            "a synthesis needs a rejecting model; name at least one",
         ),
         (
             {"reject": ("a",), "accept": ("b",), "margin": -1.0},
-            "the margin is -1.0; give the nats by which the score of an accepting model may "
-            "decrease, from 0 up",
+            "the margin is -1.0; give the maximum decrease of the accepting models' scores as a "
+            "number of nats from 0 up",
         ),
         (
             {"reject": ("a", "b"), "accept": ("c",), "scales": (1.0,)},
-            "2 rejecting models have 1 scales; give one each",
+            "2 rejecting models have 1 scales; give one scale for each model",
         ),
         (
             {"reject": ("a",), "accept": ("c",), "scales": (0.0,)},
@@ -225,15 +225,15 @@ def test_contrasts_that_cannot_be(values: dict[str, tuple[str, ...]], message: s
 
 def test_bad_problems() -> None:
     one, two, three = _models(3)
-    with pytest.raises(InputError, match="^2 rejecting models need scales, by which their scores"):
+    with pytest.raises(InputError, match="^2 rejecting models need scales to make their"):
         Problem((one, two), (three,))
-    with pytest.raises(InputError, match="^1 natural sentences do not determine the standard dev"):
+    with pytest.raises(InputError, match="^the scores of 1 natural sentences do not determine"):
         standard_deviations([one], STARTS[:1])
     assert standard_deviations([one], ALL)[0] == pytest.approx(np.std(one.score(ALL), ddof=1))
     for given in ({}, {"reject": one}, {"problem": Problem((one,)), "accept": two}):
         with pytest.raises(InputError) as error:
             synthesize(STARTS[0], **given)
-        assert str(error.value) == "give the problem: either problem=, or reject= and accept="
+        assert str(error.value) == "give either problem=, or both reject= and accept="
 
 
 def test_a_bound_that_the_natural_sentence_violates() -> None:
@@ -299,7 +299,9 @@ def test_slow_models_score_only_what_others_leave(strategy: str) -> None:
     assert min(sizes) < len(SIX) / 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Search, "_left", lambda search, p, text: search._known(p, text).allowed.copy()
+            Search,
+            "_prefilter_mask",
+            lambda search, p, text: search._exact_scores_at(p, text).is_allowed.copy(),
         )
         for start, found in results.items():
             if strategy != "edit":

@@ -5,6 +5,8 @@ Tests `contstim.synthesis.sample`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from contstim import load_model, synthesize
@@ -57,3 +59,13 @@ def test_natural_sentences_may_violate_bounds(
     problem = Problem((bigram,), bounds=(MinScore(trigram.spec, least),), bound_models=(trigram,))
     result = synthesize(NATURAL, problem=problem, strategy=HOW)
     assert not result.is_changed or trigram.score([result.sentence])[0] >= least
+
+
+def test_models_without_prefix_scores_are_recorded(models: dict[str, SentenceModel]) -> None:
+    mean = load_model("contstim:trigram?reduction=mean")
+    options = replace(HOW, n_samples=16)
+    result = synthesize(NATURAL, reject=models["bigram"], accept=mean, strategy=options)
+    assert result.filter_only == (mean.name,)
+    guided = replace(options, guide="contstim:trigram")
+    result = synthesize(NATURAL, reject=models["bigram"], accept=mean, strategy=guided)
+    assert result.filter_only == ()

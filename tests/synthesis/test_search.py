@@ -1,4 +1,5 @@
-"""Tests `contstim.synthesis`, `contstim.synthesis.candidates` and
+"""Tests `contstim.synthesis`, `contstim.synthesis.candidates`,
+`contstim.synthesis.shared_vocabulary`, `contstim.synthesis.strategy` and
 `contstim.synthesis.coordinate_search`."""
 
 from collections.abc import Callable
@@ -16,13 +17,14 @@ from contstim.models.registry import load_model
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import parse_strategy, synthesize
 from contstim.synthesis.beam import Beam
-from contstim.synthesis.candidates import SharedVocabulary
-from contstim.synthesis.check import improvements
-from contstim.synthesis.coordinate_search import Search, Strategy
+from contstim.synthesis.check import find_improvements
+from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edit import Edit
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.results import Synthesis
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
+from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -53,8 +55,8 @@ def test_the_result_keeps_the_constraint_when_scored_again(
         NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=strategy, seed=seed
     )
     assert accept.score([result.sentence])[0] >= accept.score([NATURAL])[0]
-    assert reject.score([result.sentence])[0] == result.reject_log_prob
-    assert result.loss == result.reject_log_prob - reject.score([NATURAL])[0]
+    assert reject.score([result.sentence])[0] == result.scores[0]
+    assert result.loss == result.scores[0] - reject.score([NATURAL])[0]
     assert result.loss < 0
     words = [w.lower() for w in Sentence.parse(result.sentence).words]
     repeated = {w for w in words if words.count(w) > 1}
@@ -76,7 +78,7 @@ def test_no_single_replacement_improves_the_result(exact: tuple[str, str], seed:
         seed=seed,
     )
     proposal = SharedVocabulary(VOCABULARY, (reject, accept))
-    better, tried = improvements(result, Problem((reject,), (accept,)), proposal)
+    better, tried = find_improvements(result, Problem((reject,), (accept,)), proposal)
     assert (better, tried > 20) == ([], True)
 
 
@@ -104,7 +106,7 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
             vocabulary=VOCABULARY,
             strategy="edit?candidates=all",
             seed=1,
-        ).reject_log_prob
+        ).scores[0]
         for exact in [("all", "all")]
     }
     for exact in [("bound", "all"), ("all", "bound"), ("none", "none")]:
@@ -121,7 +123,7 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
             strategy="edit?candidates=all",
             seed=1,
         )
-        results.add(found.reject_log_prob)
+        results.add(found.scores[0])
     assert len(results) == 1
 
 
@@ -129,7 +131,7 @@ def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
     reject, accept = _models(5)
     result = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, seed=3)
     sentence = Sentence.parse(NATURAL)
-    falling = [result.natural_reject_log_prob]
+    falling = [result.natural_scores[0]]
     for step in result.steps:
         assert sentence.words[step.position] == step.old
         sentence = sentence.replace(step.position, step.new)
@@ -296,7 +298,7 @@ def test_bad_input() -> None:
     with pytest.raises(InputError) as error:
         synthesize("Dog.", reject=reject, accept=accept, vocabulary=VOCABULARY)
     assert str(error.value) == (
-        "a sentence to start from needs at least two words, got 'Dog.'; leave it out"
+        "the natural sentence 'Dog.' has one word, but a synthesis needs at least two; leave it out"
     )
     for name_, value in (("seed", -1), ("attempt", 0.5)):
         with pytest.raises(InputError, match=rf"^{name_} is {value}; give a whole number of at"):
@@ -313,8 +315,8 @@ def test_bad_input() -> None:
         synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)
     both = f"{reject.spec} and {accept.spec}"
     assert str(unknown.value) == (
-        f"{both} know 0 of the 1 words that may replace 'big'; give a vocabulary of "
-        "their language, which 'contstim vocabulary' makes"
+        f"{both} know 0 of the 1 vocabulary words that may replace 'big'; give a vocabulary of "
+        "their language, for example one made by 'contstim vocabulary'"
     )
 
 
@@ -322,7 +324,7 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
     reject, accept = _models(2)
     proposal = SharedVocabulary(VOCABULARY, (reject, accept))
     problem, natural = Problem((reject,), (accept,)), Sentence.parse(NATURAL)
-    before = Search(problem, proposal, natural, seed=0).now
+    before = Search(problem, proposal, natural, seed=0).current_scores
     taken, refused = [], []
     for first in LOWER:
         for second in LOWER:
@@ -333,15 +335,15 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
             repeat = {w for w in (first, second) if words.count(w) > 1} - {"the", "of"}
             improves = kept and not repeat and reject.score([text])[0] < reject.score([NATURAL])[0]
             search = Search(problem, proposal, natural, seed=0)
-            assert search.take(natural.replace(1, first).replace(4, second)) == improves
+            assert search.accept(natural.replace(1, first).replace(4, second)) == improves
             (taken if improves else refused).append(search)
     assert taken
-    assert all((s.steps, s.now, s.sentence) == ([], before, natural) for s in refused)
+    assert all((s.steps, s.current_scores, s.sentence) == ([], before, natural) for s in refused)
     for search in taken:
         steps = [(step.position, step.new) for step in search.steps]
         new = search.sentence.words
         assert steps == [(p, new[p]) for p in (1, 4) if new[p] != natural.words[p]]
-        assert {step.scores for step in search.steps} == {tuple(search.now.values())}
+        assert {step.scores for step in search.steps} == {tuple(search.current_scores.values())}
 
 
 @pytest.mark.parametrize(
@@ -399,7 +401,7 @@ def test_options_of_the_strategy_are_given_by_name_or_query() -> None:
         ({"candidats": 2}, "unknown option of a strategy 'candidats'; did you mean 'candidates'?"),
         (
             {"strategy": Edit(), "candidates": 2},
-            "candidates= is for a strategy given by name; Edit(candidates=64, first=4, "
+            "candidates= needs a strategy given by name; Edit(candidates=64, first=4, "
             "inputs=None) has its options already",
         ),
         (

@@ -15,8 +15,8 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.synthesis import STRATEGIES, format_strategy, parse_strategy, strategy_options
 from contstim.synthesis.candidates import ScoreCounter
-from contstim.synthesis.coordinate_search import Strategy
 from contstim.synthesis.edit import Edit, SearchState
+from contstim.synthesis.strategy import Strategy
 from contstim.synthesis.surrogate import Surrogate, expected_improvement
 
 REJECT = np.array([-10.0, -30.0, -20.0, -50.0, -40.0])
@@ -114,7 +114,7 @@ def test_edit_leaves_out_candidates_whose_scores_it_could_not_pay(
     planted, state = Planted(reject, at_once([-5.0, -5.0]), below=-20.0), SearchState()
     planted.play(lambda candidates: Edit(1, inputs=inputs).search_word(candidates, state))
     assert planted.asked["reject"] == [first]
-    assert state.complete is complete
+    assert state.is_complete is complete
 
 
 def test_edit_ends_the_search_when_its_inputs_are_counter() -> None:
@@ -125,7 +125,7 @@ def test_edit_ends_the_search_when_its_inputs_are_counter() -> None:
     planted, state = _five((False, False), counter=ScoreCounter(cost=96.5)), SearchState()
     planted.play(lambda candidates: Edit(8, inputs=100).search_word(candidates, state))
     assert (planted.proposed, planted.batches) == ([], [])
-    assert not state.complete
+    assert not state.is_complete
     # Without a budget of candidates the inputs are no limit.
     planted = _five((False, False), counter=ScoreCounter(cost=1e9))
     planted.play(Edit("all", inputs=100).search_word)
@@ -144,7 +144,7 @@ def test_what_verifies_the_best_word_is_kept_back(inputs: int, inexpensive: int)
     assert planted.counter.cost <= inputs
     assert len(planted.asked["reject"]) == inexpensive + (inputs >= 200)
     assert len(planted.proposed) == 1
-    assert not state.complete
+    assert not state.is_complete
 
 
 @pytest.mark.parametrize(("inputs", "n", "complete"), [(11, 10, True), (10, 9, False)])
@@ -157,7 +157,7 @@ def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, complete: bo
     planted.play(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
     assert planted.proposed == [n - 1]
     assert sorted(planted.asked["reject"]) == list(range(n))
-    assert state.complete is complete
+    assert state.is_complete is complete
     assert planted.counter.cost == inputs
 
 
@@ -184,7 +184,7 @@ def test_the_default_inputs_grow_with_what_the_sentence_costs(cost: float) -> No
         planted = Planted(reject, accept, accepted=-6.0, present=0, counter=counter, round=30)
         planted.play(lambda candidates: Edit(10**6).search_word(candidates, state))
     assert stated - 4 * cost < counter.cost <= stated
-    assert not state.complete
+    assert not state.is_complete
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,10 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
             "edit?first=3&first=4",
             "the strategy 'edit?first=3&first=4' has first twice; give it once",
         ),
-        ("sample?marks=a", "marks='a' holds what ends no sentence; give .?! or one"),
+        (
+            "sample?marks=a",
+            "marks='a' contains a mark that ends no sentence; give some of .?!",
+        ),
         ("beem", "unknown strategy 'beem'; did you mean 'beam'?"),
         ("edit?frist=7", "unknown option of a strategy 'frist'; did you mean 'first'?"),
     ],

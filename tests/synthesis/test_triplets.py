@@ -59,9 +59,10 @@ def test_bounds_in_any_order_leave_the_pair_the_pair(pair: Pair, order: tuple[in
         for reject, accept in (pair[::-1], pair)
     ]
     for way, (reject, accept) in zip(ways, (pair[::-1], pair), strict=True):
-        assert (way.reject, way.accept) == (reject.name, accept.name)
-        assert way.accept_log_prob == accept.score([way.sentence])[0]
-        assert way.natural_accept_log_prob == accept.score([way.natural])[0]
+        assert (way.reject, way.accepting) == (reject.name, (accept.name,))
+        index = way.models.index(accept.name)
+        assert way.scores[index] == accept.score([way.sentence])[0]
+        assert way.natural_scores[index] == accept.score([way.natural])[0]
     row = Triplet.from_syntheses(*ways, repeat=1).row()
     assert (row["model_1"], row["model_2"]) == (pair[0].name, pair[1].name)
     for kind in ("natural", "synthetic_1", "synthetic_2"):
@@ -94,7 +95,7 @@ def test_a_model_is_no_pair_with_itself(pair: Pair) -> None:
 
 @pytest.mark.parametrize("drop", [-1.0, float("nan"), float("inf")])
 def test_a_drop_that_cannot_be_meant(pair: Pair, drop: float) -> None:
-    with pytest.raises(InputError, match="the minimum drop must be a number of nats from 0 up"):
+    with pytest.raises(InputError, match="minimum_drop is .* as a number of nats from 0 up"):
         _table(pair, minimum_drop=drop)
 
 

@@ -10,9 +10,14 @@ import pytest
 from contstim import load_model
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.problem import MinScore, Problem
-from contstim.synthesis.writer import SentenceForm, SentenceWriter, WritingOptions, guidance_weights
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
+from contstim.synthesis.writer import (
+    SamplingOptions,
+    SentenceForm,
+    SentenceWriter,
+    guidance_weights,
+)
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary
 
@@ -33,7 +38,7 @@ def models() -> dict[str, SentenceModel]:
 def _writer(
     models: dict[str, SentenceModel],
     form: SentenceForm,
-    how: WritingOptions,
+    how: SamplingOptions,
     *guiding: tuple[float, str],
     guide: str | None = None,
 ) -> SentenceWriter:
@@ -48,7 +53,7 @@ def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
     form = SentenceForm(
         3, 5, (".", "?"), commas=None, words={1: ("ship", "queen")}
     )  # no "queen" there
-    how = WritingOptions(min_end_probability=0.0, batch_size=24)
+    how = SamplingOptions(min_end_probability=0.0, batch_size=24)
     drafts = _writer(models, form, how, (1.0, "trigram"), (-1.0, "bigram")).write(
         PROMPT, np.random.default_rng(1)
     )
@@ -69,7 +74,7 @@ def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
 def test_figures_are_what_the_writer_says_of_the_finished_sentence(
     models: dict[str, SentenceModel],
 ) -> None:
-    form, how = SentenceForm(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 4), SamplingOptions(min_end_probability=0.0, batch_size=8)
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(2))
     after = models["gpt"].with_context(PROMPT)
     for draft in drafts:
@@ -81,14 +86,14 @@ def test_figures_are_what_the_writer_says_of_the_finished_sentence(
 def test_a_sentence_ends_only_where_the_writer_would_end_it(
     models: dict[str, SentenceModel],
 ) -> None:
-    how = WritingOptions(min_end_probability=0.02, batch_size=32)
+    how = SamplingOptions(min_end_probability=0.02, batch_size=32)
     drafts = _writer(models, SentenceForm(3, 6), how).write(PROMPT, np.random.default_rng(3))
     assert drafts
     assert all(draft.end >= np.log(0.02) for draft in drafts)
 
 
 def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, SentenceModel]) -> None:
-    how = WritingOptions(
+    how = SamplingOptions(
         temperature=1.0,
         top_p=1.0,
         min_p=0.0,
@@ -98,9 +103,9 @@ def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, Sent
     )
     writer = _writer(models, SentenceForm(1, 1), how)
     drafts = writer.write(PROMPT, np.random.default_rng(4))
-    begun = models["gpt"].with_context(PROMPT).empty_prefix(*writer.lists)
+    begun = models["gpt"].with_context(PROMPT).empty_prefix(*writer.word_lists)
     assert begun is not None
-    words = writer.lists[0].words
+    words = writer.word_lists[0].words
     rows, index = np.zeros(len(words), dtype=np.int64), np.arange(len(words))
     expected = np.exp(begun.log_probs(rows, index))
     expected /= expected.sum()
@@ -111,7 +116,7 @@ def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, Sent
 
 def test_guidance_moves_sentences_towards_the_contrast(models: dict[str, SentenceModel]) -> None:
     def gap(guidance: float) -> float:
-        how = WritingOptions(
+        how = SamplingOptions(
             guidance=guidance,
             min_end_probability=0.0,
             top_p=1.0,
@@ -127,14 +132,14 @@ def test_guidance_moves_sentences_towards_the_contrast(models: dict[str, Sentenc
 
 
 def test_models_without_prefix_scores_do_not_guide(models: dict[str, SentenceModel]) -> None:
-    form, how = SentenceForm(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 3), SamplingOptions(min_end_probability=0.0, batch_size=8)
     with_bert = _writer(models, form, how, (1.0, "bert")).write(PROMPT, np.random.default_rng(6))
     without = _writer(models, form, how).write(PROMPT, np.random.default_rng(6))
     assert with_bert == without
 
 
 def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, SentenceModel]) -> None:
-    form, how = SentenceForm(3, 3), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 3), SamplingOptions(min_end_probability=0.0, batch_size=8)
 
     def written(guide: str | None, *guiding: tuple[float, str]) -> list[str]:
         writer = _writer(models, form, how, *guiding, guide=guide)
@@ -151,7 +156,7 @@ def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, Sentenc
 def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) -> None:
     form, how = (
         SentenceForm(4, 4, commas=(1,)),
-        WritingOptions(min_end_probability=0.0, batch_size=8),
+        SamplingOptions(min_end_probability=0.0, batch_size=8),
     )
     drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(3))
     after = models["gpt"].with_context(PROMPT)
@@ -162,7 +167,7 @@ def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) 
 
 
 def test_the_same_chance_writes_the_same(models: dict[str, SentenceModel]) -> None:
-    form, how = SentenceForm(3, 4), WritingOptions(min_end_probability=0.0, batch_size=8)
+    form, how = SentenceForm(3, 4), SamplingOptions(min_end_probability=0.0, batch_size=8)
 
     def written(seed: int) -> list[str]:
         writer = _writer(models, form, how, (1.0, "trigram"), (-1.0, "gpt"))
@@ -187,12 +192,12 @@ def test_guidance_weights_are_inverse_scales(models: dict[str, SentenceModel]) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"marks": "a"}, "marks='a' holds what ends no sentence; give .?! or one"),
-        ({"marks": ".,"}, "marks='.,' holds what ends no sentence; give .?! or one"),
+        ({"marks": "a"}, "marks='a' contains a mark that ends no sentence; give some of .?!"),
+        ({"marks": ".,"}, "marks='.,' contains a mark that ends no sentence; give some of .?!"),
         ({"lengths": "seven"}, "'seven' is not a length in words; write 8 or 6-12"),
         ({"top_p": 0.0}, "top_p"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("?", r"\?")):
-        WritingOptions(**options)
+        SamplingOptions(**options)

@@ -14,11 +14,11 @@ from contstim.models.prefixes import Prefixes, PrefixModel, ScoredPrefixes
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import sample
 from contstim.synthesis.beam import Beam, BeamSearch
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.sample import GuidedSampling
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList
 
 NATURAL = ["The dog saw the cat.", "Big fish ate the man.", "Dog ran."]
@@ -104,7 +104,7 @@ def test_scored_later_is_scored_along_the_way() -> None:
     drafts = [str(sentence) for sentence in beam.write(6, np.zeros(1))[0]]
     assert drafts
     for model in MODELS:
-        begun = model.empty_prefix(*(proposal.words(Sentence.parse("a a"), p) for p in (0, 1)))
+        begun = model.empty_prefix(*(proposal.words_at(Sentence.parse("a a"), p) for p in (0, 1)))
         for sentence in drafts:
             here, total = begun, 0.0
             for word in Sentence.parse(sentence).words:

@@ -18,7 +18,10 @@ from contstim.text.diversity import measure_diversity
 from contstim.text_files import format_csv_rows
 
 #: Notes of a table besides the settings that it was made with.
-FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words", "written", "pool", "satisfying")
+FIGURES = (
+    *("tasks", "missing", "rows", "asked", "opposed", "words"),
+    *("written", "pool", "satisfying", "filter_only"),
+)
 
 # Options that are noted where they differ from their defaults.
 _NOTED = ("margin", "min_scores", "readable", "edits", "max_word_share")

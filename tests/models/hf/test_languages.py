@@ -13,8 +13,8 @@ from tiny_transformers import save_network
 from contstim import load_model, synthesize
 from contstim.errors import InputError
 from contstim.models.base import check_sentence_language
-from contstim.synthesis.candidates import SharedVocabulary
 from contstim.synthesis.problem import Problem
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
 from contstim.text.language import Language
 from contstim.text.languages import LANGUAGES
@@ -115,7 +115,7 @@ def test_candidates_are_scored_in_whole_sentences(unspaced: Language, tmp_path: 
     words = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
     proposal = SharedVocabulary(words, (model,))
     sentence = Sentence.parse(TEXT[0], unspaced)
-    listed = proposal.words(sentence, 1)
+    listed = proposal.words_at(sentence, 1)
     table = model.score_replacements(sentence, 1, listed)
     expected = model.score([str(sentence.replace(1, word)) for word in listed])
     np.testing.assert_allclose(table.score(np.arange(len(listed))), expected, atol=1e-5)

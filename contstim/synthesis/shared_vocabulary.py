@@ -1,0 +1,236 @@
+"""The vocabulary words that all models of a problem know, by position in a sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import compress
+
+import numpy as np
+
+from contstim.arrays import BoolArray, IntArray
+from contstim.errors import InfeasibleError, InputError
+from contstim.models.base import SentenceModel
+from contstim.synthesis.edits import Edits
+from contstim.text import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
+from contstim.text.word_options import same_class_words
+
+
+@dataclass(frozen=True, eq=False)
+class SharedVocabulary:
+    """The part of a vocabulary that is known to all models of a problem.
+
+    The first position of a sentence takes the capitalised words of the vocabulary, every other
+    position takes the other words. No word may occur twice in a sentence (ignoring case) unless the
+    vocabulary declares it repeatable. Word lists are cached: positions with the same punctuation
+    share one `WordList` object, so that models look up its words only once.
+
+    Attributes
+    ----------
+    vocabulary
+        Words that are allowed first and elsewhere, and words that may repeat.
+    models
+        Models that must know each word together with the punctuation around it.
+    """
+
+    vocabulary: Vocabulary
+    models: tuple[SentenceModel, ...]
+    _unrestricted: SharedVocabulary | None = field(default=None, repr=False)
+    _word_lists: dict[tuple[bool | tuple[str, ...], str, str], WordList] = field(
+        default_factory=dict, repr=False
+    )
+    _same_class_words: dict[tuple[Sentence, str], dict[int, tuple[str, ...]]] = field(
+        default_factory=dict, repr=False
+    )
+    _same_length_words: dict[tuple[WordList, bool, str, str, tuple[int, ...]], WordList] = field(
+        default_factory=dict, repr=False
+    )
+
+    def exclude(self, words: Collection[str]) -> SharedVocabulary:
+        """Return the vocabulary without some words, which are given case-folded."""
+        if not words:
+            return self
+        vocabulary = self.vocabulary.without_words(words)
+        return SharedVocabulary(vocabulary, self.models, _unrestricted=self.unrestricted)
+
+    @property
+    def unrestricted(self) -> SharedVocabulary:
+        """The vocabulary before any words were excluded."""
+        return self if self._unrestricted is None else self._unrestricted
+
+    def word_positions(self, sentence: Sentence) -> list[int]:
+        """Return the positions that contain a letter or digit, rather than a dash, for example."""
+        return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
+
+    def restricted_words(self, natural: Sentence, edits: Edits) -> dict[int, tuple[str, ...]]:
+        """Return the only words that edits allow, by restricted position.
+
+        An empty tuple means that the word at this position must not change.
+        """
+        if edits.same_kind is None:
+            return dict(edits.words)
+        key = natural, edits.same_kind
+        if key not in self._same_class_words:
+            self._same_class_words[key] = same_class_words(self.vocabulary, *key)
+        return {**self._same_class_words[key], **dict(edits.words)}
+
+    def permits(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
+        """Return whether the natural sentence may be changed into `sentence`, scores aside.
+
+        The words must be in the vocabulary, the edits must be within their limits, and the text of
+        the sentence must be read as the same words again.
+        """
+        if not edits.permits(natural, sentence):
+            return False
+        positions = self.word_positions(natural)
+        restricted = self.restricted_words(natural, edits)
+        folded = [self.vocabulary.language.fold(word) for word in sentence.words]
+        counts = Counter(folded)
+        for position in Edits.differences(natural, sentence):
+            options = restricted.get(position)
+            if position not in positions or options == ():
+                return False
+            if sentence.words[position] not in self.words_at(natural, position, options):
+                return False
+            word = folded[position]
+            if counts[word] > 1 and word not in self.vocabulary.repeatable:
+                return False
+        if not sentence.round_trips:
+            return False
+        if edits.same_tokens:
+            texts = [str(natural), str(sentence)]
+            token_counts = [model.count_tokens(texts) for model in self.models]
+            return all(n is None or n[0] == n[1] for n in token_counts)
+        return True
+
+    def words_at(
+        self, sentence: Sentence, position: int, options: tuple[str, ...] | None = None
+    ) -> WordList:
+        """Return the words for one position that all models know.
+
+        Parameters
+        ----------
+        sentence
+            Sentence that provides the punctuation around the word.
+        position
+            Index of the word in the sentence.
+        options
+            Words to use instead of the vocabulary. None: the vocabulary.
+
+        Returns
+        -------
+        WordList
+            The words. Positions with the same options and punctuation get the same object.
+
+        Raises
+        ------
+        InputError
+            If the models know no vocabulary word.
+        InfeasibleError
+            If the models know none of `options`.
+        """
+        before, after = sentence.before[position], sentence.after[position]
+        key = (options or position == 0, before, after)
+        if key in self._word_lists:
+            return self._word_lists[key]
+        words = self.vocabulary.words_at(position).words
+        if options is not None:
+            words = tuple(dict.fromkeys(options))
+        is_known = self._is_known([before + word + after for word in words])
+        if not is_known.any():
+            names = " and ".join(model.name for model in self.models)
+            surface = sentence.surface(position)
+            if options is not None:
+                raise InfeasibleError(
+                    f"{names} know none of the {len(words)} words listed for position {position} "
+                    f"with the punctuation of {surface!r}; list words that they know"
+                )
+            raise InputError(
+                f"{names} know 0 of the {len(words):,} vocabulary words that may replace "
+                f"{surface!r}; give a vocabulary of their language, for example one made by "
+                "'contstim vocabulary'"
+            )
+        self._word_lists[key] = WordList(tuple(compress(words, is_known)))
+        return self._word_lists[key]
+
+    def first_and_later_words(
+        self, words_by_position: Mapping[int, Iterable[str]]
+    ) -> tuple[WordList, WordList]:
+        """Return the known words for the first position and for all later positions.
+
+        Parameters
+        ----------
+        words_by_position
+            Words to append to the vocabulary, by the position at which they are needed.
+        """
+        blank = Sentence(("", ""), ("", ""), ("", ""))
+        appended: tuple[dict[str, None], dict[str, None]] = ({}, {})
+        for position, words in words_by_position.items():
+            appended[min(position, 1)].update(dict.fromkeys(words))
+        first, later = (
+            _append_words(
+                self.words_at(blank, position),
+                tuple(compress(words, self._is_known([*words]))) if words else (),
+            )
+            for position, words in enumerate(appended)
+        )
+        return first, later
+
+    def filter_by_n_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
+        """Return the words that all models split into as many tokens as the word at `position`."""
+        before, after = sentence.before[position], sentence.after[position]
+        present = sentence.words[position]
+        required = self._count_tokens(sentence, position, [present])
+        key = words, position == 0, before, after, tuple(required[:, 0].tolist())
+        if key not in self._same_length_words:
+            counts = self._count_tokens(sentence, position, words.words)
+            is_kept = (counts == required).all(axis=0)
+            is_kept |= np.array([word == present for word in words])
+            self._same_length_words[key] = WordList(tuple(compress(words, is_kept)))
+        return self._same_length_words[key]
+
+    def _count_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
+        """Return the number of tokens of words by tokenising model, shape (M, V)."""
+        # Later words are tokenised after an arbitrary first word.
+        first = self.vocabulary.words_at(0).words[: min(position, 1)]
+        before, after = (
+            (*("",) * len(first), marks[position]) for marks in (sentence.before, sentence.after)
+        )
+        texts = [str(Sentence((*first, w), before, after, sentence.language)) for w in words]
+        counts = [model.count_tokens(texts) for model in self.models]
+        rows = [n for n in counts if n is not None]
+        return np.array(rows, dtype=np.int64).reshape(-1, len(words))
+
+    def _is_known(self, surfaces: Sequence[str]) -> BoolArray:
+        """Return which words all models know, shape (V,)."""
+        is_known = np.ones(len(surfaces), dtype=np.bool_)
+        for model in self.models:
+            is_known &= model.in_vocabulary(surfaces)
+        return is_known
+
+    def is_unrepeated(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
+        """Return which words (V,) may stand at `position` without repeating another word."""
+        language = self.vocabulary.language
+        indices_by_word = words.case_insensitive_index(language)
+        is_unrepeated = np.ones(len(words), dtype=np.bool_)
+        for other in sentence.words[:position] + sentence.words[position + 1 :]:
+            folded = language.fold(other)
+            if folded not in self.vocabulary.repeatable:
+                is_unrepeated[indices_by_word.get(folded, [])] = False
+        return is_unrepeated
+
+
+@lru_cache(maxsize=4)
+def extend_models(vocabulary: SharedVocabulary, model: SentenceModel) -> SharedVocabulary:
+    """Return the words that a further model knows, too; cached for many sentences."""
+    return SharedVocabulary(vocabulary.vocabulary, (*vocabulary.models, model))
+
+
+@lru_cache(maxsize=8)
+def _append_words(words: WordList, appended: tuple[str, ...]) -> WordList:
+    """Return a list with further words, or the same object if it contains them all."""
+    new = tuple(word for word in appended if word not in words)
+    return WordList(words.words + new) if new else words
