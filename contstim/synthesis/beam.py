@@ -306,8 +306,8 @@ class BeamSearch:
                 order = mixed[np.sort(np.unique(mixed, return_index=True)[1])]
 
             # Keep the best prefixes and compute their exact log-probabilities.
-            kept = order[self._diverse(words, rows[order], indices[order], width)]
-            rows, indices, totals = rows[kept], indices[kept], totals[:, rows[kept]]
+            selected = order[self._diverse(words, rows[order], indices[order], width)]
+            rows, indices, totals = rows[selected], indices[selected], totals[:, rows[selected]]
             next_words = beam[0].next_words.words
             words = [(*words[row], next_words[i]) for row, i in zip(rows, indices, strict=True)]
             for m, prefixes in enumerate(beam):
@@ -320,7 +320,7 @@ class BeamSearch:
                     word_scores, beam[m] = prefixes.score_and_extend(rows, indices)
                     totals[m] += word_scores
             # Correct later estimates by the mean error so far.
-            bias += (totals - estimates[:, kept]).mean(axis=1)
+            bias += (totals - estimates[:, selected]).mean(axis=1)
             if not is_last and self.natural.after[position].startswith(COMMA):
                 has_comma = np.ones(len(rows), dtype=np.bool_)
                 for m, prefixes in enumerate(beam):
@@ -413,7 +413,7 @@ class BeamSearch:
     ) -> IntArray:
         """Return the positions of the first `width` extensions within the diversity cap."""
         last_counts, first_counts = Counter[int](), Counter[tuple[str, ...]]()
-        kept: list[int] = []
+        selected: list[int] = []
         for number, (row, last) in enumerate(zip(rows.tolist(), indices.tolist(), strict=True)):
             first = words[row][:N_EDGE_WORDS]
             if last_counts[last] >= self.diversity_cap:
@@ -422,10 +422,10 @@ class BeamSearch:
                 continue
             last_counts[last] += 1
             first_counts[first] += 1
-            kept.append(number)
-            if len(kept) == width:
+            selected.append(number)
+            if len(selected) == width:
                 break
-        return np.array(kept, dtype=np.int64)
+        return np.array(selected, dtype=np.int64)
 
 
 #: The empty prefix under a model, and the offsets of words (`BeamSearch.offsets`).

@@ -214,23 +214,23 @@ class Search:
             Whether models with exact scores of all words exclude candidates first.
         """
         sentence = self.sentence if base is None else base
-        known = self._scores_at(position, sentence, prefilter)
+        table = self._scores_at(position, sentence, prefilter)
         is_current = sentence == self.sentence
         return Candidates(
             contrast=self.problem.contrast,
             min_scores=self.min_scores,
             natural_scores=self.natural_scores,
             current_scores=self.current_scores if is_current else self.score(sentence),
-            replacements=known.replacements,
-            exact_scores=known.exact_scores,
-            is_allowed=known.is_allowed,
+            replacements=table.replacements,
+            exact_scores=table.exact_scores,
+            is_allowed=table.is_allowed,
             rng=self.spawn_rng(),
-            verify=lambda i: self.accept(sentence.replace(position, known.words.words[i])),
+            verify=lambda i: self.accept(sentence.replace(position, table.words.words[i])),
             counter=self.counter,
-            current_index=known.words.index.get(sentence.words[position]),
+            current_index=table.words.index.get(sentence.words[position]),
             round_number=round_number,
             sentence=sentence,
-            words=known.words,
+            words=table.words,
             incumbent_scores=self.current_scores,
         )
 
@@ -273,7 +273,7 @@ class Search:
 
         # Keep cached scores only where all other words are still the same.
         valid = {_without_word(b, p) for p in self.positions for b in self._base_sentences(p)}
-        self._cache = {key: known for key, known in self._cache.items() if key in valid}
+        self._cache = {key: table for key, table in self._cache.items() if key in valid}
 
     def _base_sentences(self, position: int) -> list[Sentence]:
         """Return the sentences in which the word at `position` may be replaced.
@@ -423,7 +423,7 @@ class Search:
         cached = self._cache[_without_word(sentence, position)]
         kind = "prefiltered" if prefilter and exact.replacements else "complete"
         if kind not in cached:
-            known = exact
+            table = exact
             if kind == "prefiltered":
                 mask = self._prefilter_mask(position, sentence)
                 current_index = exact.words.index.get(sentence.words[position])
@@ -431,13 +431,13 @@ class Search:
                     mask[current_index] = True
                 # Models reuse results for complete lists, which saves more than a few words.
                 if 2 * mask.sum() < len(mask):
-                    known = exact.restrict(mask)
+                    table = exact.restrict(mask)
             replacements = {
-                name: known.replacements.get(name)
-                or model.score_replacements(sentence, position, known.words)
+                name: table.replacements.get(name)
+                or model.score_replacements(sentence, position, table.words)
                 for name, model in self._models.items()
             }
-            cached[kind] = replace(known, replacements=replacements)
+            cached[kind] = replace(table, replacements=replacements)
         return cached[kind]
 
     def _exact_scores_at(self, position: int, sentence: Sentence) -> _PositionScores:
@@ -460,16 +460,16 @@ class Search:
 
     def _prefilter_mask(self, position: int, sentence: Sentence) -> BoolArray:
         """Return the mask (V,) of the words that may be improvements by all exact scores."""
-        known = self._exact_scores_at(position, sentence)
-        mask = known.is_allowed.copy()
-        if sentence == self.sentence and sentence.words[position] in known.words:
-            mask[known.words.index[sentence.words[position]]] = False
+        table = self._exact_scores_at(position, sentence)
+        mask = table.is_allowed.copy()
+        if sentence == self.sentence and sentence.words[position] in table.words:
+            mask[table.words.index[sentence.words[position]]] = False
         for name, minimum in self.min_scores.items():
-            if name in known.replacements:
-                mask &= known.exact_scores[name] >= minimum - SCORE_TOLERANCE
+            if name in table.replacements:
+                mask &= table.exact_scores[name] >= minimum - SCORE_TOLERANCE
         contrast = self.problem.contrast
-        if all(name in known.replacements for name in contrast.reject):
-            losses = contrast.loss(known.exact_scores, self.natural_scores)
+        if all(name in table.replacements for name in contrast.reject):
+            losses = contrast.loss(table.exact_scores, self.natural_scores)
             mask &= losses < self.loss(self.current_scores) + SCORE_TOLERANCE
         return mask
 

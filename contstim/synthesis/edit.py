@@ -199,8 +199,8 @@ class _WordSearch:
             if not replacements.is_exact:
                 # The surrogate has learned from scores known here already.
                 exact = candidates.exact_scores[name]
-                known = np.flatnonzero(~np.isnan(exact))
-                posterior.learn(known, exact[known], keep=False)
+                scored = np.flatnonzero(~np.isnan(exact))
+                posterior.learn(scored, exact[scored], keep=False)
             self.posteriors[name] = posterior
         indices = candidates.promising()
         if candidates.current_index is not None:
