@@ -6,14 +6,11 @@ float64, and log-probabilities are at most 0.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from html import escape
 
 import numpy as np
@@ -282,16 +279,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def check_sentences(sentences: Sequence[str]) -> list[str]:
     """Check that `sentences` is a list of nonempty texts, and return it in canonical form.
 
-    Parameters
-    ----------
-    sentences
-        The S sentences.
-
-    Returns
-    -------
-    list of str
-        The S sentences in Unicode NFC; ASCII sentences are unchanged.
-
     Raises
     ------
     InputError
@@ -398,16 +385,6 @@ class SentenceModel(ABC):
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score every token of each sentence.
 
-        Parameters
-        ----------
-        sentences
-            The S sentences.
-
-        Returns
-        -------
-        list of TokenScores
-            The scored tokens of each sentence.
-
         Raises
         ------
         InputError
@@ -442,8 +419,8 @@ class SentenceModel(ABC):
     ) -> ReplacementScores:
         """Score a sentence with one word replaced by each of V candidates.
 
-        This default implementation computes exact scores on demand. It bounds every score by the
-        highest possible score and gives all candidates the same estimate.
+        This default implementation computes exact scores on demand. All candidates have the same
+        upper bound and the same estimate.
 
         Parameters
         ----------
@@ -453,11 +430,6 @@ class SentenceModel(ABC):
             Index of the word to replace.
         words
             The V candidate words, all in the vocabulary.
-
-        Returns
-        -------
-        ReplacementScores
-            Upper bounds and estimates of the scores, and a function for exact scores.
 
         Raises
         ------
@@ -525,18 +497,3 @@ def scores_vocabulary(model: SentenceModel) -> bool:
     Such models have a true attribute `scores_vocabulary`. Searches query them first.
     """
     return bool(getattr(model, "scores_vocabulary", False))
-
-
-_packages_by_module = cache(importlib.metadata.packages_distributions)
-
-
-def dependency_names(model: SentenceModel) -> tuple[str, ...]:
-    """Return the names of the installed packages that a model's scores depend on, sorted.
-
-    These are the packages that define its class and those in its attribute `packages`, if any.
-    Python, contstim, NumPy and SciPy are recorded elsewhere and not included.
-    """
-    modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
-    modules -= sys.stdlib_module_names | {"contstim", "__main__"}
-    packages = [name for module in modules for name in _packages_by_module().get(module, [])]
-    return tuple(sorted({*packages, *getattr(model, "packages", ())}))

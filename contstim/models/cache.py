@@ -10,8 +10,10 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from contstim import __version__
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.files import digest_of, json_value, write_whole
-from contstim.models.base import SentenceModel, SentenceScores, dependency_names
+from contstim.models.base import SentenceModel, SentenceScores
 
 #: JSON object that identifies a model and the versions of its packages, see `model_identity`.
 Identity = Mapping[str, Any]
@@ -32,6 +34,21 @@ _CORE_PACKAGES = ("numpy", "scipy")
 _SENTENCE_KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
 # Word scores are stored in a separate folder, under an identity with an additional key.
 _BY_WORD, _WORD_KEYS = {"by": "word"}, ("words",)
+
+
+_packages_by_module = cache(importlib.metadata.packages_distributions)
+
+
+def dependency_names(model: SentenceModel) -> tuple[str, ...]:
+    """Return the names of the installed packages that a model's scores depend on, sorted.
+
+    These are the packages that define its class and those in its attribute `packages`, if any.
+    Python, contstim, NumPy and SciPy are recorded elsewhere and not included.
+    """
+    modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
+    modules -= sys.stdlib_module_names | {"contstim", "__main__"}
+    packages = [name for module in modules for name in _packages_by_module().get(module, [])]
+    return tuple(sorted({*packages, *getattr(model, "packages", ())}))
 
 
 class CachedScore(NamedTuple):

@@ -24,8 +24,8 @@ from contstim.models.base import (
     SentenceScores,
     TokenScores,
     check_sentences,
-    dependency_names,
 )
+from contstim.models.cache import dependency_names
 from contstim.plugins import Registry
 from contstim.text import Sentence, WordList
 from contstim.text.language import is_closing

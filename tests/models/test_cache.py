@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from contstim.errors import InputError
-from contstim.models import ModelSpec, base
-from contstim.models.base import dependency_names
-from contstim.models.cache import ScoreCache, describe_model, model_identity
+from contstim.models import ModelSpec
+from contstim.models.cache import (
+    ScoreCache,
+    _packages_by_module,
+    dependency_names,
+    describe_model,
+    model_identity,
+)
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
 from contstim.models.toy import RandomBigramModel
@@ -82,7 +87,7 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
 ) -> None:
     _install(tmp_path, "strangers", "1.0")
     monkeypatch.syspath_prepend(str(tmp_path))
-    base._packages_by_module.cache_clear()
+    _packages_by_module.cache_clear()
     model = importlib.import_module("strangers").Own(WORDS, 1)
     monkeypatch.setattr(type(model), "packages", ("pytest", "not-installed"), raising=False)
     try:
@@ -100,7 +105,7 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
         _install(tmp_path, "strangers", "1.1")
         assert not cache.read(model_identity(model))
     finally:
-        base._packages_by_module.cache_clear()
+        _packages_by_module.cache_clear()
 
 
 def test_the_packages_of_the_families_here() -> None:

@@ -10,8 +10,7 @@ from small import make_study, run_alone, tables
 from contstim import check_model, load_model
 from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.base import _packages_by_module
-from contstim.models.cache import describe_model
+from contstim.models.cache import _packages_by_module, describe_model
 from contstim.models.registry import score_kind
 from contstim.pipeline import InProcess
 from contstim.pipeline.running import read_study_plan, run_study

@@ -283,7 +283,7 @@ def test_scoring_loads_neither_training_code_nor_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     needed = (
-        "base ngram ngram.arpa ngram.model ngram.prefixes prefixes reductions registry "
+        "base cache ngram ngram.arpa ngram.model ngram.prefixes prefixes reductions registry "
         "word_tokenizer"
     )
     assert done.stdout.split() == [f"contstim.models.{name}" for name in sorted(needed.split())]
