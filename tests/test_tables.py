@@ -97,7 +97,7 @@ CONTROLS = ["a\x00b", "\x1b[31m", "\x7f", "\x0c=1", "\u2400", "\u2426\u2400\x00"
 
 
 @pytest.mark.parametrize("text", [*FORMULAS, *PLAIN, *CONTROLS])
-def test_no_cell_is_a_formula_and_each_can_be_taken_back(text):
+def test_escaping_is_reversible(text):
     written = escape_text(text)
     assert unescape_text(written) == text
     assert (written == text) == (text in PLAIN)
@@ -106,7 +106,7 @@ def test_no_cell_is_a_formula_and_each_can_be_taken_back(text):
         assert written == f"'{text}"
 
 
-def test_tables_are_read_back_as_they_were_before_they_were_made_neutral(tmp_path):
+def test_escaped_tables_are_restored(tmp_path):
     texts = [*FORMULAS, *PLAIN[1:], *CONTROLS]
     table = pd.DataFrame({"who": texts, "n": range(len(texts)), "=1+1": [*texts[1:], "x"]})
     path = tmp_path / "pay.csv"

@@ -247,7 +247,16 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(is_identical, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = _check_times(out["rt_ms"])
     if "expected" in out:
-        out["expected"] = _check_expected(out)
+        column = out["expected"]
+        texts = normalise_sentences(column)
+        number_of_text = np.select([texts == out[name] for name in _SENTENCES], [1.0, 2.0], np.nan)
+        numbers = pd.to_numeric(column, errors="coerce").astype(float)
+        out["expected"] = numbers.where(numbers.notna(), number_of_text)
+        refuse_rows(
+            column.notna() & ~out["expected"].isin([1, 2]),
+            "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
+            column,
+        )
     out = assign_items(add_kinds(out))
 
     n_groups = out.groupby("participant")["group"].nunique()
@@ -284,22 +293,6 @@ def _check_times(column: pd.Series) -> pd.Series:
             "give them in a column rt_s, or remove the column"
         )
     return times
-
-
-def _check_expected(table: pd.DataFrame) -> pd.Series:
-    """Return the number of the expected sentence, given as 1 or 2 or as its text."""
-    column = table["expected"]
-    texts = normalise_sentences(column)
-    matches = [texts == table[name] for name in _SENTENCES]
-    number_of_text = np.select(matches, [1.0, 2.0], np.nan)
-    numbers: pd.Series = pd.to_numeric(column, errors="coerce").astype(float)
-    expected = numbers.where(numbers.notna(), number_of_text)
-    refuse_rows(
-        column.notna() & ~expected.isin([1, 2]),
-        "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
-        column,
-    )
-    return expected
 
 
 def align_choices(table: pd.DataFrame) -> pd.DataFrame:

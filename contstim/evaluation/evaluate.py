@@ -163,6 +163,7 @@ def evaluate(
     conditions = pd.DataFrame(columns=[*CONDITION_COLUMNS])
     if isinstance(inference, QuasiFInference) and options.condition:
         conditions = condition_table(data, split_analyses, inference, options)
+    catch, has_times = catch_accuracy(included), included["rt_ms"].notna().any()
     return Evaluation(
         models=model_table,
         comparisons=comparisons,
@@ -174,7 +175,18 @@ def evaluate(
             reliability=reliability_table(data, seed=options.seed),
             model_agreement=model_agreement_table(data),
         ),
-        summary=_summarize_data(data, included, n_choices_read=len(human.choices)),
+        summary=Summary(
+            n_participants=len(data.participants),
+            n_groups=len(data.groups),
+            n_trials=data.n_pairs,
+            n_choices=len(included),
+            n_choices_read=len(human.choices),
+            trials_per_participant=_count_range(data.participant),
+            participants_per_trial=_count_range(data.pair),
+            median_rt_ms=float(included["rt_ms"].median()) if has_times else None,
+            catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
+            models=data.models,
+        ),
         provenance=Provenance(
             scores=table.rename_axis("sentence").reset_index(),
             excluded=concat_exclusions(human.excluded, excluded),
@@ -286,25 +298,6 @@ def _select_analyses(
         require_known("analysis", options.headline, [a.name for a in analyses])
         analyses.sort(key=lambda analysis: analysis.name != options.headline)
     return analyses, split_analyses
-
-
-def _summarize_data(data: TrialData, included: pd.DataFrame, n_choices_read: int) -> Summary:
-    """Return the numbers of participants, trials and choices that were analysed."""
-    catch = catch_accuracy(included)
-    has_times = included["rt_ms"].notna().any()
-    return Summary(
-        n_participants=len(data.participants),
-        n_groups=len(data.groups),
-        n_trials=data.n_pairs,
-        n_choices=len(included),
-        n_choices_read=n_choices_read,
-        has_disjoint_groups=data.has_disjoint_groups,
-        trials_per_participant=_count_range(data.participant),
-        participants_per_trial=_count_range(data.pair),
-        median_rt_ms=float(included["rt_ms"].median()) if has_times else None,
-        catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
-        models=data.models,
-    )
 
 
 def _count_range(codes: IntArray) -> tuple[int, float, int]:

@@ -58,7 +58,14 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         if figure is not None:
             for suffix in ("svg", "pdf", "png"):
                 save_figure(figure, folder / f"figure.{suffix}")
-            page.figure(svg_text(figure), _figure_caption(evaluation))
+            row = evaluation.models[evaluation.models["value"].notna()].iloc[0]
+            label = MEASURES[row["measure"]].label
+            page.figure(
+                svg_text(figure),
+                f"{label[0].upper()}{label[1:]} of each model (analysis {row['analysis']}). Grey: "
+                "noise ceiling, from its lower to its upper bound. On the right, a filled dot "
+                "marks a model that is significantly better than the models marked by open dots.",
+            )
         _add_results(evaluation, page)
         if len(provenance.excluded):
             page.heading("Exclusions")
@@ -80,18 +87,6 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         path = folder / "report.html"
         write_whole(path, str(page))
         return path
-
-
-def _figure_caption(evaluation: Evaluation) -> str:
-    """Return the caption of the figure, with its measure and analysis."""
-    models = evaluation.models
-    row = models[models["value"].notna()].iloc[0]
-    label = MEASURES[row["measure"]].label
-    return (
-        f"{label[0].upper()}{label[1:]} of each model (analysis {row['analysis']}). Grey: noise "
-        "ceiling, from its lower to its upper bound. On the right, a filled dot marks a model that "
-        "is significantly better than the models marked by open dots."
-    )
 
 
 def _add_results(evaluation: Evaluation, page: Page) -> None:

@@ -57,8 +57,6 @@ class Summary:
         Numbers after exclusions; a trial is a pair of sentences.
     n_choices_read
         Number of choices before exclusions.
-    has_disjoint_groups
-        Whether each pair was judged by one group only.
     trials_per_participant, participants_per_trial
         Minimum, median and maximum.
     median_rt_ms
@@ -75,7 +73,6 @@ class Summary:
     n_trials: int
     n_choices: int
     n_choices_read: int
-    has_disjoint_groups: bool
     trials_per_participant: tuple[int, float, int]
     participants_per_trial: tuple[int, float, int]
     median_rt_ms: float | None

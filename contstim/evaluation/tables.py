@@ -68,7 +68,13 @@ def result_tables(
     models, comparisons, participants, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
         if outcome.analysis.target == "all" and outcome.parts:
-            ceilings.append(_ceiling_row(outcome))
+            part = outcome.parts[0]
+            lower, upper = part.ceilings.lower, part.ceilings.upper
+            is_defined = ~np.isnan(lower)
+            bounds = mean_defined(lower), mean_defined(upper[is_defined])
+            counts = int(is_defined.sum()), part.subset.n_pairs, part.subset.n_rows
+            note = "" if is_defined.any() else "no trial was seen by enough other participants"
+            ceilings.append((outcome.analysis.name, outcome.measure.name, *bounds, *counts, note))
         if not outcome.data.models:
             continue
         pairs = list(combinations(range(len(outcome.data.models)), 2))
@@ -158,19 +164,6 @@ def _order_columns(table: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFram
     """Return the columns that a table has in standard order; all columns if it is empty."""
     present = [column for column in columns if column in table]
     return table[present] if len(table) else pd.DataFrame(columns=list(columns))
-
-
-def _ceiling_row(outcome: AnalysisValues) -> tuple[object, ...]:
-    """Return the row of the ceilings table of an analysis of all trials."""
-    part = outcome.parts[0]
-    lower, upper = part.ceilings.lower, part.ceilings.upper
-    is_defined = ~np.isnan(lower)
-    note = "" if is_defined.any() else "no trial was seen by enough other participants"
-    return (
-        *(outcome.analysis.name, outcome.measure.name),
-        *(mean_defined(lower), mean_defined(upper[is_defined]), int(is_defined.sum())),
-        *(part.subset.n_pairs, part.subset.n_rows, note),
-    )
 
 
 def _model_rows(

@@ -320,15 +320,13 @@ def split_by_level(
     return out
 
 
-def default_analyses(
-    pairs: pd.DataFrame, max_conditions: int = MAX_CONDITIONS
-) -> tuple[Analysis, ...]:
+def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
     """Return the analyses that suit a table of pairs.
 
     1. ``all``: all experimental trials.
     2. ``targeted``: for each model, the experimental trials that target it, if there are any.
     3. ``catch`` and ``fillers``, if there are such trials.
-    4. If there are 2 to `max_conditions` conditions of experimental trials, one analysis per
+    4. If there are 2 to `MAX_CONDITIONS` conditions of experimental trials, one analysis per
        condition, named after it (``condition all`` if it is called ``all``). If its trials target
        models, also ``NAME/targeted``, or ``NAME/accept`` and ``NAME/reject`` if they pair natural
        with synthetic sentences.
@@ -342,7 +340,7 @@ def default_analyses(
         if (pairs["kind"] == kind).any():
             analyses.append(Analysis(name, kind=kind))
     conditions = tuple(dict.fromkeys(experimental["condition"]))
-    if not 1 < len(conditions) <= max_conditions:
+    if not 1 < len(conditions) <= MAX_CONDITIONS:
         return tuple(analyses)
     for condition in conditions:
         rows = experimental["condition"] == condition

@@ -78,7 +78,7 @@ def test_published_format_raw_file_in(tmp_path):
     assert scores.loc["Zed"].tolist() == [-9, -3]
 
 
-def test_natural_with_synthetic_that_neither_or_both_accept_targets_none():
+def test_unclear_acceptance_leaves_a_trial_without_targets():
     rows = golan_rows()
     rows.loc[2, "sentence2_y_prob"] = -1
     human = read_choices(rows, "golan2023")
@@ -171,7 +171,7 @@ def test_json_that_holds_no_trials_is_refused(data, message, tmp_path):
     assert str(caught.value) == message.format(path)
 
 
-def test_json_may_begin_with_a_byte_order_mark_and_hold_any_line_separator(tmp_path):
+def test_json_with_byte_order_mark_and_line_separators(tmp_path):
     path = tmp_path / "data.jsonl"
     trial = {"participant": "p", "sentence_1": "a\u2028b", "sentence_2": "c", "rating": 2.5}
     lines = [json.dumps({**trial, "sentence_2": word}, ensure_ascii=False) for word in "cd"]
@@ -356,7 +356,7 @@ def test_files_with_shared_participants_need_a_condition(tmp_path, capsys):
         combine_choices({n: read_choices(first.assign(condition=n)) for n in ("e1", "e2")}, True)
 
 
-def test_items_of_numbers_in_one_file_are_those_of_texts_in_another():
+def test_item_labels_match_across_files():
     texts = [(f"Good {k}.", f"Poor {k}.") for k in range(4)]
     rows = [(f"p{p}", k // 2, *pair, 2.5) for p in range(3) for k, pair in enumerate(texts)]
     columns = ["participant", "item", "sentence_1", "sentence_2", "rating"]
@@ -406,7 +406,7 @@ def test_rules_are_checked_before_models_are_loaded(tmp_path, capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_what_is_known_of_participants_is_joined(tmp_path, monkeypatch, capsys):
+def test_participant_table_is_joined(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]
     rows = [(str(who), *pair, 2.5 if who % 2 else -2.5) for who in range(10) for pair in texts]

@@ -255,7 +255,7 @@ def test_spaces_make_no_other_pair():
     assert check_choices(kept)["sentence_1"].tolist() == ["B b."]
 
 
-def test_the_table_of_exclusions_has_the_same_types_with_rows_and_without():
+def test_exclusion_tables_have_fixed_types():
     _, none = clean_choices(table(), CleaningRules())
     _, some = clean_choices(table(sentence_1=None), CleaningRules(missing_sentence="exclude"))
     assert len(none) == 0

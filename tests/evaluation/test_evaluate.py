@@ -327,7 +327,7 @@ def test_degenerate_inputs_give_a_value_or_say_why(make_study, case, inference):
         assert rows.loc["accuracy", "n_participants"] == 1
 
 
-def test_without_models_there_are_ceilings_agreement_and_reliability(make_study):
+def test_evaluation_without_models_has_ceilings_and_agreement(make_study):
     study, _ = make_study()
     result = evaluate(study)
     assert result.models.empty
@@ -406,7 +406,7 @@ def test_conditions_named_as_analyses_are_have_rows_of_their_own(make_study):
     assert rows["condition all"] + rows["condition targeted"] == rows["all"]
 
 
-def test_a_significant_difference_from_the_ceiling_says_its_direction(make_study):
+def test_direction_of_a_ceiling_test_is_noted(make_study):
     """A model that knows every choice lies above the bound that the other people set."""
     study, scores = make_study(n_people=40, n_pairs=30, noise=2.0)
     mean = study.groupby("sentence_1")["rating"].mean()
@@ -424,7 +424,7 @@ def test_a_significant_difference_from_the_ceiling_says_its_direction(make_study
         assert f"significantly {word} the lower ceiling" in table.loc[model, "note"]
 
 
-def test_a_significant_difference_whose_interval_includes_zero_says_so(make_study):
+def test_significance_with_an_interval_over_zero_is_noted(make_study):
     """Many people who share few pairs: the test sees the people, the interval the pairs too."""
     study, scores = make_study(n_people=60, n_pairs=10, seed=3)
     table = evaluate(study, scores, inference="signed-rank", n_bootstrap=200).comparisons

@@ -311,7 +311,7 @@ QUESTIONS = pd.DataFrame(
         [],
     ],
 )
-def test_heads_of_qualtrics_are_nobodys_answers(head: list[list[str]]) -> None:
+def test_heading_rows_of_qualtrics_are_skipped(head: list[list[str]]) -> None:
     own = short("qualtrics")
     found = read_choices(
         pd.concat([pd.DataFrame(head, columns=own.columns), own]), trials=QUESTIONS
@@ -407,7 +407,7 @@ def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_a_file_cannot_say_is_asked(
+def test_errors_contain_the_complete_call(
     program: str, changes: dict[str, object], options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -435,14 +435,14 @@ def test_the_expected_sentence_by_number_text_or_side() -> None:
         read_choices(own.assign(expected="a note"))
 
 
-def test_catch_trials_exclude_participants_or_the_error_says_what_is_lacking() -> None:
+def test_catch_trials_exclude_participants() -> None:
     own = short("gorilla").assign(expected=1, condition="control", kind="experimental")
     rules = ExclusionRules(min_catch_correct=0.9)
     with pytest.raises(InputError) as error:
         exclude(read_choices(own).choices, rules)
     assert str(error.value) == (
         "the rule on catch trials needs trials of kind 'catch', and all trials with an expected "
-        "sentence are of another kind; say which are catch trials in a column 'kind'"
+        "sentence are of another kind; mark catch trials in a column 'kind'"
     )
     kept, _ = exclude(read_choices(own.assign(kind="CATCH ")).choices, rules)
     assert set(kept["participant"]) == {"ann"}

@@ -72,7 +72,7 @@ def test_the_table_is_the_researchers_file_without_catch_trials(make_study, tmp_
         assert "+ (1 | item) + (1 | pair)" in (tmp_path / script).read_text("utf-8")
 
 
-def test_of_a_model_whose_lower_scores_are_better_the_ratios_rise_too(make_study, tmp_path):
+def test_lower_is_better_scores_are_negated(make_study, tmp_path):
     study, scores = make_study(n_people=3)
     study.to_csv(tmp_path / "choices.csv", index=False)
     found = []

@@ -67,7 +67,7 @@ NAMED = {"participant": "VP-Code", "left": "Satz links", "right": "Satz rechts",
 ENDS = ["--low", "1", "--high", "6"]
 
 
-def test_nothing_is_guessed_and_the_complete_call_is_shown(tmp_path: Path) -> None:
+def test_unknown_columns_are_proposed_not_guessed(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     german().to_csv(path, index=False)
     with pytest.raises(InputError) as error:
@@ -158,7 +158,7 @@ def test_both_ends_of_each_scale_are_given(ends: dict[str, object], message: str
 
 
 @pytest.mark.parametrize("name", ["swapped", "flipped"])
-def test_where_left_and_right_were_exchanged_sentence_1_was_on_the_right(name: str) -> None:
+def test_swapped_column_puts_sentence_1_on_the_right(name: str) -> None:
     table = pd.DataFrame(
         {
             "subject": ["s1", "s1", "s2", "s2"],
@@ -176,7 +176,7 @@ def test_where_left_and_right_were_exchanged_sentence_1_was_on_the_right(name: s
     assert choices["side_1"].eq("left").eq(first).tolist() == [True, False] * 2
 
 
-def test_the_same_person_and_pair_again_is_refused_in_a_table_of_ones_own() -> None:
+def test_repeated_pair_in_an_unknown_table_is_refused() -> None:
     t = german()
     with pytest.raises(
         InputError, match="has one pair twice .*from two participants, give these diff"
@@ -266,7 +266,7 @@ def test_scale_ends_of_qualtrics_are_given_by_question() -> None:
     assert _in_order(over) == [-rating for rating in truth()]
 
 
-def test_zeros_before_numbers_of_people_stay_whatever_table_they_are_in(
+def test_leading_zeros_of_participants_are_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [
@@ -292,7 +292,7 @@ def test_zeros_before_numbers_of_people_stay_whatever_table_they_are_in(
     assert excluded["participant"].tolist() == ["001"]
 
 
-def test_numbers_of_people_have_no_point_and_are_found_in_a_table_of_people(
+def test_numeric_participants_match_the_participant_table(
     tmp_path: Path,
 ) -> None:
     table = pd.DataFrame(
@@ -306,7 +306,7 @@ def test_numbers_of_people_have_no_point_and_are_found_in_a_table_of_people(
     assert join_participants(human, people).choices["native"].tolist() == ["yes", "no"]
 
 
-def test_a_condition_of_sessions_of_qualtrics_is_of_people() -> None:
+def test_session_columns_of_qualtrics_are_renamed() -> None:
     export = pd.DataFrame(
         {
             "ResponseId": ["R_1", "R_2"],
@@ -326,7 +326,7 @@ def test_a_condition_of_sessions_of_qualtrics_is_of_people() -> None:
     ]
 
 
-def test_two_columns_of_one_name_are_not_chosen_from(tmp_path: Path) -> None:
+def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.csv"
     path.write_text("participant,sentence_1,sentence_2,rating,rating\np1,A b.,B a.,2.5,-2.5\n")
     with pytest.raises(InputError, match="twice.csv has two columns 'rating'; keep one"):

@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 A, B = ("table:scores.csv?column=a", "table:scores.csv?column=b")
 
 
-def test_people_are_simulated_planned_for_and_evaluated_all_the_same(
+def test_unscored_catch_trials_are_allowed_everywhere(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = ["design", "simulate", "trials.csv", "--follow", A, "--lapse", "0"]

@@ -43,7 +43,7 @@ def test_catch_trials_and_fillers_are_analysed_apart(with_catch):
     assert set(catch["value"]) == {1.0}
 
 
-def test_scores_of_catch_trials_change_nothing_but_their_own_analysis(with_catch):
+def test_scores_of_catch_trials_affect_only_their_analysis(with_catch):
     study, scores = with_catch
     catch = study[study["condition"] == "catch"]
     without = scores[~scores["sentence"].isin([*catch["sentence_1"], *catch["sentence_2"]])]

@@ -138,7 +138,13 @@ def read_export(
             )
             data = data[~is_event]
     is_left = _parse_sides(data["side"], names["side"]) if "side" in names else None
-    sentences = _select_sentences(data, is_left)
+    if {"sentence_1", "sentence_2"} <= set(data.columns):
+        sentences = data[["sentence_1", "sentence_2"]]
+    else:
+        left, right = data["left"], data["right"]
+        on_left = pd.Series(True, index=data.index) if is_left is None else ~is_left.eq(False)
+        first, second = left.where(on_left, right), right.where(on_left, left)
+        sentences = pd.DataFrame({"sentence_1": first, "sentence_2": second})
     is_trial = sentences.notna().all(axis=1) & data[answer].notna()
     if not is_trial.any():
         raise InputError(f"no row of the {description} holds two sentences and an answer")
@@ -243,17 +249,6 @@ def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
         is_left = {key: not is_swapped for key, is_swapped in TRUTH.items()}
         return text.map(is_left).where(sides.notna(), True)
     return text.map(_IS_LEFT)
-
-
-def _select_sentences(data: pd.DataFrame, is_left: pd.Series | None) -> pd.DataFrame:
-    """Return sentences 1 and 2 of each row, from columns of that name or from left and right."""
-    if {"sentence_1", "sentence_2"} <= set(data.columns):
-        return data[["sentence_1", "sentence_2"]]
-    left, right = data["left"], data["right"]
-    is_swapped = pd.Series(False, index=data.index) if is_left is None else is_left.eq(False)
-    return pd.DataFrame(
-        {"sentence_1": left.where(~is_swapped, right), "sentence_2": right.where(~is_swapped, left)}
-    )
 
 
 def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
