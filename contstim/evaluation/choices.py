@@ -247,15 +247,15 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(is_identical, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = _check_times(out["rt_ms"])
     if "expected" in out:
-        column = out["expected"]
-        texts = normalise_sentences(column)
+        stated = out["expected"]
+        texts = normalise_sentences(stated)
         number_of_text = np.select([texts == out[name] for name in _SENTENCES], [1.0, 2.0], np.nan)
-        numbers = pd.to_numeric(column, errors="coerce").astype(float)
+        numbers: pd.Series = pd.to_numeric(stated, errors="coerce").astype(float)
         out["expected"] = numbers.where(numbers.notna(), number_of_text)
         refuse_rows(
-            column.notna() & ~out["expected"].isin([1, 2]),
+            stated.notna() & ~out["expected"].isin([1, 2]),
             "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
-            column,
+            stated,
         )
     out = assign_items(add_kinds(out))
 

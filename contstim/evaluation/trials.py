@@ -180,7 +180,9 @@ class TrialData:
         order = np.lexsort((pair, participant))
         rating, times = (choices[c].to_numpy(dtype=np.float64)[order] for c in ("rating", "rt_ms"))
         models = () if scores is None else tuple(str(c) for c in scores.columns)
-        has_scores = scores is not None and bool(models)
+        log_ratio = np.zeros((len(pairs), 0))
+        if scores is not None and models:
+            log_ratio = log_ratios(scores, pairs)
         return cls(
             participants=pd.Index(participants),
             groups=pd.Index(groups),
@@ -190,7 +192,7 @@ class TrialData:
             rating=rating,
             pairs=pairs,
             models=models,
-            log_ratio=log_ratios(scores, pairs) if has_scores else np.zeros((len(pairs), 0)),
+            log_ratio=log_ratio,
             factors={c: _encode_factor(choices, c, pair, order) for c in factor_columns},
             rt_ms=None if np.isnan(times).all() else times,
         )
@@ -308,7 +310,8 @@ def split_by_level(
         Whether combinations of the levels of all factors are added too.
     """
     pairs_by_factor = [[(name, level) for level in factors[name].levels] for name in factors]
-    selections = [(pair,) for pairs in pairs_by_factor for pair in pairs]
+    selections: list[tuple[tuple[str, str], ...]] = []
+    selections += [(pair,) for pairs in pairs_by_factor for pair in pairs]
     if combined and len(factors) > 1:
         selections += product(*pairs_by_factor)
     out = []

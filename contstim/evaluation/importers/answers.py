@@ -137,14 +137,18 @@ def convert_answers(
             refuse_rows(
                 data[name].isna(), f"{name} is missing ({{rows}}); give both ends of each scale"
             )
-        by_scale = data.groupby(["scale_low", "scale_high"])["response"]
-        parts = [_convert_codes(rows, *scale)[0] for scale, rows in by_scale]
+        parts = [
+            _convert_codes(rows["response"], rows["scale_low"].iloc[0], rows["scale_high"].iloc[0])[
+                0
+            ]
+            for _, rows in data.groupby(["scale_low", "scale_high"])
+        ]
         ratings, low = pd.concat(parts).loc[data.index], "low"
         description = "The ends of each scale, low and high, are given"
     else:
-        codes = list(dict.fromkeys(text))
-        shown = ", ".join(map(repr, codes[:_MAX_SHOWN_ANSWERS]))
-        more = " ..." if len(codes) > _MAX_SHOWN_ANSWERS else ""
+        distinct = list(dict.fromkeys(text))
+        shown = ", ".join(map(repr, distinct[:_MAX_SHOWN_ANSWERS]))
+        more = " ..." if len(distinct) > _MAX_SHOWN_ANSWERS else ""
         proposal = {"low": "CODE", "high": "CODE"} | propose_ends(answers)
         raise InputError(
             f"the answers are {shown}{more}; which of them mean certain of sentence 1 and of "
