@@ -150,8 +150,8 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
     counts : array
         Number of non-zero values with their copies, shape (B, N).
     """
-    ranks = np.zeros((len(weights), *values.shape))
-    counts = np.zeros((len(weights), len(values)))
+    ranks = np.zeros((len(values), *weights.shape))
+    counts = np.zeros((len(values), len(weights)))
     for i, vector in enumerate(values):
         order = np.argsort(np.abs(vector), kind="stable")
         order = order[vector[order] != 0]
@@ -162,9 +162,9 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
         n_ties = np.add.reduceat(weights[:, order], np.flatnonzero(is_new), axis=1)
         n_up_to = np.cumsum(n_ties, axis=1)
         average = n_up_to - n_ties + (n_ties + 1) / 2
-        ranks[:, i, order] = average[:, np.cumsum(is_new) - 1] * np.sign(vector[order])
-        counts[:, i] = n_up_to[:, -1]
-    return ranks, counts
+        ranks[i][:, order] = average[:, np.cumsum(is_new) - 1] * np.sign(vector[order])
+        counts[i] = n_up_to[:, -1]
+    return ranks.swapaxes(0, 1), counts.T
 
 
 def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:

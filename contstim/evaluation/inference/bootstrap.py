@@ -18,7 +18,7 @@ from contstim.evaluation.trials import TrialData
 from contstim.response_model import MIN_GROUPS, inference_unit
 
 # Number of elements of an array that fits into the cache.
-_CHUNK_SIZE = 300_000
+_CHUNK_SIZE = 600_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,6 +58,18 @@ class _Condition:
             deviations[rows] += sign * design.deviations(cells)
         return cls(value, weight, deviations, [mean.design for mean in means])
 
+    def mean_square_terms(
+        self, sizes: tuple[float, float], whole: CrossedDesign, item_effects: str
+    ) -> list[tuple[float, float]]:
+        """Return the mean squares divided by N K, with their degrees of freedom."""
+        n_participants, n_items = sizes
+        squares = sums_of_squares(self.deviations[None], whole.codes)[0]
+        if item_effects == "fixed":
+            variance = float(squares[0]) * n_participants / (n_participants - 1)
+            return [(variance, n_participants - 1)]
+        components = variance_components(squares, [design.moments for design in self.designs])
+        return mean_squares(components, n_participants - 1, n_items - 1)
+
 
 def estimate_contrast(
     first: Sequence[CellMean],
@@ -120,14 +132,14 @@ def estimate_contrast(
     is_random = item_effects == "random"
     if is_random and np.array_equal(is_shared[2], in_condition[2].any(axis=0)):
         return estimate_from_squares(value, squares, [*a.designs, *b.designs], item_effects)
-    n_units = [np.count_nonzero(units.any(axis=0)) for units in in_condition]
+    n_units = [int(units.any(axis=0).sum()) for units in in_condition]
     if is_random and _is_latin_square(weights, whole, n_units):
         return _estimate_latin_square(value, weights, a.deviations + b.deviations, whole)
 
     # Sum the variances of both conditions, minus twice the covariance due to shared units.
     terms = []
     condition_terms = [
-        _mean_square_terms(condition, size, whole, item_effects)
+        condition.mean_square_terms(size, whole, item_effects)
         for condition, size in zip((a, b), sizes, strict=True)
     ]
     for kind, (term_a, term_b) in enumerate(zip(*condition_terms, strict=True)):
@@ -140,18 +152,6 @@ def estimate_contrast(
             terms += [term_a, term_b]
     variance, df = satterthwaite(terms, float(squares[2]) if is_random else 0.0)
     return MeanEstimate(value, float(np.sqrt(variance)), df)
-
-
-def _mean_square_terms(
-    condition: _Condition, sizes: tuple[float, float], whole: CrossedDesign, item_effects: str
-) -> list[tuple[float, float]]:
-    """Return the mean squares of one condition, divided by N K, with their degrees of freedom."""
-    n_participants, n_items = sizes
-    squares = sums_of_squares(condition.deviations[None], whole.codes)[0]
-    if item_effects == "fixed":
-        return [(squares[0] * n_participants / (n_participants - 1), n_participants - 1)]
-    components = variance_components(squares, [design.moments for design in condition.designs])
-    return mean_squares(components, n_participants - 1, n_items - 1)
 
 
 def _is_latin_square(weights: FloatArray, whole: CrossedDesign, n_units: Sequence[int]) -> bool:
@@ -230,7 +230,8 @@ def _remove_effects(
     index = np.arange(len(cells))
     blocks = [sparse.csr_array((np.ones(len(cells)), (index, codes))) for codes in factors]
     indicators = sparse.hstack(blocks, format="csr")
-    weighted = indicators.T * weight
-    effects = np.linalg.lstsq((weighted @ indicators).toarray(), weighted @ cells)[0]
+    weights = sparse.diags_array(weight)
+    gram = (indicators.T @ weights @ indicators).toarray()
+    effects = np.linalg.lstsq(gram, indicators.T @ (weight * cells))[0]
     ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
     return cells - indicators @ effects, np.split(effects, ends)

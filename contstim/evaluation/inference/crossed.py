@@ -114,7 +114,9 @@ class QuasiFInference:
             if any(len(mean.rows) == 0 for mean in (*conditions[0], *conditions[1])):
                 continue
             sizes = [len(np.unique(data.participant[means[0].rows])) for means in conditions]
-            estimate = estimate_contrast(*conditions, data.design, self.item_effects)
+            estimate = estimate_contrast(
+                conditions[0], conditions[1], data.design, self.item_effects
+            )
             yield models, (sizes[0], sizes[1]), estimate
 
     def _test_model(
@@ -156,7 +158,7 @@ class QuasiFInference:
         self, values: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
     ) -> InferenceResult:
         differences = values.value[:, i] - values.value[:, j]
-        n_participants = np.count_nonzero(~np.isnan(differences))
+        n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:
             return InferenceResult()
         estimate = first.difference(second, self.item_effects)
@@ -216,11 +218,12 @@ class _Cells:
 
     def difference(self, other: _Cells, item_effects: str) -> MeanEstimate:
         """Return the mean difference over the participants with values in both."""
-        first, second = _common_participants([self, other])
+        first, second = (
+            mean._replace(cells=mean.cells[None]) for mean in _common_participants([self, other])
+        )
         if not len(first.rows) or not len(second.rows):
             return MeanEstimate(np.nan, np.nan, np.nan)
-        means = [mean._replace(cells=mean.cells[None]) for mean in (first, second)]
-        return estimate_differences(*means, self.subset.data.design, item_effects)[0]
+        return estimate_differences(first, second, self.subset.data.design, item_effects)[0]
 
 
 def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:

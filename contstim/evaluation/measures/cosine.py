@@ -76,7 +76,7 @@ class SignedRankCosine(Measure):
         """Return the cosines over copied trials, which are ties, shape (B, n, M)."""
         human, n_human = weighted_signed_ranks(rating, copies)
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
-        dot = (human * copies[:, None]) @ model.swapaxes(1, 2)
+        dot = human @ (model * copies[:, None]).swapaxes(1, 2)
         norm = np.sqrt(sum_of_squares(n_human)[:, :, None] * sum_of_squares(n_model)[:, None, :])
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / norm)

@@ -60,8 +60,8 @@ class Speed(Measure):
         The mid-rank is the number of slower choices plus half the number of equal ones.
         """
         votes, is_defined = np.full(len(rating), np.nan), ~np.isnan(rating)
-        n = np.count_nonzero(is_defined)
-        votes[is_defined] = (rankdata(rating[is_defined]) - 0.5) / max(n, 1)
+        if is_defined.any():
+            votes[is_defined] = (rankdata(rating[is_defined]) - 0.5) / is_defined.sum()
         return votes
 
 
