@@ -1,4 +1,4 @@
-"""From selections to trials: who sees which two sentences, in which order, on which side."""
+"""Trials of an experiment: who sees which two sentences, in which order, on which side."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from contstim.errors import (
     InfeasibleError,
     InputError,
     ValidationError,
+    format_count,
     require_known,
     require_whole,
 )
@@ -21,12 +22,12 @@ from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence
 from contstim.text.items import number_items
-from contstim.text.language import Language, split_word
+from contstim.text.language import split_word
 from contstim.text.languages import detect_language, language_from_script
 from contstim.text.normalise import normalise_sentence
 from contstim.trial_kinds import add_kinds
 
-#: The conditions, in the order of the table's documentation.
+#: Conditions, in the order of the documentation.
 CONDITIONS = (
     "natural_controversial",
     "natural_vs_synthetic_1",
@@ -36,37 +37,38 @@ CONDITIONS = (
     "catch",
 )
 
-_MOST_ROWS = 10**7  # trials of all participants
+_MAX_ROWS = 10**7  # trials of all participants
 
-_OF_TRIPLET = ("natural", "synthetic_1", "synthetic_2")
-# What the two sentences of a trial are, as published choices name kinds: natural, synthetic, at
-# random, or of a catch trial.
-_KINDS = dict(zip(CONDITIONS, ("NN", "SN", "NS", "SS", "RR", "CC"), strict=True))
-# Which sentences the two of a trial are.
-_SIDES = {
+_PAIR = ("sentence_1", "sentence_2")
+_TRIPLET = ("natural", "synthetic_1", "synthetic_2")
+# Kinds of the two sentences, as in the published choices: natural, synthetic, random, or catch.
+_SENTENCE_KINDS = dict(zip(CONDITIONS, ("NN", "SN", "NS", "SS", "RR", "CC"), strict=True))
+# Columns of the selections that are sentences 1 and 2 in each condition.
+_SENTENCE_COLUMNS = {
     CONDITIONS[0]: ("sentence_1", "sentence_2"),
     CONDITIONS[1]: ("synthetic_1", "natural"),
     CONDITIONS[2]: ("natural", "synthetic_2"),
     CONDITIONS[3]: ("synthetic_1", "synthetic_2"),
 }
+_SET_OF_MODELS = "the set of models"
 
 
 @settings
 class Layout:
-    """The size of an experiment.
+    """Size of an experiment.
 
     Attributes
     ----------
     groups
-        Number of participant groups; each group has stimuli of its own.
+        Number of groups of participants. Each group has its own stimuli.
     participants
-        Participants in each group; all of a group see the same trials.
+        Number of participants per group. All participants of a group see the same trials.
     random_natural
-        Trials of two random natural sentences that each participant sees.
+        Number of trials with two random natural sentences per participant.
     catch
-        Trials of a natural sentence against its own words shuffled that each participant sees.
+        Number of trials with a natural sentence and its shuffled words per participant.
     conditions
-        Which conditions are made from the selections.
+        Conditions that are made from the selections.
 
     Examples
     --------
@@ -98,63 +100,59 @@ def design_trials(
     common_words: Collection[str] | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Lay out an experiment: the trials of every participant.
+    """Lay out the trials of every participant of an experiment.
+
+    Each group sees each condition of each pair of models equally often, and nobody sees a sentence
+    twice. Within each condition, sentence 1 is on the left in half of a participant's trials.
 
     Parameters
     ----------
-    natural
-        Natural controversial pairs, as :func:`select_natural_pairs` or :func:`select_set` returns
-        them, with sentences (text) as labels. Those for a set have no models of their own.
-    triplets
-        Chosen triplets, as :func:`select_triplets` returns them.
+    natural : DataFrame, optional
+        Natural pairs, output of :func:`select_natural_pairs` or :func:`select_set`. Pairs for a set
+        of models have no columns ``model_1`` and ``model_2``.
+    triplets : DataFrame, optional
+        Triplets, output of :func:`select_triplets`.
     pool
-        Natural sentences from which random pairs and catch trials are drawn; those that the
-        selections use are passed over.
-    layout
-        The size of the experiment, or the name of one in :data:`LAYOUTS`.
-    common_words
-        If given, all other words are kept from recurring in a group, as far as exchanging trials
-        between groups can.
-    seed
-        Settles every draw, order and side.
+        Natural sentences for random pairs and catch trials. Sentences of the selections are not
+        used.
+    layout : Layout or str, default "golan2023"
+        Size of the experiment, or the name of a published layout in :data:`LAYOUTS`.
+    common_words : optional
+        Words that may occur repeatedly in a group. If given, repeats of all other words are reduced
+        by exchanging trials between groups.
+    seed : int, default 0
+        Random seed of draws, orders and sides.
 
     Returns
     -------
-    pandas.DataFrame
-        A row per participant and trial, in the order of presentation: ``participant, group, trial,
-        condition, sentence_1, sentence_2, model_1, model_2`` as in
-        :data:`contstim.tables.CHOICES`, then ``stimulus`` (the same for all who see the same two
-        sentences), ``item`` (the same for all trials made of one natural sentence, and for those
-        that share a sentence: what :func:`contstim.evaluate` takes as sampled), ``side_1``
-        (``left`` or ``right``: where sentence 1 is shown), ``catch``, and ``kind_1`` and ``kind_2``
-        (what each sentence is: ``N`` natural, ``S`` synthetic, ``R`` random, ``C`` of a catch
-        trial). Participants, groups, trials, stimuli and items count from 1. In a catch trial
-        sentence 1 is the natural one. Random and catch trials have no models (missing). In
-        ``.attrs``: ``seed``, ``layout``, ``trials`` (per participant), ``word_repeats`` (before and
-        after).
+    DataFrame
+        One row per participant and trial, in the order of presentation, with the columns
+        ``participant, group, trial, condition, sentence_1, sentence_2, model_1, model_2``,
+        ``stimulus`` (number of the sentence pair), ``item`` (number of the item: trials that derive
+        from one natural sentence or share a sentence), ``side_1`` (side of sentence 1, ``left`` or
+        ``right``), ``kind`` (``experimental``, ``catch`` or ``filler``), and ``kind_1``, ``kind_2``
+        (kinds of the sentences: ``N`` natural, ``S`` synthetic, ``R`` random, ``C`` of a catch
+        trial). In a catch trial, sentence 1 is the natural one. Random and catch trials have no
+        models. In ``.attrs``: ``seed``, ``layout``, ``trials`` (number per participant) and
+        ``word_repeats`` (before and after).
 
     Raises
     ------
     InfeasibleError
-        If groups cannot share the trials equally, or a participant would see a sentence twice,
-        or the pool is too small; the message says which.
+        If the groups cannot share the trials equally, a participant would see a sentence twice, or
+        the pool is too small.
     InputError, UnknownNameError
-        If tables or arguments cannot be used.
+        If a table or argument is invalid.
 
     See Also
     --------
-    latin_square : items of the researcher's own, in several conditions.
+    latin_square : Lays out custom items in several conditions.
 
     Notes
     -----
-    Source: Golan et al. (2023), Section 4.9, whose layout is ``golan2023``. Each group sees every
-    condition of every model pair equally often. Nobody sees a sentence twice; the result is checked
-    by :func:`check_design`. Conditions follow "1 is what model 1 prefers": in
-    ``natural_vs_synthetic_1`` sentence 1 is the synthetic sentence that model 1 accepts and
-    sentence 2 the natural one, in ``natural_vs_synthetic_2`` sentence 1 is the natural sentence
-    and sentence 2 the synthetic one that model 2 accepts. Departure: within each condition a
-    participant has sentence 1 on the left in half of the trials (one more or less where their
-    number is odd), instead of a coin toss for each.
+    Source: Golan et al. (2023), section 4.9. Sentence 1 is the one that model 1 prefers: the
+    synthetic sentence in ``natural_vs_synthetic_1``, the natural one in ``natural_vs_synthetic_2``.
+    Departure: sides are balanced within each condition, in place of a coin toss for each trial.
 
     Examples
     --------
@@ -173,255 +171,242 @@ def design_trials(
         layout = LAYOUTS[layout]
     require_whole("seed", seed, 0)
     rng = np.random.default_rng(seed)
-    parts, starts = _selected(natural, triplets, layout, rng)
-    used = {s for part in parts for name in ("sentence_1", "sentence_2") for s in part[name]}
-    fillers = _fillers(pool, used, layout, rng)
+    parts: list[pd.DataFrame] = []
+    initial_groups: list[IntArray] = []
+    tables = (
+        ("the table of natural pairs", natural, CONDITIONS[:1], _PAIR),
+        ("the table of triplets", triplets, CONDITIONS[1:4], _TRIPLET),
+    )
+    for what, table, table_conditions, columns in tables:
+        conditions = [name for name in table_conditions if name in layout.conditions]
+        if table is None or not conditions:
+            continue
+        table = _check_selection(table, columns, what)
+        stimuli = [_build_stimuli(table, name, _SENTENCE_COLUMNS[name]) for name in conditions]
+        numbers = _number_within_pairs(stimuli[0], layout.groups, conditions[0], rng)
+        parts += stimuli
+        initial_groups += [(numbers + k) % layout.groups for k in range(len(conditions))]
+    used = {sentence for part in parts for name in _PAIR for sentence in part[name]}
+    fillers = _draw_fillers(pool, used, layout, rng)
     parts += fillers
-    starts += [np.arange(len(part)) % layout.groups for part in fillers]
+    initial_groups += [np.arange(len(part)) % layout.groups for part in fillers]
     if not parts:
         raise InputError("there is nothing to lay out; give natural pairs, triplets or a pool")
-    items = pd.concat(parts, ignore_index=True)
-    rows = len(items) * layout.participants
-    if rows > _MOST_ROWS:
+
+    stimuli = pd.concat(parts, ignore_index=True)
+    n_rows = len(stimuli) * layout.participants
+    if n_rows > _MAX_ROWS:
         raise InputError(
             f"{layout.participants} participants in each of {layout.groups} groups would see "
-            f"{rows} trials together, more than {_MOST_ROWS}; ask for fewer"
+            f"{n_rows} trials together, more than {_MAX_ROWS}; ask for fewer"
         )
-    items.insert(0, "stimulus", np.arange(1, len(items) + 1))
-    items["item"] = number_items(items[["sentence_1", "sentence_2", "origin"]].to_numpy())
-    cells = _cells(items, layout.groups)
-    allocated = allocate(cells, np.concatenate(starts), rng)
-    repeats = None
+    stimuli.insert(0, "stimulus", np.arange(1, len(stimuli) + 1))
+    stimuli["item"] = number_items(stimuli[[*_PAIR, "origin"]].to_numpy())
+
+    # Allocate the stimuli of each cell, a pair of models in a condition, to the groups.
+    keys = list(zip(stimuli["condition"], stimuli["model_1"], stimuli["model_2"], strict=True))
+    codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+    members = list(zip(stimuli["sentence_1"], stimuli["sentence_2"], strict=True))
+    cells = TrialCells(np.array([codes[key] for key in keys]), members, layout.groups)
+    groups = allocate(cells, np.concatenate(initial_groups), rng)
+    word_repeats = None
     if common_words is not None:
-        words = _rare_words(items, common_words)
-        allocated, *repeats = separate_words(cells, allocated, words, rng)
-    trials = _present(items, allocated, layout, seed)
+        common = {word.lower() for word in common_words}
+        rare_words = []
+        for text in stimuli["sentence_1"] + " " + stimuli["sentence_2"]:
+            words = {split_word(word)[1] for word in language_from_script(text).split(text)}
+            rare_words.append(frozenset({word.lower() for word in words} - common))
+        groups, *word_repeats = separate_words(cells, groups, rare_words, rng)
+
+    # Draw order and sides. Each participant has a separate random stream, so that additional
+    # participants do not change the trials of others.
+    participants = []
+    for group in range(layout.groups):
+        group_stimuli = stimuli[groups == group]
+        for member in range(layout.participants):
+            stream = np.random.default_rng([seed, group, member])
+            side = random_sides(group_stimuli, stream)
+            order = stream.permutation(len(group_stimuli))
+            table = group_stimuli.assign(side_1=side).iloc[order]
+            table.insert(0, "trial", np.arange(1, len(group_stimuli) + 1))
+            table.insert(0, "group", group + 1)
+            table.insert(0, "participant", group * layout.participants + member + 1)
+            participants.append(table)
+    trials: pd.DataFrame = add_kinds(pd.concat(participants, ignore_index=True))
+    kinds = trials["condition"].map(_SENTENCE_KINDS)
+    trials["kind_1"], trials["kind_2"] = kinds.str[0], kinds.str[1]
+    trials = trials[[*CHOICES[:8], "stimulus", "item", "side_1", "kind", "kind_1", "kind_2"]]
     check_design(trials)
     trials.attrs = {
         "seed": seed,
         "layout": str(layout),
-        "trials": len(items) // layout.groups,
-        "word_repeats": repeats,
+        "trials": len(stimuli) // layout.groups,
+        "word_repeats": word_repeats,
     }
     return trials
 
 
-def _selected(
-    natural: pd.DataFrame | None,
-    triplets: pd.DataFrame | None,
-    layout: Layout,
-    rng: np.random.Generator,
-) -> tuple[list[pd.DataFrame], list[IntArray]]:
-    """Return the stimuli of each condition of the selections, and the groups they begin in."""
-    parts, starts = [], []
-    tables = (
-        ("the table of natural pairs", natural, CONDITIONS[:1], ("sentence_1", "sentence_2")),
-        ("the table of triplets", triplets, CONDITIONS[1:4], ("model_1", "model_2", *_OF_TRIPLET)),
-    )
-    for what, frame, conditions, columns in tables:
-        wanted = [condition for condition in conditions if condition in layout.conditions]
-        if frame is None or not wanted:
-            continue
-        require_columns(frame, columns, what)
-        if "condition" in frame:
-            raise InputError(
-                f"{what} has a column 'condition', which the layout sets; lay out items and "
-                "conditions of your own with latin_square (--items), or rename it"
-            )
-        named = _named(frame, what)
-        table = _sentences(named, [c for c in columns if c not in ("model_1", "model_2")], what)
-        table["origin"] = table["natural" if "natural" in columns else "sentence_1"]
-        made = [_items(table, condition, _SIDES[condition]) for condition in wanted]
-        number = _order(made[0], layout.groups, wanted[0], rng)
-        parts += made
-        starts += [(number + k) % layout.groups for k in range(len(made))]
-    return parts, starts
-
-
-def _named(frame: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return a table with two models' names in each row, or none: pairs for a set of models."""
-    names = frame.reindex(columns=["model_1", "model_2"]).astype(object)
-    unnamed = (names.isna() | (names == "")).to_numpy()
-    if (half := unnamed[:, 0] != unnamed[:, 1]).any():
+def _check_selection(table: pd.DataFrame, columns: Sequence[str], what: str) -> pd.DataFrame:
+    """Return a selection with normalised sentences, both models or none, and its item's origin."""
+    is_triplets = "natural" in columns
+    required = ("model_1", "model_2", *columns) if is_triplets else columns
+    require_columns(table, required, what)
+    if "condition" in table:
         raise InputError(
-            f"row {int(half.argmax()) + 1} of {what} names one model but not the other; name both, "
-            "or neither for a set of models"
+            f"{what} has a column 'condition', which the layout sets; lay out items and "
+            "conditions of your own with latin_square (--pairs), or rename it"
         )
-    return frame.assign(**names.mask(unnamed, None)) if unnamed.any() else frame
-
-
-def _sentences(frame: pd.DataFrame, columns: Sequence[str], what: str) -> pd.DataFrame:
-    """Return a table with the sentences of `columns`, spaces between words made single."""
+    names = table.reindex(columns=["model_1", "model_2"]).astype(object)
+    is_unnamed = (names.isna() | (names == "")).to_numpy()
+    has_one_name = is_unnamed[:, 0] != is_unnamed[:, 1]
+    if has_one_name.any():
+        raise InputError(
+            f"row {int(has_one_name.argmax()) + 1} of {what} names one model but not the other; "
+            "name both, or neither for a set of models"
+        )
+    if is_unnamed.any():
+        table = table.assign(**names.mask(is_unnamed, None))
     for column in columns:
-        for value in frame[column]:
+        for value in table[column]:
             if not isinstance(value, str) or not value.split():
                 raise InputError(
-                    f"{column} of {what} holds {value!r}, not a sentence; put the sentences there"
+                    f"{column} of {what} contains {value!r}, not a sentence; put the sentences "
+                    "there"
                 )
-    clean = frame[[*columns]].map(normalise_sentence)
-    return frame.assign(**clean)
+    table = table.assign(**table[[*columns]].map(normalise_sentence))
+    return table.assign(origin=table[columns[0]])
 
 
-def _items(table: pd.DataFrame, condition: str, columns: tuple[str, str]) -> pd.DataFrame:
-    """Return the stimuli of a condition: its sentences are in these columns of the table."""
-    items = table[[*columns, "model_1", "model_2", "origin"]].reset_index(drop=True)
-    items.columns = pd.Index(["sentence_1", "sentence_2", "model_1", "model_2", "origin"])
-    items.insert(0, "condition", condition)
-    return items
+def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]) -> pd.DataFrame:
+    """Return the stimuli of a condition, whose sentences 1 and 2 are in `columns` of the table."""
+    stimuli = table[[*columns, "model_1", "model_2", "origin"]].reset_index(drop=True)
+    stimuli.columns = pd.Index([*_PAIR, "model_1", "model_2", "origin"])
+    stimuli.insert(0, "condition", condition)
+    return stimuli
 
 
-def _order(items: pd.DataFrame, groups: int, condition: str, rng: np.random.Generator) -> IntArray:
-    """Give the stimuli of each model pair random numbers; refuse what cannot be shared equally."""
-    number = np.empty(len(items), dtype=np.int64)
-    sizes: dict[int, str] = {}
-    pairs = "model pair " + items["model_1"].astype(str) + " and " + items["model_2"].astype(str)
-    of_set = "the set of models"
-    pairs = pairs.where(items["model_1"].notna(), of_set)
-    for pair, rows in items.groupby(pairs, sort=False).indices.items():
-        name = str(pair)
-        if len(rows) % groups:
+def _number_within_pairs(
+    stimuli: pd.DataFrame, n_groups: int, condition: str, rng: np.random.Generator
+) -> IntArray:
+    """Return random numbers of the stimuli of each pair of models, which must divide equally."""
+    numbers = np.empty(len(stimuli), dtype=np.int64)
+    pair_by_size: dict[int, str] = {}
+    pairs = "model pair " + stimuli["model_1"].astype(str)
+    pairs += " and " + stimuli["model_2"].astype(str)
+    pairs = pairs.where(stimuli["model_1"].notna(), _SET_OF_MODELS)
+    for pair, rows in stimuli.groupby(pairs, sort=False).indices.items():
+        if len(rows) % n_groups:
             raise InfeasibleError(
-                f"{condition}: {name} has {len(rows)} stimuli, which {groups} groups cannot share "
-                f"equally; select a multiple of {groups} or change the number of groups"
+                f"{condition}: {pair} has {format_count(len(rows), 'stimulus', 'stimuli')}, which "
+                f"{n_groups} groups cannot share equally; select a multiple of {n_groups} or "
+                "change the number of groups"
             )
-        if name != of_set:
-            sizes.setdefault(len(rows), name)
-        number[rows] = rng.permutation(len(rows))
-    if len(sizes) > 1:
-        (few, first), (many, second) = list(sizes.items())[:2]
+        if pair != _SET_OF_MODELS:
+            pair_by_size.setdefault(len(rows), str(pair))
+        numbers[rows] = rng.permutation(len(rows))
+    if len(pair_by_size) > 1:
+        (size, pair), (other_size, other_pair) = list(pair_by_size.items())[:2]
         raise InfeasibleError(
-            f"{condition}: {first} has {few} stimuli but {second} has {many}; select equally many"
+            f"{condition}: {pair} has {format_count(size, 'stimulus', 'stimuli')} but "
+            f"{other_pair} has {other_size}; select equally many"
         )
-    return number
+    return numbers
 
 
-def _fillers(
+def _draw_fillers(
     pool: Sequence[str], used: set[str], layout: Layout, rng: np.random.Generator
 ) -> list[pd.DataFrame]:
-    """Draw random natural pairs and catch trials from sentences not used otherwise."""
+    """Draw random natural pairs and catch trials from sentences that the selections do not use."""
     n_random, n_catch = layout.groups * layout.random_natural, layout.groups * layout.catch
     if not n_random + n_catch:
         return []
-    clean = dict.fromkeys(normalise_sentence(sentence) for sentence in pool)
-    free = [sentence for sentence in clean if sentence and sentence not in used]
-    order = [free[i] for i in rng.permutation(len(free))]
-    language = detect_language(clean)
-    taken = used | set(order)
+    sentences = dict.fromkeys(normalise_sentence(sentence) for sentence in pool)
+    unused = [sentence for sentence in sentences if sentence and sentence not in used]
+    order = [unused[i] for i in rng.permutation(len(unused))]
+    language = detect_language(sentences)
+    excluded = used | set(order)
     catch: list[tuple[str, str]] = []
-    rest: list[str] = []
+    others: list[str] = []
     for sentence in order:
-        short = len(catch) < n_catch
-        shuffled = _shuffled(sentence, taken, rng, language) if short else None
+        parsed = Sentence.parse(sentence, language)
+        shuffled = None
+        # Shuffle the words until the result is a new sentence, ten times at most.
+        for _ in range(10 if len(catch) < n_catch else 0):
+            words = tuple(parsed.words[i] for i in rng.permutation(len(parsed)))
+            candidate = parsed.with_words(words)
+            if str(candidate) not in excluded and (
+                language.is_space_delimited or candidate.round_trips
+            ):
+                shuffled = str(candidate)
+                break
         if shuffled is None:
-            rest.append(sentence)
+            others.append(sentence)
         else:
-            taken.add(shuffled)
+            excluded.add(shuffled)
             catch.append((sentence, shuffled))
-    if len(catch) < n_catch or len(rest) < 2 * n_random:
+    if len(catch) < n_catch or len(others) < 2 * n_random:
+        shuffled_note = f", {len(catch)} of which have words to shuffle"
         raise InfeasibleError(
-            f"{n_random} random pairs and {n_catch} catch trials need {2 * n_random + n_catch} "
-            f"natural sentences, but the pool has {len(free)} that are not used already"
-            f"{f', {len(catch)} of which have words to shuffle' if len(catch) < n_catch else ''}; "
-            "give a larger pool"
+            f"{format_count(n_random, 'random pair')} and {format_count(n_catch, 'catch trial')} "
+            f"need {format_count(2 * n_random + n_catch, 'natural sentence')}, but the pool has "
+            f"{len(unused)} that are not used already"
+            f"{shuffled_note if len(catch) < n_catch else ''}; give a larger pool"
         )
-    pairs = list(zip(rest[:n_random], rest[n_random : 2 * n_random], strict=True))
-    frames = []
-    for condition, rows in (("random_natural", pairs), ("catch", catch)):
-        if rows:
-            frame = pd.DataFrame(rows, columns=["sentence_1", "sentence_2"], dtype=object)
-            unnamed = frame.assign(model_1=None, model_2=None, origin=frame["sentence_1"])
-            frames.append(_items(unnamed, condition, ("sentence_1", "sentence_2")))
-    return frames
-
-
-def _shuffled(
-    sentence: str, taken: set[str], rng: np.random.Generator, language: Language
-) -> str | None:
-    """Return the words of `sentence` in another order, or None if none was found."""
-    parsed = Sentence.parse(sentence, language)
-    for _ in range(10):
-        words = tuple(parsed.words[i] for i in rng.permutation(len(parsed)))
-        shuffled = parsed.with_words(words)
-        text = str(shuffled)
-        if text not in taken and (language.is_space_delimited or shuffled.round_trips):
-            return text
-    return None
-
-
-def _cells(items: pd.DataFrame, groups: int) -> TrialCells:
-    key = list(zip(items["condition"], items["model_1"], items["model_2"], strict=True))
-    codes = {cell: number for number, cell in enumerate(dict.fromkeys(key))}
-    members = list(zip(items["sentence_1"], items["sentence_2"], strict=True))
-    return TrialCells(np.array([codes[cell] for cell in key]), members, groups)
-
-
-def _rare_words(items: pd.DataFrame, common: Collection[str]) -> list[frozenset[str]]:
-    leave_out = {word.lower() for word in common}
-    both = items["sentence_1"] + " " + items["sentence_2"]
-    words = (
-        {split_word(word)[1].lower() for word in language_from_script(text).split(text)}
-        for text in both
-    )
-    return [frozenset(cores - leave_out) for cores in words]
-
-
-def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int) -> pd.DataFrame:
-    """Give every participant an order and sides of their own."""
-    tables = []
-    for group in range(layout.groups):
-        of_group = items[allocated == group]
-        for member in range(layout.participants):
-            # A stream for each participant: adding participants changes nobody else's trials.
-            rng = np.random.default_rng([seed, group, member])
-            side = random_sides(of_group, rng)
-            table = of_group.assign(side_1=side).iloc[rng.permutation(len(of_group))]
-            table.insert(0, "trial", np.arange(1, len(of_group) + 1))
-            table.insert(0, "group", group + 1)
-            table.insert(0, "participant", group * layout.participants + member + 1)
-            tables.append(table)
-    trials: pd.DataFrame = pd.concat(tables, ignore_index=True)
-    trials = add_kinds(trials)
-    kinds = trials["condition"].map(_KINDS)
-    trials["kind_1"], trials["kind_2"] = kinds.str[0], kinds.str[1]
-    return trials[[*CHOICES[:8], "stimulus", "item", "side_1", "kind", "kind_1", "kind_2"]]
+    random_pairs = list(zip(others[:n_random], others[n_random : 2 * n_random], strict=True))
+    fillers = []
+    for condition, pairs in (("random_natural", random_pairs), ("catch", catch)):
+        if pairs:
+            table = pd.DataFrame(pairs, columns=[*_PAIR], dtype=object)
+            table = table.assign(model_1=None, model_2=None, origin=table["sentence_1"])
+            fillers.append(_build_stimuli(table, condition, _PAIR))
+    return fillers
 
 
 def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
-    """Return where sentence 1 of each trial of a participant stands: left in half of a condition.
-
-    Where their number is odd, chance says whether it is one more or one less.
-    """
-    side = pd.Series("right", index=trials.index)
-    for rows in trials.groupby("condition", sort=False).indices.values():
-        left = len(rows) // 2 + int(rng.integers(2)) * (len(rows) % 2)
-        side.iloc[rng.permutation(rows)[:left]] = "left"
-    return side
-
-
-_COLUMNS = (*CHOICES[:8], "side_1", "kind")
-
-
-def check_design(trials: pd.DataFrame) -> dict[str, int]:
-    """Check that a table of trials keeps what :func:`design_trials` promises.
+    """Draw the side of sentence 1 in each trial of a participant, balanced within conditions.
 
     Parameters
     ----------
     trials
-        A row per participant and trial, with the columns that :func:`design_trials` returns.
+        Trials of one participant.
+    rng
+        Random number generator.
+
+    Returns
+    -------
+    Series
+        ``left`` in half of the trials of each condition (of an odd number, one more or less at
+        random), else ``right``.
+    """
+    side = pd.Series("right", index=trials.index)
+    for rows in trials.groupby("condition", sort=False).indices.values():
+        n_left = len(rows) // 2 + int(rng.integers(2)) * (len(rows) % 2)
+        side.iloc[rng.permutation(rows)[:n_left]] = "left"
+    return side
+
+
+def check_design(trials: pd.DataFrame) -> dict[str, int]:
+    """Check that a table of trials has the properties that :func:`design_trials` guarantees.
+
+    Nobody sees a sentence twice or is in two groups, all participants of a group see the same
+    trials, trials are numbered from 1, groups see each condition of each pair of models equally
+    often, and sides and kinds are valid.
+
+    Parameters
+    ----------
+    trials
+        Output of :func:`design_trials`.
 
     Returns
     -------
     dict
-        Numbers of ``participants``, ``groups``, ``trials`` (the most of any participant) and
-        ``cells`` (model pairs by conditions).
+        Numbers of ``participants``, ``groups``, ``trials`` (maximum over participants) and
+        ``cells`` (pairs of models by conditions).
 
     Raises
     ------
     ValidationError
-        Naming the first promise broken and where: a participant who sees a sentence twice, is in
-        two groups or has other trials than their group, trial numbers that do not count from 1, a
-        group that sees a condition of a model pair more often than another does, a side that is
-        neither left nor right, a kind that disagrees with the condition.
+        If a property does not hold; the message names the first violation.
     InputError
         If a column is missing.
 
@@ -434,61 +419,60 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     >>> check_design(trials)
     {'participants': 6, 'groups': 2, 'trials': 4, 'cells': 1}
     """
-    require_columns(trials, _COLUMNS, "the table of trials")
+    require_columns(trials, (*CHOICES[:8], "side_1", "kind"), "the table of trials")
     if trials.empty:
         raise ValidationError("the table of trials has no row")
-    sides = ~trials["side_1"].isin(["left", "right"])
-    if sides.any():
-        raise ValidationError(f"side_1 is {trials['side_1'][sides].iloc[0]!r}, not left or right")
+    is_invalid = ~trials["side_1"].isin(["left", "right"])
+    if is_invalid.any():
+        side = trials["side_1"][is_invalid].iloc[0]
+        raise ValidationError(f"side_1 is {side!r}, not left or right")
     trials = add_kinds(trials)
-    wrong = trials["kind"] != add_kinds(trials[["condition"]])["kind"]
-    if wrong.any():
-        row = trials[wrong].iloc[0]
+    is_invalid = trials["kind"] != add_kinds(trials[["condition"]])["kind"]
+    if is_invalid.any():
+        row = trials[is_invalid].iloc[0]
         raise ValidationError(
             f"trial {row['trial']} of participant {row['participant']}: kind is {row['kind']} "
             f"but the condition is {row['condition']!r}"
         )
-    compositions: dict[object, tuple[object, list[tuple[object, ...]]]] = {}
-    for participant, seen in trials.groupby("participant", sort=False):
-        sentences = pd.concat([seen["sentence_1"], seen["sentence_2"]])
+    # First participant of each group, and the trials that this participant sees.
+    group_trials: dict[object, tuple[object, list[tuple[object, ...]]]] = {}
+    for participant, table in trials.groupby("participant", sort=False):
+        sentences = pd.concat([table["sentence_1"], table["sentence_2"]])
         if sentences.duplicated().any():
-            twice = sentences[sentences.duplicated()].iloc[0]
-            raise ValidationError(f"participant {participant} sees {twice!r} twice")
-        if len(set(seen["group"])) > 1:
+            sentence = sentences[sentences.duplicated()].iloc[0]
+            raise ValidationError(f"participant {participant} sees {sentence!r} twice")
+        if len(set(table["group"])) > 1:
             raise ValidationError(f"participant {participant} is in more than one group")
-        if sorted(seen["trial"]) != list(range(1, len(seen) + 1)):
+        if sorted(table["trial"]) != list(range(1, len(table) + 1)):
             raise ValidationError(
-                f"the trials of participant {participant} are not numbered 1 to {len(seen)}"
+                f"the trials of participant {participant} are not numbered 1 to {len(table)}"
             )
-        group = seen["group"].iloc[0]
-        columns = (seen["condition"], seen["sentence_1"], seen["sentence_2"])
+        group = table["group"].iloc[0]
+        columns = (table["condition"], table["sentence_1"], table["sentence_2"])
         shown: list[tuple[object, ...]] = sorted(zip(*columns, strict=True))
-        other, theirs = compositions.setdefault(group, (participant, shown))
-        if theirs != shown:
+        first_participant, first_shown = group_trials.setdefault(group, (participant, shown))
+        if first_shown != shown:
             raise ValidationError(
-                f"participants {other} and {participant} of group {group} see different trials"
+                f"participants {first_participant} and {participant} of group {group} see "
+                "different trials"
             )
-    cells = _check_cells(trials)
+
+    # Count the trials of each cell that the first participant of each group sees.
+    is_first = trials.groupby("group")["participant"].transform("first") == trials["participant"]
+    table = trials[is_first]
+    models = [table[k].astype(object).where(table[k].notna(), "-") for k in ("model_1", "model_2")]
+    counts = pd.crosstab([table["condition"], *models], table["group"])
+    is_uneven = counts.min(axis=1) != counts.max(axis=1)
+    if is_uneven.any():
+        condition, model_1, model_2 = counts.index[is_uneven.to_numpy()][0]
+        row = counts[is_uneven].iloc[0]
+        raise ValidationError(
+            f"{condition} of {model_1} and {model_2} is seen {row.min()} times by group "
+            f"{row.idxmin()} but {row.max()} times by group {row.idxmax()}"
+        )
     return {
         "participants": int(trials["participant"].nunique()),
         "groups": int(trials["group"].nunique()),
         "trials": int(trials.groupby("participant").size().max()),
-        "cells": cells,
+        "cells": int((counts.index.get_level_values(1) != "-").sum()),
     }
-
-
-def _check_cells(trials: pd.DataFrame) -> int:
-    """Check that groups see every cell equally often; return the number of cells with models."""
-    first = trials.groupby("group")["participant"].transform("first") == trials["participant"]
-    table = trials[first]
-    keys = [table[name].astype(object).where(table[name].notna(), "-") for name in _COLUMNS[6:8]]
-    counts = pd.crosstab([table["condition"], *keys], table["group"])
-    uneven = counts.min(axis=1) != counts.max(axis=1)
-    if uneven.any():
-        condition, model_1, model_2 = counts.index[uneven.to_numpy()][0]
-        seen = counts[uneven].iloc[0]
-        raise ValidationError(
-            f"{condition} of {model_1} and {model_2} is seen {seen.min()} times by group "
-            f"{seen.idxmin()} but {seen.max()} times by group {seen.idxmax()}"
-        )
-    return int((counts.index.get_level_values(1) != "-").sum())

@@ -122,7 +122,7 @@ def test_more_participants_change_nobody_elses_trials() -> None:
         ),
         (
             lambda t: t.assign(group=1),
-            "the table of items has a column 'group', which is made here; name it otherwise",
+            "the table of items has a column 'group', which the design adds; rename it",
         ),
         (
             lambda t: t.head(0),

@@ -312,7 +312,8 @@ def test_arguments_that_make_no_sense():
         "there is nothing to lay out; give natural pairs, triplets or a pool"
     )
     assert refusal(InputError, natural.assign(sentence_1=range(3)), layout=Layout(3, 1)) == (
-        "sentence_1 of the table of natural pairs holds 0, not a sentence; put the sentences there"
+        "sentence_1 of the table of natural pairs contains 0, not a sentence; put the sentences "
+        "there"
     )
     assert refusal(InputError, None, triplets.drop(columns="natural"), layout=Layout(3, 1)) == (
         "the table of triplets has no column 'natural'; it has 'model_1', 'model_2', "

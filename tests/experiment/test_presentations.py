@@ -147,7 +147,7 @@ def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
             "item 2 has no version of condition 'z', which others have; give all items the same "
             "conditions, or fillers one version",
         ),
-        ("sentence,group\nA.,1\n", "has a column 'group', which is made here; name it otherwise"),
+        ("sentence,group\nA.,1\n", "has a column 'group', which the design adds; rename it"),
     ],
 )
 def test_sentences_that_cannot_be_laid_out(
