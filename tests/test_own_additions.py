@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import contstim
-from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES, triplet_objective
+from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES, TripletObjective
 
 OWN = Path(__file__).parent / "own"
 
@@ -18,7 +18,7 @@ def test_from_outside_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(OWN)
     best_of_some = import_module("best_of_some").BestOfSome
     monkeypatch.setitem(TRIPLET_OBJECTIVES, "first", None)  # forgotten again afterwards
-    triplet_objective("first", larger_is_better=False)(lambda rows: rows["natural_lp_1"])
+    TRIPLET_OBJECTIVES["first"] = TripletObjective(lambda rows: rows["natural_lp_1"], sign=-1.0)
     values = {"model_1": "a", "model_2": "b", "natural": ["n", "m"]}
     values |= {f"synthetic_{side}": ["s", "t"] for side in (1, 2)}
     kinds = ("natural", "synthetic_1", "synthetic_2")

@@ -2,7 +2,7 @@
 
 examples:
   contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
-  contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
+  contstim design power --difference 0.3 --trials-each 40 80 --figure power.svg
 """
 
 from __future__ import annotations

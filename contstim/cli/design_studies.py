@@ -50,7 +50,7 @@ pilot study. The table also has the recovery, the share of studies in which the 
 participants follow is the best of all.
 
 examples:
-  contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
+  contstim design power --difference 0.3 --trials-each 40 80 --figure power.svg
   contstim design power trials.csv --compare contstim:trigram contstim:lstm --participants 10 20
   contstim design power --pilot-choices choices.csv --scores scores.csv --trials-each 40
 """

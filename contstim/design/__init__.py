@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from contstim.design.simulate import Simulation, simulate_choices
     from contstim.design.studies import StudySimulator
 
-_NAMES = {
-    "power": ("power_curve", "required_sample_size"),
-    "simulate": ("Simulation", "simulate_choices"),
-    "studies": ("StudySimulator",),
+# Names that load the evaluation package on first use, which takes a while, and their modules.
+_MODULES = {
+    "Simulation": "simulate",
+    "StudySimulator": "studies",
+    "power_curve": "power",
+    "required_sample_size": "power",
+    "simulate_choices": "simulate",
 }
 
 __all__ = [
@@ -35,7 +38,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(f"contstim.design.{module}"), name)
-    raise AttributeError(f"module 'contstim.design' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'contstim.design' has no attribute {name!r}")
+    return getattr(import_module(f"contstim.design.{_MODULES[name]}"), name)

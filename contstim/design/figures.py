@@ -19,18 +19,18 @@ def power_figure(
     Parameters
     ----------
     curve
-        Table of `contstim.design.power_curve`, of which the first analysis is drawn.
-    target
+        Result of `contstim.design.power_curve`. Its first analysis is drawn.
+    target : float, default 0.8
         Power at which a dotted line is drawn.
-    axes
+    axes : sequence of Axes, optional
         Axes to draw on, one per measure; new ones by default.
 
     Returns
     -------
     list of Axes
-        The axes drawn on. Each has a line with a band of two Monte Carlo standard errors for each
-        pair of models and number of trials, and a dashed line for recovery, the share of studies in
-        which the model that participants follow is best.
+        The axes drawn on. A solid line with a band of two Monte Carlo standard errors shows the
+        power for each pair of models and number of trials. A dashed line shows the recovery, the
+        proportion of studies in which the model that participants follow is best.
 
     Examples
     --------
@@ -46,11 +46,12 @@ def power_figure(
         rows = curve[curve["measure"] == measure]
         lines = rows.groupby(["model_1", "model_2", "n_trials"], sort=False)
         for number, ((model_1, model_2, trials), line) in enumerate(lines):
-            tint = colour(number)
             label = f"{short(model_1, 14)} / {short(model_2, 14)}, {trials} pairs"
-            ax.plot(line["total"], line["power"], "o-", markersize=3, color=tint, label=label)
+            ax.plot(
+                line["total"], line["power"], "o-", markersize=3, color=colour(number), label=label
+            )
             band = [line["power"] + errors * line["stderr"] for errors in (-2, 2)]
-            ax.fill_between(line["total"], *band, color=tint, alpha=0.2, linewidth=0)
+            ax.fill_between(line["total"], *band, color=colour(number), alpha=0.2, linewidth=0)
         if rows["recovery"].notna().any():
             for trials, line in rows.groupby("n_trials", sort=False):
                 line = line.drop_duplicates("total")

@@ -1,4 +1,4 @@
-"""Simulated participants: how they answer a design's trials."""
+"""Simulated participants: choices and ratings for the trials of a design."""
 
 from __future__ import annotations
 
@@ -30,29 +30,31 @@ from contstim.trial_kinds import CATCH
 
 @settings
 class Simulation:
-    """How simulated people answer.
+    """Parameters of simulated participants.
+
+    A participant's preference for sentence 2 is a weighted sum of the log-ratios of models, plus
+    effects of the pair and its item, plus noise. Its sign is the choice, its size the confidence.
 
     Attributes
     ----------
     weights
-        Pairs (model, weight) of the mixture that people follow; each model's log-ratios are
-        divided by their root mean square over the pairs first, so that weights compare.
-        Empty: nobody follows any model, and choices are noise.
+        Pairs (model, weight) of the mixture of models that participants follow. The log-ratios of
+        each model are divided by their root mean square over the pairs first. Empty if participants
+        follow no model.
     noise
-        Standard deviation of the normal noise added on each trial, in units of the mixture's root
-        mean square.
+        Standard deviation of the normal noise on each trial, in units of the root mean square of
+        the mixture.
     lapse
-        Share of trials answered at random, each rating as likely as any other.
+        Proportion of trials with a random rating.
     slope_sd
-        Standard deviation, over people, of the logarithm of how strongly they follow the mixture.
+        Standard deviation over participants of the logarithm of the mixture's strength.
     item_sd
-        Standard deviation of the effects of pairs, in the same units as the noise: what everybody
-        sees in a pair and no model does.
+        Standard deviation of the effects of pairs that no model predicts, in the unit of `noise`.
     shared
-        How much of the variance of these effects the pairs of an item have in common.
+        Proportion of the variance of these effects that is shared by the pairs of an item.
     confident, very_confident
-        Size of the noisy preference, in the same units, from which people are confident and very
-        confident.
+        Absolute preferences from which participants are confident and very confident, in the unit
+        of `noise`.
 
     Examples
     --------
@@ -77,22 +79,46 @@ class Simulation:
 
     @classmethod
     def from_weights(cls, weights: str | Mapping[str, float], **options: float) -> Simulation:
-        """Make a simulation that follows one model, or a mixture ``{model: weight}``."""
+        """Create participants that follow one model, or a mixture of models.
+
+        Parameters
+        ----------
+        weights
+            Name of a model, or a mapping from names to weights.
+        **options
+            Other attributes.
+        """
         mixture = {weights: 1.0} if isinstance(weights, str) else weights
         return cls(tuple(mixture.items()), **options)
 
 
 def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simulation) -> FloatArray:
-    """Return the mixture's preference for sentence 2 of each of P pairs, root mean square 1.
+    """Compute the mixture's preference for sentence 2 of each pair, with root mean square 1.
 
-    Zero throughout if nobody follows any model.
+    Infinite log-ratios are replaced by the largest finite one.
+
+    Parameters
+    ----------
+    ratios : (P, M) array
+        Log-ratios log p(sentence 2) - log p(sentence 1) of the models, in nats.
+    models
+        Names of the M models.
+    simulation
+        Simulated participants.
+
+    Returns
+    -------
+    (P,) array
+        Preferences; zero if participants follow no model.
 
     Raises
     ------
     InputError
-        If a model of the mixture has no scores, or the mixture has no preference at all.
+        If a model of the mixture has no scores or no preferences, or the mixture has none.
     """
-    total = np.zeros(len(ratios))
+    mixture = np.zeros(len(ratios))
+    if not simulation.weights:
+        return mixture
     for model, weight in simulation.weights:
         if model not in models:
             raise InputError(f"the mixture names {model!r}, which has no scores")
@@ -101,15 +127,12 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
         size = np.sqrt((finite**2).mean()) if len(finite) else 0.0
         if size == 0:
             raise InputError(f"model {model!r} prefers no sentence, so nobody can follow it")
-        # An infinite ratio counts as the largest finite one.
-        most = float(np.abs(finite).max())
-        total += weight * np.clip(values, -most, most) / size
-    if not simulation.weights:
-        return total
-    size = float(np.sqrt((total**2).mean()))
+        largest = float(np.abs(finite).max())
+        mixture += weight * np.clip(values, -largest, largest) / size
+    size = float(np.sqrt((mixture**2).mean()))
     if size == 0:
         raise InputError("the mixture's models cancel out on every pair")
-    return np.asarray(total / size)
+    return np.asarray(mixture / size)
 
 
 def simulate_choices(
@@ -119,33 +142,34 @@ def simulate_choices(
     participants_per_group: int = 10,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Let simulated participants go through a design's trials.
+    """Simulate the choices of participants in the trials of a design.
 
     Parameters
     ----------
-    design
-        One row per trial: `sentence_1`, `sentence_2`, and where there are such `group` (or
-        `participant`), `trial`, `condition`, `model_1`, `model_2`; other columns are kept. With
-        `participant` the design's own participants answer their own trials; otherwise each
-        group has `participants_per_group`, who all see the group's trials.
+    design : DataFrame
+        One row per trial: `sentence_1`, `sentence_2`, and optionally `group` or `participant`,
+        `trial`, `condition`, `model_1`, `model_2`; other columns are retained. With `participant`,
+        each participant answers the trials with this name.
     scores
-        As in `evaluate`, models or their specs among them; None if nobody follows a model. Catch
-        trials that have none are answered with the sentence expected.
+        Scores as in `evaluate`, models or their specs; None if participants follow no model. Catch
+        trials without scores are answered correctly.
     simulation
-        How they answer.
-    seed
-        Of all that is random.
+        Simulated participants.
+    participants_per_group : int, default 10
+        Number of participants per group, if the design has no column `participant`.
+    seed : int, default 0
+        Random seed.
 
     Returns
     -------
     DataFrame
-        An aligned choices table, ready for `evaluate`; `expected` is 1 in trials of condition
-        ``catch``, unless the design has such a column.
+        Choices for `evaluate`. The column `expected` is 1 in trials of condition ``catch``, unless
+        the design has such a column.
 
     Raises
     ------
     InputError
-        If the design or the scores cannot be used.
+        If the design or the scores are invalid.
 
     Examples
     --------
@@ -164,63 +188,65 @@ def simulate_choices(
     if participants_per_group < 1:
         raise InputError(f"a group needs at least one participant, not {participants_per_group}")
     require_pairs(design)
-    rows = normalise_trials(design.reset_index(drop=True))
-    if "participant" not in rows:
-        rows["group"] = rows["group"].astype("str") if "group" in rows else "1"
-        numbers = [f"-{k}" for k in range(1, participants_per_group + 1)]
-        people = [rows.assign(participant=rows["group"] + number) for number in numbers]
-        rows = pd.concat(people, ignore_index=True)
-    unscored = np.zeros(len(rows), dtype=np.bool_)
+    trials = normalise_trials(design.reset_index(drop=True))
+    if "participant" not in trials:
+        trials["group"] = trials["group"].astype("str") if "group" in trials else "1"
+        numbers = range(1, participants_per_group + 1)
+        tables = [trials.assign(participant=trials["group"] + f"-{k}") for k in numbers]
+        trials = pd.concat(tables, ignore_index=True)
+    is_catch = trials["kind"] == CATCH
+    if "expected" not in trials and is_catch.any():
+        # Sentence 1 of a catch trial is the natural one, as in exports of an experiment.
+        trials["expected"] = np.where(is_catch, 1.0, np.nan)
+
     if scores is None:
-        ratios, models = np.zeros((len(rows), 0)), []
+        latent = latent_preferences(np.zeros((len(trials), 0)), [], simulation)
     else:
         scores = load_score_source(scores)
-        pairs = rows[["sentence_1", "sentence_2"]]
-        unscored = find_unscored_catch(rows, scores)
-        distinct = pairs[~unscored].drop_duplicates().reset_index(drop=True)
+        pairs = trials[["sentence_1", "sentence_2"]]
+        is_unscored = find_unscored_catch(trials, scores)
+        distinct = pairs[~is_unscored].drop_duplicates().reset_index(drop=True)
         wide = score_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
-        where = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
-        # The place of a trial without scores is -1, the last; it is answered below.
-        ratios, models = log_ratios(wide, distinct)[where], [str(c) for c in wide.columns]
-    if "expected" not in rows and (rows["kind"] == CATCH).any():
-        # As an experiment's export has it: sentence 1 of a catch trial is the natural one.
-        rows["expected"] = np.where(rows["kind"] == CATCH, 1.0, np.nan)
-    latent = latent_preferences(ratios, models, simulation)
-    if unscored.any():
-        expected = rows.get("expected", pd.Series(np.nan, index=rows.index)).to_numpy()
-        sure = np.select([expected == 1, expected == 2], [-np.inf, np.inf], 0.0)
-        latent = np.where(unscored, sure, latent)
-    # A pair is the same whichever of its sentences is first.
-    both = zip(rows["sentence_1"], rows["sentence_2"], strict=True)
-    pair = pd.factorize(pd.Series([tuple(sorted(pair)) for pair in both]))[0]
-    first = rows[~pd.Series(pair).duplicated()]
-    swapped = rows["sentence_1"].to_numpy() != first["sentence_1"].to_numpy()[pair]
+        # Trials without scores have the index -1; their preferences are replaced below.
+        index = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
+        models = [str(column) for column in wide.columns]
+        latent = latent_preferences(log_ratios(wide, distinct)[index], models, simulation)
+        if is_unscored.any():
+            expected = trials.get("expected", pd.Series(np.nan, index=trials.index)).to_numpy()
+            correct = np.select([expected == 1, expected == 2], [-np.inf, np.inf], 0.0)
+            latent = np.where(is_unscored, correct, latent)
+
+    # Pair effects do not depend on the order of the two sentences.
+    sentences = zip(trials["sentence_1"], trials["sentence_2"], strict=True)
+    pair = pd.factorize(pd.Series([tuple(sorted(texts)) for texts in sentences]))[0]
+    first = trials[~pd.Series(pair).duplicated()]
+    is_swapped = trials["sentence_1"].to_numpy() != first["sentence_1"].to_numpy()[pair]
     rating = draw_ratings(
         latent,
-        rows["participant"].factorize()[0],
+        trials["participant"].factorize()[0],
         pair,
         encode_items(first)[pair],
         simulation,
         np.random.default_rng(seed),
-        side=np.where(swapped, -1.0, 1.0),
+        side=np.where(is_swapped, -1.0, 1.0),
     )
-    return align_choices(check_choices(rows.assign(rating=rating)))
+    return align_choices(check_choices(trials.assign(rating=rating)))
 
 
 def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
-    """Refuse a design without trials, or with one that lacks a sentence.
+    """Check that a design has trials and that no sentence is missing.
 
     Parameters
     ----------
     design
-        A row per trial or pair.
+        One row per trial or pair.
     what
-        What it is, for the message.
+        Description of the table in messages.
 
     Raises
     ------
     InputError
-        If a column or a sentence is missing, or every row; the message names the rows.
+        If a column or a sentence is missing, or there are no rows; the message names the rows.
     """
     require_columns(design, ("sentence_1", "sentence_2"), what)
     if design.empty:
@@ -239,34 +265,44 @@ def draw_ratings(
     rng: np.random.Generator,
     side: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Return a simulated rating of each trial.
+    """Draw a rating for each trial.
+
+    The preference of participant p for sentence 2 of pair x in item j is
+    exp(slope_sd z_p) latent_x + item_sd (sqrt(1 - shared) z_x + sqrt(shared) z_j) + noise z, with
+    independent standard normal variables z.
 
     Parameters
     ----------
-    latent
-        The mixture's preference for sentence 2 on each trial, any shape.
-    person, pair, item
-        Codes of the participant, the pair and its item on each trial, broadcast to its shape.
+    latent : array of any shape
+        Preference of the mixture for sentence 2 on each trial.
+    person, pair, item : arrays
+        Codes of participant, pair and item of each trial, broadcast to the shape of `latent`.
     simulation
-        How participants answer.
+        Simulated participants.
     rng
-        Random number generator for all effects.
+        Random number generator.
     side
-        -1 for trials in which the two sentences of the pair are swapped.
+        -1 for trials in which the two sentences of the pair are swapped, else 1.
+
+    Returns
+    -------
+    array of the same shape
+        Ratings in {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}, negative for sentence 1.
     """
-    felt = side * latent
+    preference = side * latent
     if simulation.slope_sd > 0:
-        felt = felt * np.exp(simulation.slope_sd * rng.normal(size=int(person.max()) + 1))[person]
+        slopes = np.exp(simulation.slope_sd * rng.normal(size=int(person.max()) + 1))
+        preference = preference * slopes[person]
     if simulation.item_sd > 0:
-        of_pair, of_item = (
-            np.sqrt(share) * rng.normal(size=int(codes.max()) + 1)[codes]
-            for share, codes in ((1 - simulation.shared, pair), (simulation.shared, item))
-        )
-        felt = felt + simulation.item_sd * (of_pair + of_item)
-    felt = side * felt + simulation.noise * rng.normal(size=latent.shape)
-    # A preference of exactly zero is settled by the toss of a coin.
-    sign = np.where(felt == 0, rng.choice([-1.0, 1.0], size=felt.shape), np.sign(felt))
+        pair_effects = np.sqrt(1 - simulation.shared) * rng.normal(size=int(pair.max()) + 1)[pair]
+        item_effects = np.sqrt(simulation.shared) * rng.normal(size=int(item.max()) + 1)[item]
+        preference = preference + simulation.item_sd * (pair_effects + item_effects)
+    preference = side * preference + simulation.noise * rng.normal(size=latent.shape)
+    # The choice is random if the preference is exactly zero.
+    random_signs = rng.choice([-1.0, 1.0], size=preference.shape)
+    signs = np.where(preference == 0, random_signs, np.sign(preference))
     limits = [simulation.confident, simulation.very_confident]
-    rating = sign * (np.digitize(np.abs(felt), limits) + 0.5)
-    lapsed = rng.random(size=felt.shape) < simulation.lapse
-    return np.where(lapsed, rng.choice(np.arange(-2.5, 3.0), size=felt.shape), rating)
+    rating = signs * (np.digitize(np.abs(preference), limits) + 0.5)
+    is_lapse = rng.random(size=preference.shape) < simulation.lapse
+    random_ratings = rng.choice(np.arange(-2.5, 3.0), size=preference.shape)
+    return np.where(is_lapse, random_ratings, rating)

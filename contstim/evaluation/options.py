@@ -48,8 +48,8 @@ class EvaluationOptions:
         `CrossedDesign`). ``signed-rank``: Wilcoxon tests across groups or participants with
         bootstrap intervals, as published.
     items
-        ``random``: results generalise to new participants and new items. ``fixed``: to new
-        participants only.
+        For ``crossed`` inference. ``random``: results generalise to new participants and new items.
+        ``fixed``: to new participants only.
     equivalence
         Margin of equivalence, as a share of the range from chance to the lower noise ceiling.
     min_others
@@ -127,7 +127,9 @@ class EvaluationOptions:
 
 #: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): p-values as in
 #: SciPy 1.7, one family of comparisons and ceiling tests, comparisons of models that trials target
-#: together, and at least 11 of 12 catch trials correct.
+#: together, and at least 11 of 12 catch trials correct. `items` has no effect on signed-rank tests:
+#: they run across groups of participants, each with its own sentences, so that results generalise
+#: to new groups with new sentences.
 PRESETS: dict[str, EvaluationOptions] = {
     "default": EvaluationOptions(),
     "golan2023": EvaluationOptions(

@@ -1,7 +1,6 @@
-"""Choosing stimuli, and laying them out for participants.
+"""Selection of stimuli: natural pairs, triplets, and pairs for a set of models, by optimisation.
 
-Natural pairs and triplets are chosen exactly; a design allocates them to groups of participants.
-Nothing here needs torch.
+The package works without torch.
 """
 
 from contstim.response_model import ResponseModel
@@ -17,14 +16,16 @@ from contstim.selection.natural import select_natural_pairs
 from contstim.selection.scores import fractional_ranks, read_scores, read_triplets
 from contstim.selection.sets import select_set, triplet_pairs
 from contstim.selection.triplet_objectives import (
+    TRIPLET_OBJECTIVES,
+    TripletObjective,
     controversiality,
-    triplet_objective,
     worst_ranks,
 )
 from contstim.selection.triplets import select_triplets
 from contstim.text.features import has_distinct_words, sentence_features
 
 __all__ = [
+    "TRIPLET_OBJECTIVES",
     "AtMost",
     "Balance",
     "Equal",
@@ -32,6 +33,7 @@ __all__ = [
     "Recurring",
     "ResponseModel",
     "SelectionConstraint",
+    "TripletObjective",
     "controversiality",
     "fractional_ranks",
     "has_distinct_words",
@@ -41,7 +43,6 @@ __all__ = [
     "select_set",
     "select_triplets",
     "sentence_features",
-    "triplet_objective",
     "triplet_pairs",
     "worst_ranks",
 ]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from contstim.arrays import IntArray
-from contstim.errors import InfeasibleError, InputError, require_known
+from contstim.errors import InputError, require_known
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
@@ -115,7 +115,6 @@ def select_natural_pairs(
     accept_from: float = 0.5,
     reject_below: float | None = None,
     eligible: pd.Series | None = None,
-    match: pd.Series | None = None,
     constraints: Sequence[SelectionConstraint] = (),
     time_limit: float | None = None,
 ) -> pd.DataFrame:
@@ -139,9 +138,6 @@ def select_natural_pairs(
         Fractional rank below which a model may reject a sentence; by default any.
     eligible : Series of bool, optional
         Whether each sentence may be selected, by label. All sentences are ranked.
-    match : Series, optional
-        Feature of each sentence, by label. The same sentences are selected, but they are paired
-        such that the summed absolute difference of the feature within pairs is minimal.
     constraints
         Constraints on the selection, e.g. `Balance`; solved by integer programming.
     time_limit : float, optional
@@ -217,7 +213,6 @@ def select_natural_pairs(
     # The problem without constraints is solved first: it names roles with too few sentences.
     with waiting("choosing pairs"):
         chosen = assign(problem)
-    _check_selection(problem, chosen)
     cost = unconstrained_cost = relaxation = problem.total_cost(chosen)
     is_proven, solver = True, ASSIGNMENT_SOLVER
     constraints = merge_equal(constraints)
@@ -227,25 +222,17 @@ def select_natural_pairs(
             chosen, relaxation, is_proven = assign_with_constraints(
                 problem, constraint_rows, time_limit
             )
-        _check_selection(problem, chosen, constraint_rows)
         cost, solver = problem.total_cost(chosen), SOLVER
     bound = cost if is_proven else min(cost, relaxation)
 
-    # Pair the sentences of each two roles: by equal features, then by `match`, then by rank.
+    # Pair the sentences of each two roles: by equal features, then by rank.
     codes = pairing_codes(constraints, labels)
     tables = {
         pair: pd.DataFrame({"model_1": pair[0], "model_2": pair[1]}, index=range(n))
         for pair, n in n_pairs.items()
     }
     for role, role_rows in zip(roles, chosen, strict=True):
-        features = np.zeros(len(role_rows))
-        if match is not None:
-            matched = match.reindex(labels[role_rows])
-            features = matched.to_numpy(dtype=np.float64, na_value=np.nan)
-            if not np.isfinite(features).all():
-                label = matched.index[int(np.argmin(np.isfinite(features)))]
-                raise InputError(f"match has no finite value for sentence {label!r}; give one")
-        ordered = role_rows[np.lexsort((features, codes[role_rows]))]
+        ordered = role_rows[np.argsort(codes[role_rows], kind="stable")]
         table = tables[role.model_1, role.model_2]
         table[role.role] = labels[ordered]
         table[role.role.replace("sentence", "rank")] = ranks[ordered, role.reject]
@@ -290,25 +277,3 @@ def _read_per_pair(
                 f"per_pair is {n!r} for {model_1} and {model_2}; give a whole number >= 1"
             )
     return {pair: int(n) for pair, n in n_pairs.items()}
-
-
-def _check_selection(
-    problem: AssignmentProblem, chosen: Sequence[IntArray], rows: ConstraintRows | None = None
-) -> None:
-    """Verify a selection against all constraints, independently of the solver."""
-    for role, role_rows in zip(problem.roles, chosen, strict=True):
-        is_complete = len(role_rows) == role.n_sentences
-        if not is_complete or not problem.is_allowed(role, role_rows).all():
-            raise InfeasibleError(f"the solver's selection is not valid: {role}")
-    selected = np.concatenate([*chosen])
-    if len(np.unique(selected)) != len(selected):
-        raise InfeasibleError("the solver's selection uses a sentence twice")
-    if rows is None or not rows.names:
-        return
-    sums = np.zeros(len(rows.names))
-    for role_rows, weights in zip(chosen, rows.weights, strict=True):
-        sums += np.asarray(weights[role_rows].sum(axis=0)).ravel()
-    tolerance = 1e-6 * np.maximum(1.0, np.abs(sums))
-    is_violated = (sums < rows.lower - tolerance) | (sums > rows.upper + tolerance)
-    if is_violated.any():
-        raise InfeasibleError(f"the solver's selection violates {rows.names[is_violated.argmax()]}")

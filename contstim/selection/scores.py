@@ -57,20 +57,16 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     sentence
     The dog slept. -21.5 -18.2
     """
-    scores = read_score_table(path)
+    if str(path).endswith(".npz"):
+        scores = ScoreTable.from_wide(_read_npz(Path(path)))
+    else:
+        table = read_table(path)
+        if not set(_LONG_COLUMNS) <= set(table.columns):
+            table = table.rename(columns={table.columns[0]: "sentence"})
+        scores = canonical_scores(table, str(path))
     for note in scores.notes:
         print_once(f"{path}: {note}")
     return scores.log_probs
-
-
-def read_score_table(path: str | Path) -> ScoreTable:
-    """Read a table of scores with the units and specs of its models, as `read_scores` does."""
-    if str(path).endswith(".npz"):
-        return ScoreTable.from_wide(_read_npz(Path(path)))
-    table = read_table(path)
-    if not set(_LONG_COLUMNS) <= set(table.columns):
-        table = table.rename(columns={table.columns[0]: "sentence"})
-    return canonical_scores(table, str(path))
 
 
 def read_token_counts(path: str | Path) -> pd.DataFrame | None:

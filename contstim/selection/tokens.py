@@ -1,95 +1,75 @@
-"""How many tokens each sentence of a table of stimuli has under each model.
+"""Numbers of tokens of stimuli under each model.
 
-Models that cut words into tokens may disagree about a sentence for no other reason than that one
-of them cuts it into more.
+Two models may disagree about a sentence only because one of them splits it into more tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pandas as pd
-from pandas.api.extensions import ExtensionArray
 
-from contstim.arrays import IntArray
 from contstim.errors import InputError
-from contstim.models.base import SentenceModel
-from contstim.models.registry import Models, load_models
+from contstim.models.registry import load_models
 
 _SENTENCES = ("natural", "synthetic", "synthetic_1", "synthetic_2", "sentence_1", "sentence_2")
-#: Columns with the models of a row, and what the columns of their tokens end in.
-_ENDS = {"model_1": "1", "model_2": "2", "reject": "reject", "accept": "accept"}
+# Columns that name a model, and the suffix of the columns with its numbers of tokens.
+_SUFFIXES = {"model_1": "1", "model_2": "2", "reject": "reject", "accept": "accept"}
 
 
-def add_token_counts(
-    stimuli: pd.DataFrame, models: Models | SentenceModel | str = ()
-) -> pd.DataFrame:
-    """Return a table of stimuli with the number of tokens of each sentence beside it.
+def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
+    """Add the number of tokens of each sentence under each model of its row.
+
+    Models of words have as many tokens as scored units. The number is missing if a model cannot
+    provide it, e.g. a table of scores.
 
     Parameters
     ----------
     stimuli
-        Triplets, pairs or other rows of sentences, as `synthesize_triplets`, `select_triplets` and
-        `select_natural_pairs` return them.
-    models
-        Models, or their specs. Without any, those that each row names, which are then specs.
+        Triplets, pairs or single sentences, output of `synthesize_triplets`, `select_triplets` or
+        `select_natural_pairs`. Models are named by their specs.
 
     Returns
     -------
     DataFrame
-        The table with further columns: ``synthetic_1_tokens_2`` has the tokens of ``synthetic_1``
-        under ``model_2``. Where models are given, ``synthetic_1_tokens NAME`` and so on. Models of
-        words have as many as they score units; missing where a model cannot tell, as a table of
-        scores cannot.
+        The table with further columns, e.g. ``synthetic_1_tokens_2``, the number of tokens of
+        ``synthetic_1`` under ``model_2``.
 
     Raises
     ------
     InputError
-        If the table has no column of sentences, or names no model and none is given.
+        If the table has no column of sentences or of models.
 
     Examples
     --------
     >>> import contstim
     >>> pairs = contstim.datasets.written_triplets().head(1)
-    >>> add_token_counts(pairs, "contstim:gpt").filter(like="tokens").iloc[0].tolist()
-    [10, 13, 16]
+    >>> add_token_counts(pairs).filter(like="tokens_1").iloc[0].tolist()
+    [8, 12, 10]
     """
     columns = [column for column in _SENTENCES if column in stimuli]
-    ends = {column: end for column, end in _ENDS.items() if column in stimuli}
-    if isinstance(models, SentenceModel | str):
-        models = [models]
-    if not columns or not (models or ends):
+    suffixes = {column: suffix for column, suffix in _SUFFIXES.items() if column in stimuli}
+    if not columns or not suffixes:
         raise InputError(
             "the table has no sentences (columns natural, synthetic_1, sentence_1 ...) or names no "
             "models (columns model_1, model_2); give what `contstim synthesize` or `select` wrote"
         )
-    texts = pd.unique(stimuli[columns].astype("str").to_numpy().ravel()).tolist()
-    named = models or pd.unique(stimuli[list(ends)].astype("str").to_numpy().ravel()).tolist()
-    loaded = load_models(named) if named else []
-    count_of = {model.name: _counts(model, texts) for model in loaded}
+    stimuli_text = stimuli[[*columns, *suffixes]].astype("str")
+    sentences = pd.unique(stimuli_text[columns].to_numpy().ravel()).tolist()
+    specs = pd.unique(stimuli_text[list(suffixes)].to_numpy().ravel()).tolist()
+    counts_by_model: dict[str, dict[str, int | None]] = {}
+    for model in load_models(specs) if specs else []:
+        counts = model.count_tokens(sentences)
+        if counts is None:
+            counts = model.score_with_counts(sentences).n_tokens
+        # A number of 0 is unknown.
+        known = [n or None for n in np.asarray(counts).tolist()]
+        counts_by_model[model.name] = dict(zip(sentences, known, strict=True))
+
     added = {}
     for column in columns:
-        sentences = stimuli[column].astype("str")
-        if models:
-            for name, counts in count_of.items():
-                added[f"{column}_tokens {name}"] = _whole(counts[text] for text in sentences)
-            continue
-        for by, end in ends.items():
-            both = zip(stimuli[by].astype("str"), sentences, strict=True)
-            added[f"{column}_tokens_{end}"] = _whole(count_of[m][text] for m, text in both)
+        for model_column, suffix in suffixes.items():
+            rows = zip(stimuli_text[model_column], stimuli_text[column], strict=True)
+            counts = pd.array([counts_by_model[m][s] for m, s in rows], dtype="Int64")
+            is_complete = not counts.isna().any()
+            added[f"{column}_tokens_{suffix}"] = counts.astype(np.int64) if is_complete else counts
     return stimuli.assign(**added)
-
-
-def _counts(model: SentenceModel, texts: list[str]) -> dict[str, int | None]:
-    """Return the tokens of each text; of models that tell only by scoring, the scored units."""
-    counts = model.count_tokens(texts)
-    counts = model.score_with_counts(texts).n_tokens if counts is None else counts
-    # None is of no token; of totals 0 is what is not known.
-    return {text: n or None for text, n in zip(texts, np.asarray(counts).tolist(), strict=True)}
-
-
-def _whole(counts: Iterable[int | None]) -> ExtensionArray | IntArray:
-    """Return a column of whole numbers, some of which may be missing."""
-    column = pd.array(list(counts), dtype="Int64")
-    return column if column.isna().any() else column.astype(np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -36,54 +35,23 @@ class TripletObjective:
         Whether log-probabilities of two models are added, which must then be in nats.
     takes_ties
         Whether `value` has the parameter ``ties``.
+
+    Examples
+    --------
+    >>> from contstim import datasets, select_triplets
+    >>> def min_drop(triplets):
+    ...     drop_2 = triplets["natural_lp_2"] - triplets["synthetic_1_lp_2"]
+    ...     return np.minimum(drop_2, triplets["natural_lp_1"] - triplets["synthetic_2_lp_1"])
+    >>> TRIPLET_OBJECTIVES["min-drop"] = TripletObjective(min_drop, sign=1.0)
+    >>> len(select_triplets(datasets.written_triplets(), 5, "min-drop"))
+    10
+    >>> del TRIPLET_OBJECTIVES["min-drop"]  # only for this example
     """
 
     value: Callable[..., pd.Series]
     sign: float
     requires_nats: bool = False
     takes_ties: bool = False
-
-
-_Value = TypeVar("_Value", bound=Callable[..., pd.Series])
-
-
-def triplet_objective(
-    name: str, *, larger_is_better: bool, requires_nats: bool = False, takes_ties: bool = False
-) -> Callable[[_Value], _Value]:
-    """Register a function as an objective in `TRIPLET_OBJECTIVES`, for this process.
-
-    Parameters
-    ----------
-    name
-        Name of the objective.
-    larger_is_better
-        Whether the total is maximised.
-    requires_nats, takes_ties
-        As in `TripletObjective`.
-
-    Returns
-    -------
-    callable
-        Decorator that returns the function unchanged.
-
-    Examples
-    --------
-    >>> from contstim import datasets, select_triplets
-    >>> @triplet_objective("min-drop", larger_is_better=True)
-    ... def min_drop(triplets):
-    ...     drop_2 = triplets["natural_lp_2"] - triplets["synthetic_1_lp_2"]
-    ...     return np.minimum(drop_2, triplets["natural_lp_1"] - triplets["synthetic_2_lp_1"])
-    >>> len(select_triplets(datasets.written_triplets(), 5, "min-drop"))
-    10
-    >>> del TRIPLET_OBJECTIVES["min-drop"]  # only for this example
-    """
-
-    def register(value: _Value) -> _Value:
-        sign = 1.0 if larger_is_better else -1.0
-        TRIPLET_OBJECTIVES[name] = TripletObjective(value, sign, requires_nats, takes_ties)
-        return value
-
-    return register
 
 
 def controversiality(triplets: pd.DataFrame) -> pd.Series:

@@ -1,4 +1,7 @@
-"""Simulated studies: each source of parameters gives the accuracies and variances it states."""
+"""Simulated studies: each source of parameters gives the accuracies and variances it states.
+
+Tests `contstim.design.pilot` as well.
+"""
 
 import numpy as np
 import pandas as pd
@@ -79,7 +82,7 @@ def test_a_model_without_preferences_is_tested_by_accuracy() -> None:
 def test_a_pilot_gives_the_power_of_its_population() -> None:
     design, scores = table_of(400)
     simulation = Simulation.from_weights("a", noise=0.8, item_sd=0.3, slope_sd=0.5)
-    data = TrialData.of(
+    data = TrialData.from_choices(
         simulate_choices(design, scores, simulation, 80, seed=3), scores.set_index("sentence")
     )
     pilot = power_curve(StudySimulator.from_pilot(data), [7], [18], 1000)
@@ -99,7 +102,7 @@ def test_a_pilot_gives_its_accuracies_and_variances() -> None:
     for slope_sd in (0.0, 0.8):
         simulation = Simulation.from_weights("a", noise=0.8, lapse=0.0, slope_sd=slope_sd)
         choices = simulate_choices(design, scores, simulation, 60, seed=5)
-        data = TrialData.of(choices, scores.set_index("sentence"))
+        data = TrialData.from_choices(choices, scores.set_index("sentence"))
         simulator = StudySimulator.from_pilot(data)
         estimated.append(simulator.simulation.slope_sd)
         drawn = simulator.draw(200, 150, 4, np.random.default_rng(0))
@@ -114,10 +117,12 @@ def test_a_small_pilot_is_refused() -> None:
     design, scores = table_of(20)
     choices = simulate_choices(design, scores, Simulation.from_weights("a"), 3)
     with pytest.raises(InputError, match="the pilot has 3 participants and 20 items"):
-        StudySimulator.from_pilot(TrialData.of(choices, scores.set_index("sentence")))
+        StudySimulator.from_pilot(TrialData.from_choices(choices, scores.set_index("sentence")))
     choices = simulate_choices(design, scores, Simulation.from_weights("a"), 4)
     with pytest.raises(InputError, match="1 model cannot be compared"):
-        StudySimulator.from_pilot(TrialData.of(choices, scores.set_index("sentence")[["a"]]))
+        StudySimulator.from_pilot(
+            TrialData.from_choices(choices, scores.set_index("sentence")[["a"]])
+        )
 
 
 @pytest.mark.parametrize(

@@ -195,21 +195,7 @@ def test_a_mapping_names_pairs_and_numbers():
     }
 
 
-def test_matching_pairs_the_same_sentences_with_the_least_difference():
-    frame = scores(300, 3)
-    feature = pd.Series(np.random.default_rng(3).integers(3, 12, 300), index=frame.index)
-    plain = select_natural_pairs(frame, 5)
-    matched = select_natural_pairs(frame, 5, match=feature)
-    for pair, own in matched.groupby(["model_1", "model_2"]):
-        before = plain.set_index(["model_1", "model_2"]).loc[pair]
-        assert set(own["sentence_1"]) == set(before["sentence_1"])
-        assert set(own["sentence_2"]) == set(before["sentence_2"])
-        one, two = (feature[own[f"sentence_{k}"]].to_numpy() for k in (1, 2))
-        least = min(np.abs(one - np.array(order)).sum() for order in permutations(two))
-        assert np.abs(one - two).sum() == least
-
-
-def test_without_matching_the_lowest_ranks_meet():
+def test_sentences_of_lowest_ranks_are_paired():
     table = select_natural_pairs(scores(300, 3), 5)
     for _, own in table.groupby(["model_1", "model_2"]):
         assert own["rank_1"].is_monotonic_increasing
@@ -254,10 +240,6 @@ def test_roles_that_share_too_few_sentences_are_named():
         (
             {"eligible": pd.Series([True], index=["s00000"])},
             "eligible has no value for sentence",
-        ),
-        (
-            {"match": pd.Series([1.0], index=["s00000"])},
-            "match has no finite value for sentence",
         ),
     ],
 )

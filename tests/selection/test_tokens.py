@@ -45,9 +45,9 @@ def test_counts_stand_beside_every_sentence(specs: tuple[str, str]) -> None:
     for column in ("natural", "synthetic_1", "synthetic_2"):
         for k, spec in enumerate(specs, start=1):
             assert table.loc[0, f"{column}_tokens_{k}"] == _n_tokens(spec, row[column])
-    other = add_token_counts(pd.DataFrame([row])[["natural"]], {"B": "contstim:bigram"})
+    words = add_token_counts(pd.DataFrame([{**row, "model_1": "contstim:bigram"}]))
     # A model of words has as many as it scores: the end as well.
-    assert other["natural_tokens B"].tolist() == [4]
+    assert words["natural_tokens_1"].tolist() == [4]
     with pytest.raises(InputError, match="the table has no sentences"):
         add_token_counts(pd.DataFrame([row])[["natural"]])
 

@@ -18,9 +18,9 @@ from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.reductions import REDUCTIONS, Reduction
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.selection import controversiality, select_triplets, triplet_objective, worst_ranks
+from contstim.selection import controversiality, select_triplets, worst_ranks
 from contstim.selection.highs import SOLVER
-from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES
+from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES, TripletObjective
 
 ATTRS = {"objective", "strata", "bound", "gap", "solver", "status", "pairs"}
 
@@ -353,11 +353,11 @@ def test_refusals():
 def test_one_function_and_one_line_are_a_new_objective(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(TRIPLET_OBJECTIVES, "smaller-fall", None)  # to be taken out at the end
 
-    @triplet_objective("smaller-fall", larger_is_better=True)
     def smaller_fall(table):
         falls = (table[f"natural_lp_{k}"] - table[f"synthetic_{3 - k}_lp_{k}"] for k in (1, 2))
         return np.minimum(*falls)
 
+    TRIPLET_OBJECTIVES["smaller-fall"] = TripletObjective(smaller_fall, sign=1.0)
     table = triplets(12)
     chosen = select_triplets(table, 4, "smaller-fall", strata=2)
     value = smaller_fall(table).to_numpy()
