@@ -84,9 +84,9 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def format_count(n: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun, e.g. ``1 sentence`` or ``3 sentences``, for messages."""
-    return f"{n} {noun if n == 1 else plural or noun + 's'}"
+def format_count(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, e.g. ``1 sentence`` or ``3,000 sentences``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of") -> str:

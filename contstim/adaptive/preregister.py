@@ -15,13 +15,13 @@ from contstim.adaptive.interim import is_chosen, ordered_pairs
 from contstim.adaptive.posterior import Link
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.methods import describe_analyses, describe_measures, describe_tests
 from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.stopping import Stopping
-from contstim.evaluation.summary import format_count, format_range
+from contstim.evaluation.summary import format_range
 from contstim.settings import build, read_toml
 from contstim.tables import require_columns
 from contstim.trial_kinds import EXPERIMENTAL

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from contstim.errors import format_count
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.evaluation.summary import format_count
 from contstim.response_model import MIN_GROUPS
 
 if TYPE_CHECKING:

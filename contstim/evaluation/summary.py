@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import FloatArray
+from contstim.errors import format_count
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.measures import MEASURES
 from contstim.trial_kinds import EXPERIMENTAL
@@ -148,11 +149,6 @@ def filter_analysis(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
 def join_names(names: list[str]) -> str:
     """Return names separated by commas, with ``and`` before the last."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def format_count(number: int, noun: str) -> str:
-    """Return a number with a noun, in the plural unless the number is 1."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_range(values: Iterable[int]) -> str:

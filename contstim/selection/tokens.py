@@ -62,8 +62,8 @@ def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
         if counts is None:
             counts = model.score_with_counts(sentences).n_tokens
         # A number of 0 is unknown.
-        known = [n or None for n in np.asarray(counts).tolist()]
-        counts_by_model[model.name] = dict(zip(sentences, known, strict=True))
+        n_tokens = [n or None for n in np.asarray(counts).tolist()]
+        counts_by_model[model.name] = dict(zip(sentences, n_tokens, strict=True))
 
     added = {}
     for column in columns:
