@@ -204,11 +204,6 @@ def _input_error(error: ValidationError, kind: type, where: str = "") -> Contsti
     return InputError(f"{path} is {value}; {f'give {wanted}' if cause is None else cause}")
 
 
-def values_of(made: object, kind: Any) -> dict[str, Any]:
-    """Return what settings hold in the fields that are of `kind`, a class that theirs extends."""
-    return {item.name: getattr(made, item.name) for item in fields(kind)}
-
-
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     """Return the types of fields, with their marks, which take a millisecond to work out."""

@@ -236,21 +236,17 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
                     x_tg in {0, 1}, e_sg >= 0.
     """
     n_trials, n_groups = len(trials.cells), trials.n_groups
-    trials_by_sentence: defaultdict[str, list[int]] = defaultdict(list)
-    for trial, members in enumerate(trials.members):
-        for sentence in members:
-            trials_by_sentence[sentence].append(trial)
-    shared = {s: shown for s, shown in trials_by_sentence.items() if len(shown) > 1}
-    shown_trials = np.concatenate([np.empty(0, dtype=np.int64), *shared.values()]).astype(np.int64)
-    sentence_codes = np.repeat(np.arange(len(shared)), [len(shown) for shown in shared.values()])
+    lengths = [len(members) for members in trials.members]
+    shown = [sentence for members in trials.members for sentence in members]
+    sentences, codes = np.unique(shown, return_inverse=True)
+    trial_numbers = np.repeat(np.arange(n_trials), lengths)
+    shows = csr_array((np.ones(len(shown)), (codes, trial_numbers)))
+    is_shared = np.bincount(codes) > 1
+    sentences, shows = sentences[is_shared], shows[is_shared]
 
-    n_x, n_e = n_trials * n_groups, len(shared) * n_groups
-    cell_sizes = np.bincount(trials.cells)
+    n_x, n_e = n_trials * n_groups, len(sentences) * n_groups
     one_group = kron(eye_array(n_trials), np.ones((1, n_groups)))
     is_in_cell = csr_array((np.ones(n_trials), (trials.cells, np.arange(n_trials))))
-    shows = csr_array(
-        (np.ones(len(shown_trials)), (sentence_codes, shown_trials)), (len(shared), n_trials)
-    )
     per_group = eye_array(n_groups)
     rows = block_array(
         [
@@ -260,7 +256,8 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
         ],
         format="csr",
     )
-    totals = np.hstack([np.ones(n_trials), np.repeat(cell_sizes // n_groups, n_groups)])
+    n_per_group = np.bincount(trials.cells) // n_groups
+    totals = np.hstack([np.ones(n_trials), np.repeat(n_per_group, n_groups)])
     with waiting("laying out trials", _TIME_LIMIT):
         solution = minimise(
             np.repeat([0.0, 1.0], [n_x, n_e]),
@@ -280,7 +277,8 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     n_repeats = round(solution.x[n_x:].sum())
     if not n_repeats:
         return groups
-    repeated = next(s for s, shown in shared.items() if len({*groups[shown]}) < len(shown))
+    excess = solution.x[n_x:].reshape(-1, n_groups).max(axis=1)
+    repeated = str(sentences[excess.argmax()])
     raise InfeasibleError(
         f"no allocation to {n_groups} groups shows every participant each sentence once: at least "
         f"{n_repeats} would be seen twice, for example {repeated!r}; use more groups or replace "

@@ -111,15 +111,15 @@ def latin_square(
     for participant in range(participants):
         list_number = participant % n_lists
         is_shown = ~is_varied | (condition_codes == (item_codes + list_number) % n_lists)
-        trials = versions[is_shown]
+        table = versions[is_shown]
         # Each participant has a separate random stream, so that additional participants do not
         # change the trials of others.
         rng = np.random.default_rng([seed, participant])
         if is_forced_choice:
-            trials = trials.assign(side_1=random_sides(trials, rng))
-        trials = trials.iloc[rng.permutation(len(trials))]
-        trials = trials.assign(participant=participant + 1, group=list_number + 1)
-        parts.append(trials.assign(trial=range(1, len(trials) + 1)))
+            table = table.assign(side_1=random_sides(table, rng))
+        table = table.iloc[rng.permutation(len(table))]
+        table = table.assign(participant=participant + 1, group=list_number + 1)
+        parts.append(table.assign(trial=range(1, len(table) + 1)))
     trials: pd.DataFrame = pd.concat(parts, ignore_index=True)
     first_columns = ["participant", "group", "trial"]
     if is_forced_choice:

@@ -75,9 +75,8 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
     n_pairs, n_classes = len(share), int(pair_class.max()) + 1
     variance = float(n_choices @ (share - mean) ** 2) * (n_pairs / max(n_pairs - n_classes, 1))
     sampling = float(n_choices @ (share * (1 - share) / np.maximum(n_choices - 1, 1)))
-    sampling_share = 1.0
-    if n_choices.max() >= 2 and variance > 0:
-        sampling_share = min(sampling / variance, 1.0)
+    is_estimable = n_choices.max() >= 2 and variance > 0
+    sampling_share = min(sampling / variance, 1.0) if is_estimable else 1.0
     probability = mean + np.sqrt(1 - sampling_share) * (share - mean)
 
     slope_sd, latent = _estimate_slope_sd(data, is_chosen, probability, n_choices)

@@ -11,12 +11,7 @@ from scipy.optimize import brentq
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.pilot import estimate_pilot, mean_choice
-from contstim.design.simulate import (
-    Simulation,
-    draw_ratings,
-    latent_preferences,
-    require_pairs,
-)
+from contstim.design.simulate import Simulation, draw_ratings, latent_preferences, require_pairs
 from contstim.display import displayed
 from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
@@ -200,9 +195,7 @@ class StudySimulator:
             is_included = select_trials(analysis, pairs, models)
             analyses.append((analysis.name, None if is_included.all() else is_included))
         weights = {name: weight for name, weight in simulation.weights if name in models}
-        followed = None
-        if weights:
-            followed = [*models].index(max(weights, key=weights.__getitem__))
+        strongest = max(weights, key=weights.__getitem__) if weights else None
         return cls(
             models=tuple(models),
             groups=groups,
@@ -212,7 +205,7 @@ class StudySimulator:
             simulation=simulation,
             measures=tuple(measures),
             analyses=analyses,
-            followed=followed,
+            followed=None if strongest is None else [*models].index(strongest),
         )
 
     @classmethod
@@ -261,19 +254,18 @@ class StudySimulator:
         require_whole("n_groups", n_groups, 1)
         noise = max(float(np.hypot(simulation.noise, simulation.item_sd)), 1e-9)
 
-        def difference_for(latent: float) -> float:
+        def excess(latent: float) -> float:
+            """Return the difference in accuracy at a preference, minus the specified one."""
             probability = mean_choice(np.array([latent / noise]), simulation.slope_sd)
-            return float((1 - simulation.lapse) * (2 * probability[0] - 1))
+            return float((1 - simulation.lapse) * (2 * probability[0] - 1)) - difference
 
-        largest = difference_for(_MAX_LATENT)
-        if not 0 <= difference < largest:
+        if not (difference >= 0 and excess(_MAX_LATENT) > 0):
             raise InputError(
-                f"difference is {difference}; give one from 0 to below {largest:.3g}, which "
-                "participants with this lapse rate can show"
+                f"difference is {difference}; give one from 0 to below "
+                f"{excess(_MAX_LATENT) + difference:.3g}, which participants with this lapse rate "
+                "can show"
             )
-        latent = 0.0
-        if difference:
-            latent = brentq(lambda x: difference_for(x) - difference, 0.0, _MAX_LATENT)
+        latent = brentq(excess, 0.0, _MAX_LATENT) if difference else 0.0
         n_pairs = _N_ITEMS * pairs_per_item
         strength = np.abs(np.random.default_rng(0).normal(size=(n_pairs, 2)))
         return cls(
@@ -380,8 +372,8 @@ class StudySimulator:
         )
         # Participant of each rating, and position of its pair among the pairs of the study.
         person = np.repeat(np.arange(n_persons), n_trials)
-        position = np.arange(n_pairs).reshape(n_groups, n_trials)
-        position = np.repeat(position, n_participants, axis=0).ravel()
+        by_group = np.arange(n_pairs).reshape(n_groups, n_trials)
+        position = np.repeat(by_group, n_participants, axis=0).ravel()
         study = np.arange(n_studies)[:, None]
         rating = draw_ratings(
             self.latent[pair][:, position],

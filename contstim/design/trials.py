@@ -173,18 +173,18 @@ def design_trials(
     rng = np.random.default_rng(seed)
     parts: list[pd.DataFrame] = []
     initial_groups: list[IntArray] = []
-    tables = (
+    selections = (
         ("the table of natural pairs", natural, CONDITIONS[:1], _PAIR),
         ("the table of triplets", triplets, CONDITIONS[1:4], _TRIPLET),
     )
-    for what, table, table_conditions, columns in tables:
-        conditions = [name for name in table_conditions if name in layout.conditions]
-        if table is None or not conditions:
+    for what, selection, all_conditions, columns in selections:
+        conditions = [name for name in all_conditions if name in layout.conditions]
+        if selection is None or not conditions:
             continue
-        table = _check_selection(table, columns, what)
-        stimuli = [_build_stimuli(table, name, _SENTENCE_COLUMNS[name]) for name in conditions]
-        numbers = _number_within_pairs(stimuli[0], layout.groups, conditions[0], rng)
-        parts += stimuli
+        selection = _check_selection(selection, columns, what)
+        tables = [_build_stimuli(selection, name, _SENTENCE_COLUMNS[name]) for name in conditions]
+        numbers = _number_within_pairs(tables[0], layout.groups, conditions[0], rng)
+        parts += tables
         initial_groups += [(numbers + k) % layout.groups for k in range(len(conditions))]
     used = {sentence for part in parts for name in _PAIR for sentence in part[name]}
     fillers = _draw_fillers(pool, used, layout, rng)
@@ -200,7 +200,7 @@ def design_trials(
             f"{layout.participants} participants in each of {layout.groups} groups would see "
             f"{n_rows} trials together, more than {_MAX_ROWS}; ask for fewer"
         )
-    stimuli.insert(0, "stimulus", np.arange(1, len(stimuli) + 1))
+    stimuli["stimulus"] = range(1, len(stimuli) + 1)
     stimuli["item"] = number_items(stimuli[[*_PAIR, "origin"]].to_numpy())
 
     # Allocate the stimuli of each cell, a pair of models in a condition, to the groups.
@@ -225,13 +225,10 @@ def design_trials(
         group_stimuli = stimuli[groups == group]
         for member in range(layout.participants):
             stream = np.random.default_rng([seed, group, member])
-            side = random_sides(group_stimuli, stream)
-            order = stream.permutation(len(group_stimuli))
-            table = group_stimuli.assign(side_1=side).iloc[order]
-            table.insert(0, "trial", np.arange(1, len(group_stimuli) + 1))
-            table.insert(0, "group", group + 1)
-            table.insert(0, "participant", group * layout.participants + member + 1)
-            participants.append(table)
+            table = group_stimuli.assign(side_1=random_sides(group_stimuli, stream))
+            table = table.iloc[stream.permutation(len(table))].assign(group=group + 1)
+            number = group * layout.participants + member + 1
+            participants.append(table.assign(participant=number, trial=range(1, len(table) + 1)))
     trials: pd.DataFrame = add_kinds(pd.concat(participants, ignore_index=True))
     kinds = trials["condition"].map(_SENTENCE_KINDS)
     trials["kind_1"], trials["kind_2"] = kinds.str[0], kinds.str[1]

@@ -266,17 +266,12 @@ class _Relaxation:
         sentence_prices[rows] = prices[: len(rows)]
         dual = _DualPrices(result.eqlin.marginals, sentence_prices, prices[len(rows) :] / scale)
         n_columns = len(columns.role)
-        shortfalls = []
+        shortfalls: list[str] = []
         if feasibility:
             units = np.hstack([np.ones(n_roles), scale / self.constraints.units[self.rows]])
-            missing = result.x[n_columns:] * units
-            names = [
-                *map(str, self.problem.roles),
-                *(self.constraints.names[row] for row in self.rows),
-            ]
-            for name, amount in zip(names, missing, strict=True):
-                if amount > 1e-6:
-                    shortfalls.append(f"{name}, by {amount:.3g}")
+            names = [*map(str, self.problem.roles), *np.take(self.constraints.names, self.rows)]
+            amounts = zip(names, result.x[n_columns:] * units, strict=True)
+            shortfalls = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]
         return shortfalls, dual, result.x[:n_columns]
 
     def _reduced_costs(

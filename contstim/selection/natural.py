@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from pydantic import Field
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
@@ -26,7 +24,6 @@ from contstim.selection.constraints import (
 )
 from contstim.selection.highs import SOLVER
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
-from contstim.settings import one_of, settings
 
 ASSIGNMENT_SOLVER = "scipy linear_sum_assignment"
 
@@ -96,15 +93,6 @@ NATURAL_CRITERIA = Registry[NaturalCriterion](
     {"rank": _RankCriterion(lambda scores: scores.rank(pct=True))},
     NaturalCriterion,
 )
-
-
-@settings
-class NaturalSelection:
-    """Options of `select_natural_pairs` that study plans share with it."""
-
-    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
-    criterion: Annotated[str, one_of(NATURAL_CRITERIA)] = "rank"
-    accept_from: Annotated[float, Field(ge=0, le=1)] = 0.5
 
 
 def select_natural_pairs(

@@ -118,12 +118,9 @@ class SetProgramme:
         ones = csr_array(np.ones((1, n_candidates)))
         self.rows = csr_array(vstack([ones, incidence, weights], format="csr"))
         n_sentences = incidence.shape[0]
-        self.lower = np.hstack(
-            [n, np.full(n_sentences, -np.inf), *(rows.lower for rows in constraint_rows)]
-        )
-        self.upper = np.hstack(
-            [n, np.full(n_sentences, uses), *(rows.upper for rows in constraint_rows)]
-        )
+        lower, upper = [rows.lower for rows in constraint_rows], [r.upper for r in constraint_rows]
+        self.lower = np.hstack([n, np.full(n_sentences, -np.inf), *lower])
+        self.upper = np.hstack([n, np.full(n_sentences, uses), *upper])
         self.names = [name for rows in constraint_rows for name in rows.names]
         self.units = np.hstack([rows.units for rows in constraint_rows])
 
@@ -259,23 +256,26 @@ class SetProgramme:
             if greedy is not None:
                 selections.append((greedy, GREEDY))
 
-        best: tuple[IntArray, str] | None = None
-        best_value = (-np.inf, -np.inf)
-        for chosen, solver in selections:
-            sums = self.rows[:, chosen].sum(axis=1)
-            tolerance = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
-            if ((sums < self.lower - tolerance) | (sums > self.upper + tolerance)).any():
-                continue
-            value = (self.objective(chosen), float(self.smallest_differences[chosen].sum()))
-            if best is None or value > best_value:
-                best, best_value = (chosen, solver), value
-        if best is None:
+        feasible = [selection for selection in selections if self._is_feasible(selection[0])]
+        if not feasible:
             raise InfeasibleError(
                 f"no {self.n} pairs were found in {time_limit:g} s; allow more time, loosen a "
                 "constraint or ask for fewer pairs"
             )
+        values = [
+            (self.objective(chosen), self.smallest_differences[chosen].sum())
+            for chosen, _ in feasible
+        ]
+        chosen, solver = feasible[values.index(max(values))]
         proven = 1e-6 - max(proof.bound for proof in proofs if proof is not None)
-        return best[0], float(np.floor(proven)) if self.is_count else proven, best[1]
+        return chosen, float(np.floor(proven)) if self.is_count else proven, solver
+
+    def _is_feasible(self, chosen: IntArray) -> bool:
+        """Return whether the chosen candidates satisfy all rows."""
+        sums = self.rows[:, chosen].sum(axis=1)
+        tolerance = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
+        is_within = (sums >= self.lower - tolerance) & (sums <= self.upper + tolerance)
+        return bool(is_within.all())
 
     def _model_rows(self) -> tuple[csr_array, csr_array]:
         """Return the rows of the pairs of models, sums minus t, and the other rows without t."""
@@ -303,19 +303,15 @@ class SetProgramme:
         if self.is_count:
             costs = -0.5 / self.n * self.smallest_differences
             relative_gap = max(1e-3, 0.1 / max(1.0, bound))
-        lowest = np.zeros(n_candidates + 1)
-        if is_fixed is not None:
-            lowest[:n_candidates] = is_fixed
-        is_integer = np.append(
-            np.full(n_candidates, not is_relaxed), not is_relaxed and self.is_count
-        )
+        lowest = np.zeros(n_candidates) if is_fixed is None else is_fixed
+        is_integer = np.full(n_candidates, not is_relaxed)
         return minimise(
             np.append(costs, -1.0),
             csr_array(vstack(self._model_rows(), format="csr")),
             np.hstack([np.zeros(n_model_pairs), self.lower]),
             np.hstack([np.full(n_model_pairs, np.inf), self.upper]),
-            integer=is_integer,
-            lowest=lowest,
+            integer=np.append(is_integer, not is_relaxed and self.is_count),
+            lowest=np.append(lowest, 0.0),
             highest=np.append(np.ones(n_candidates), np.ceil(bound)),
             time_limit=time_limit,
             relative_gap=relative_gap,
@@ -356,12 +352,8 @@ class SetProgramme:
         names = [f"{self.n} pairs", *self.names]
         if solution.x is not None:
             shortfalls = solution.x[n_candidates:].reshape(2, -1).max(axis=0) * scale[elastic]
-            shortfalls /= np.hstack([1.0, self.units])
-            names = [
-                f"{name}, by {amount:.3g}"
-                for name, amount in zip(names, shortfalls, strict=True)
-                if amount > 1e-6
-            ]
+            amounts = zip(names, shortfalls / np.hstack([1.0, self.units]), strict=True)
+            names = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]
         return (
             f"the {n_candidates} candidate pairs cannot meet everything together: what falls short "
             f"is {list_names(names)}; ask for fewer pairs, loosen a constraint or add sentences"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, require_whole
@@ -26,7 +24,6 @@ from contstim.selection.set_candidates import (
 )
 from contstim.selection.set_criteria import LogBayesFactor, Separation, SetCriterion
 from contstim.selection.set_programme import GREEDY, NO_PAIR, SetProgramme, feasible_pairs
-from contstim.settings import Count, one_of, settings
 
 #: Criteria by name. The smallest sum over all pairs of models is maximised.
 SET_CRITERIA = Registry[type[SetCriterion]](
@@ -45,18 +42,6 @@ _EVEN_PER_PAIR, _NEAR_BOUND = 5, 0.98
 
 # Rounds in which candidates are added for expected log Bayes factors.
 _N_PRICING_ROUNDS = 6
-
-
-@settings
-class SetSelection:
-    """Options of `select_set` that study plans share with it."""
-
-    n: Count = 360
-    criterion: Annotated[str, one_of(SET_CRITERIA)] = "separation"
-    rank_margin: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    uses: Count = 1
-    time_limit: Annotated[float, Field(gt=0)] = 60.0
-    response_model: ResponseModel | None = None
 
 
 def select_set(

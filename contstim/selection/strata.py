@@ -171,13 +171,7 @@ class StratifiedSelection:
             n_available = np.bincount(strata, minlength=self.n_strata).tolist()
             for stratum in range(self.n_strata):
                 if n_selected[stratum] < self.per_stratum:
-                    unfilled.append(
-                        {
-                            "model": model,
-                            "stratum": stratum,
-                            "wanted": self.per_stratum,
-                            "selected": n_selected[stratum],
-                            "available": n_available[stratum],
-                        }
-                    )
+                    place = {"model": model, "stratum": stratum, "wanted": self.per_stratum}
+                    numbers = {"selected": n_selected[stratum], "available": n_available[stratum]}
+                    unfilled.append(place | numbers)
         return unfilled

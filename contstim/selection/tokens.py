@@ -69,7 +69,7 @@ def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
     for column in columns:
         for model_column, suffix in suffixes.items():
             rows = zip(stimuli_text[model_column], stimuli_text[column], strict=True)
-            counts = pd.array([counts_by_model[m][s] for m, s in rows], dtype="Int64")
-            is_complete = not counts.isna().any()
-            added[f"{column}_tokens_{suffix}"] = counts.astype(np.int64) if is_complete else counts
+            numbers = pd.array([counts_by_model[m][s] for m, s in rows], dtype="Int64")
+            name = f"{column}_tokens_{suffix}"
+            added[name] = numbers if numbers.isna().any() else numbers.astype(np.int64)
     return stimuli.assign(**added)

@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.progress import waiting
 from contstim.selection.highs import SOLVER
-from contstim.selection.natural import ASSIGNMENT_SOLVER, MAX_PER_PAIR
+from contstim.selection.natural import ASSIGNMENT_SOLVER
 from contstim.selection.strata import StratifiedSelection, resolve_n_strata
 from contstim.selection.triplet_objectives import (
     LOG_PROB_COLUMNS,
@@ -26,23 +25,11 @@ from contstim.selection.triplet_objectives import (
     check_objective,
     numeric_log_probs,
 )
-from contstim.settings import Count, one_of, settings
 from contstim.tables import SPEC, require_columns
 from contstim.text.diversity import MIN_WORD_LIMIT, check_word_share, folded_words
 from contstim.text.normalise import normalise_sentence
 
 _SENTENCES = ("natural", "synthetic_1", "synthetic_2")
-
-
-@settings
-class TripletSelection:
-    """Options of `select_triplets` that study plans share with it."""
-
-    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
-    objective: Annotated[str, one_of(TRIPLET_OBJECTIVES)] = "controversiality"
-    strata: Count | None = None
-    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
-    distinct_items: bool = False
 
 
 def select_triplets(
@@ -149,10 +136,7 @@ def select_triplets(
             borders = np.quantile(corpus[np.isfinite(corpus)], levels)
             strata_by_model.append(np.searchsorted(borders, log_probs, side="left"))
         selection = StratifiedSelection(
-            costs,
-            np.column_stack(strata_by_model).astype(np.int64),
-            n_strata,
-            per_pair // n_strata,
+            costs, np.column_stack(strata_by_model).astype(np.int64), n_strata, per_pair // n_strata
         )
         limits = csr_array((0, len(usable))), np.zeros(0)
         if max_word_share < 1:

@@ -10,14 +10,14 @@ from pydantic import Field
 from contstim.files import digest_of
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
 from contstim.selection.constraint_text import check_constraints, parse_constraints
-from contstim.selection.natural import NaturalSelection, select_natural_pairs
-from contstim.settings import Several, settings, values_of
+from contstim.selection.natural import MAX_PER_PAIR, NATURAL_CRITERIA, select_natural_pairs
+from contstim.settings import Several, one_of, settings
 from contstim.text.features import has_distinct_words
 from contstim.text_files import format_csv
 
 
 @settings
-class NaturalOptions(NaturalSelection):
+class NaturalOptions:
     """``[natural]``: the choice of natural pairs; see `select_natural_pairs`.
 
     ``distinct_words`` leaves out sentences in which a word recurs, the vocabulary's repeatable
@@ -26,6 +26,9 @@ class NaturalOptions(NaturalSelection):
     `contstim.selection.constraints.parse_constraints`.
     """
 
+    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
+    criterion: Annotated[str, one_of(NATURAL_CRITERIA)] = "rank"
+    accept_from: Annotated[float, Field(ge=0, le=1)] = 0.5
     reject_below: Annotated[float, Field(ge=0, le=1)] | None = None
     distinct_words: bool = False
     constraints: Several[str] = ()
@@ -80,7 +83,9 @@ class _Natural(Stage):
         scores, features = run.log_probs(), run.features(options.features)
         pairs = select_natural_pairs(
             scores,
-            **values_of(options, NaturalSelection),
+            per_pair=options.per_pair,
+            criterion=options.criterion,
+            accept_from=options.accept_from,
             reject_below=options.reject_below,
             eligible=eligible,
             constraints=parse_constraints(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.files import digest_of
@@ -15,15 +16,16 @@ from contstim.pipeline.stages.natural import rules_kept
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task
+from contstim.response_model import ResponseModel
 from contstim.selection.constraint_text import check_constraints, parse_constraints
-from contstim.selection.sets import SetSelection, select_set, triplet_pairs
-from contstim.settings import Several, settings, values_of
+from contstim.selection.sets import SET_CRITERIA, select_set, triplet_pairs
+from contstim.settings import Count, Several, one_of, settings
 from contstim.text.features import has_distinct_words
 from contstim.text_files import format_csv
 
 
 @settings
-class SetOptions(SetSelection, StageOptions):
+class SetOptions(StageOptions):
     """``[set]``: the choice of pairs for all models at once; see `select_set`.
 
     ``distinct_words``, ``constraints`` and ``features`` are those of ``[natural]``; ``synthetic``
@@ -32,6 +34,12 @@ class SetOptions(SetSelection, StageOptions):
     answer, for the criterion ``log-bf``.
     """
 
+    n: Count = 360
+    criterion: Annotated[str, one_of(SET_CRITERIA)] = "separation"
+    rank_margin: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    uses: Count = 1
+    time_limit: Annotated[float, Field(gt=0)] = 60.0
+    response_model: ResponseModel | None = None
     distinct_words: bool = False
     constraints: Several[str] = ()
     features: str | None = None
@@ -99,7 +107,12 @@ class _Set(Stage):
             eligible &= has_distinct_words(scores.index, run.vocabulary.repeatable).to_numpy()
         pairs = select_set(
             scores,
-            **values_of(options, SetSelection),
+            options.n,
+            criterion=options.criterion,
+            rank_margin=options.rank_margin,
+            uses=options.uses,
+            time_limit=options.time_limit,
+            response_model=options.response_model,
             eligible=eligible,
             pairs=triplet_pairs(SYNTHESIS.of(run).triplets()) if options.synthetic else None,
             constraints=parse_constraints(

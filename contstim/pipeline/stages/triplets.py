@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.selection.natural import MAX_PER_PAIR
 from contstim.selection.strata import resolve_n_strata
-from contstim.selection.triplet_objectives import TIE_RULES, check_objective
-from contstim.selection.triplets import TripletSelection, select_triplets
-from contstim.settings import one_of, settings, values_of
+from contstim.selection.triplet_objectives import TIE_RULES, TRIPLET_OBJECTIVES, check_objective
+from contstim.selection.triplets import select_triplets
+from contstim.settings import Count, one_of, settings
 from contstim.text_files import format_csv
 
 #: What the strata of triplets are quantiles of.
@@ -20,7 +23,7 @@ REFERENCES = ("triplets", "sentences")
 
 
 @settings
-class TripletOptions(TripletSelection, StageOptions):
+class TripletOptions(StageOptions):
     """``[triplets]``: the choice of triplets; see `select_triplets`.
 
     ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
@@ -28,6 +31,11 @@ class TripletOptions(TripletSelection, StageOptions):
     means no limit. With ``distinct_items`` no two of the chosen triplets share a sentence.
     """
 
+    per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
+    objective: Annotated[str, one_of(TRIPLET_OBJECTIVES)] = "controversiality"
+    strata: Count | None = None
+    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
+    distinct_items: bool = False
     ties: Annotated[str, one_of(TIE_RULES)] = "average"
     reference: Annotated[str, one_of(REFERENCES)] = "triplets"
 
@@ -85,7 +93,11 @@ class _Triplets(Stage):
         options = run.plan.table(TripletOptions)
         chosen = select_triplets(
             SYNTHESIS.of(run).triplets(),
-            **values_of(options, TripletSelection),
+            per_pair=options.per_pair,
+            objective=options.objective,
+            strata=options.strata,
+            max_word_share=options.max_word_share,
+            distinct_items=options.distinct_items,
             ties=options.ties,
             reference=run.log_probs() if options.reference == "sentences" else None,
         )
