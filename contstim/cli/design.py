@@ -25,7 +25,7 @@ from contstim.cli.parameters import (
     Text,
     integer,
 )
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.files import is_stream, write_record
 from contstim.tables import read_table
 from contstim.text import pool, read_sentences
@@ -142,7 +142,7 @@ def trials(
     resolved = LAYOUTS[layout] if layout is not None else Layout(**numbers)
     if out != "-" and not is_stream(Path(out)):
         write_record(Path(out), {"layout": asdict(resolved), "seed": seed})
-    tell(f"{table.attrs['trials']} trials per participant")
+    tell(f"{format_count(table.attrs['trials'], 'trial')} per participant")
     compared = table[table["model_1"].notna()]
     shown_sentences = {*compared[["sentence_1", "sentence_2"]].to_numpy().flat}
     from_pool = resolved.catch + resolved.random_natural
@@ -167,7 +167,8 @@ def _lay_out_pairs(
         record = {**numbers, "factors": list(factors), "seed": seed, "notes": notes}
         write_record(Path(out), record)
     of_one = table[table["participant"] == table["participant"].iloc[0]]
-    tell(f"{len(of_one)} trials per participant, {table.attrs['lists']} lists")
+    n_lists = table.attrs["lists"]
+    tell(f"{format_count(len(of_one), 'trial')} per participant, {format_count(n_lists, 'list')}")
     for note in notes:
         tell(note)
 

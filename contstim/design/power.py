@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.design.studies import SimulatedData, StudySimulator, require_size
 from contstim.errors import InputError, require_whole
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
@@ -178,8 +178,21 @@ def required_sample_size(
     def crossings(n_stderr: float = 0.0) -> list[int | None]:
         """Return the number of participants from which each comparison stays at the target."""
         numbers = np.array(sorted(curves))
-        powers = np.array([power(n, n_stderr) for n in numbers])
-        return [_interpolate_crossing(numbers, column, target) for column in powers.T]
+        results: list[int | None] = []
+        for values in np.array([power(n, n_stderr) for n in numbers]).T:
+            # Index of the first number from which power stays at the target.
+            index = int(np.flatnonzero(values < target).max(initial=-1)) + 1
+            if index == 0:
+                results.append(int(numbers[0]))
+            elif index == len(numbers):
+                results.append(None)
+            else:
+                low, high = ndtri(np.clip(values[index - 1 : index + 1], 1e-4, 1 - 1e-4))
+                fraction = np.clip((ndtri(target) - low) / max(high - low, 1e-9), 0, 1)
+                log_step = np.log(numbers[index] / numbers[index - 1])
+                number = numbers[index - 1] * np.exp(fraction * log_step)
+                results.append(int(np.ceil(number - 1e-9)))
+        return results
 
     n_groups = len(simulator.groups)
     n = -(-MIN_PARTICIPANTS // n_groups)
@@ -195,20 +208,6 @@ def required_sample_size(
     for name, n_stderr in (("n_participants", 0.0), ("low", 2.0), ("high", -2.0)):
         needed[name] = pd.array(crossings(n_stderr), dtype="Int64")
     return needed, pd.concat([curves[n] for n in sorted(curves)], ignore_index=True)
-
-
-def _interpolate_crossing(numbers: IntArray, power: FloatArray, target: float) -> int | None:
-    """Return the number from which power stays at the target; None if it does not."""
-    below = np.flatnonzero(power < target)
-    if not len(below):
-        return int(numbers[0])
-    last = int(below[-1])
-    if last == len(numbers) - 1:
-        return None
-    low, high = ndtri(np.clip(power[last : last + 2], 1e-4, 1 - 1e-4))
-    fraction = np.clip((ndtri(target) - low) / max(high - low, 1e-9), 0, 1)
-    log_step = np.log(numbers[last + 1] / numbers[last])
-    return int(np.ceil(numbers[last] * np.exp(fraction * log_step) - 1e-9))
 
 
 def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
@@ -235,7 +234,12 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
         for i, j in combinations(range(len(cells)), 2):
             p, difference = np.full((2, cells.shape[1]), np.nan)
             is_defined: BoolArray = np.isfinite(cells[[i, j]])
-            for studies in _group_equal_designs(data.item, is_defined):
+            # Studies with the same items and the same defined cells are tested together.
+            groups: dict[bytes, list[int]] = {}
+            for study in range(len(data.item)):
+                key = data.item[study].tobytes() + is_defined[:, study].tobytes()
+                groups.setdefault(key, []).append(study)
+            for studies in groups.values():
                 # Exclude participants without ratings for one of the models.
                 is_included = is_defined[:, studies[0]]
                 counts = np.array([np.bincount(data.person, row) for row in is_included])
@@ -259,16 +263,3 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
             p_values.append(p)
             differences.append(difference)
     return np.stack(p_values, axis=1), np.stack(differences, axis=1)
-
-
-def _group_equal_designs(item: IntArray, is_defined: BoolArray) -> Iterator[IntArray]:
-    """Yield groups of studies with the same items and the same defined cells."""
-    if is_defined.all() and (item == item[0]).all():
-        yield np.arange(len(item))
-        return
-    groups: dict[bytes, list[int]] = {}
-    for study in range(len(item)):
-        key = item[study].tobytes() + is_defined[:, study].tobytes()
-        groups.setdefault(key, []).append(study)
-    for studies in groups.values():
-        yield np.array(studies)

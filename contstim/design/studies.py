@@ -13,7 +13,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.pilot import estimate_pilot, mean_choice
 from contstim.design.simulate import Simulation, draw_ratings, latent_preferences, require_pairs
 from contstim.display import displayed
-from contstim.errors import InputError, require_known, require_whole
+from contstim.errors import InputError, format_count, require_known, require_whole
 from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
 from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.measures import MEASURES, Measure
@@ -318,8 +318,9 @@ class StudySimulator:
         n_participants, n_items = len(np.unique(data.participant)), len(np.unique(data.item))
         if n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS:
             raise InputError(
-                f"the pilot has {n_participants} participants and {n_items} items; inference about "
-                f"others takes {MIN_PARTICIPANTS} and {MIN_UNITS}"
+                f"the pilot has {format_count(n_participants, 'participant')} and "
+                f"{format_count(n_items, 'item')}; inference about others takes {MIN_PARTICIPANTS} "
+                f"and {MIN_UNITS}"
             )
         latent, simulation, followed = estimate_pilot(data)
         return cls(
@@ -444,8 +445,8 @@ class StudySimulator:
             return pair, pair_code, group * n_trials + item_number
         if n_trials > len(pairs):
             raise InputError(
-                f"{n_trials} trials per participant are more than the {len(pairs)} pairs of a "
-                "group; ask for fewer"
+                f"{format_count(n_trials, 'trial')} per participant are more than the "
+                f"{format_count(len(pairs), 'pair')} of a group; ask for fewer"
             )
         pair = np.tile(pairs, (n_studies, 1))
         if n_trials < len(pairs):

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError
+from contstim.errors import InfeasibleError, format_count
 
 #: Roles of the two sentences of a pair: model 1 accepts sentence 1, model 2 accepts sentence 2.
 ROLES = ("sentence_1", "sentence_2")
@@ -90,7 +90,7 @@ class AssignmentProblem:
         return sum(role.n_sentences for role in self.roles)
 
     @cached_property
-    def _cost_orders(self) -> dict[int, IntArray]:
+    def cost_orders(self) -> dict[int, IntArray]:
         """Sentences by increasing cost, for each rejecting model."""
         columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
@@ -101,7 +101,7 @@ class AssignmentProblem:
 
     def cheapest(self, role: Role, n: int) -> IntArray:
         """Return the `n` allowed sentences of lowest cost for `role`, or all if there are fewer."""
-        order = self._cost_orders[role.reject]
+        order = self.cost_orders[role.reject]
         length = 4 * n
         while True:
             candidates = order[:length]
@@ -160,8 +160,8 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
         n_available = int(problem.is_allowed(role).sum())
         if n_available < role.n_sentences:
             raise InfeasibleError(
-                f"{role}: {role.n_sentences} sentences needed, {n_available} available; "
-                "reduce per_pair (--per-pair) or add sentences"
+                f"{role}: {format_count(role.n_sentences, 'sentence')} needed, {n_available} "
+                "available; reduce per_pair (--per-pair) or add sentences"
             )
     n_candidates = min(
         problem.n_sentences, max(16, 2 * max(role.n_sentences for role in problem.roles))

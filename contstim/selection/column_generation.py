@@ -228,8 +228,8 @@ class _Relaxation:
             columns = _Columns(keys // n_rows, keys % n_rows)
         if shortfalls:
             raise InfeasibleError(
-                "the constraints cannot be met together: what falls short is "
-                f"{list_names(shortfalls)}; loosen a constraint or add sentences"
+                f"the constraints cannot be satisfied together; unmet: {list_names(shortfalls)}; "
+                "loosen a constraint or add sentences"
             )
         return columns, dual, x
 

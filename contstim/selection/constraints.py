@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.sparse import csr_array, hstack
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, UnknownNameError, format_count
 from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
 from contstim.text.language import split_word
@@ -479,7 +479,8 @@ class Recurring(SelectionConstraint):
             sentences += [sentence] * len(distinct)
             words += distinct
         codes, vocabulary = pd.factorize(np.array(words, dtype=object))
-        names = [f"{self.name}: {word!r} in at most {self.limit} sentences" for word in vocabulary]
+        limit = format_count(self.limit, "sentence")
+        names = [f"{self.name}: {word!r} in at most {limit}" for word in vocabulary]
         rows.add_limits(np.array(sentences, dtype=np.int64), codes, self.limit, names, self.name)
 
 

@@ -170,7 +170,25 @@ def select_natural_pairs(
     """
     ranked = rank_scores(log_probs)
     log_probs = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
-    n_pairs = _read_per_pair(list(log_probs.columns), per_pair)
+    if isinstance(per_pair, Mapping):
+        n_pairs = {(str(model_1), str(model_2)): n for (model_1, model_2), n in per_pair.items()}
+    else:
+        n_pairs = dict.fromkeys(combinations(log_probs.columns, 2), per_pair)
+    if not n_pairs:
+        raise InputError("per_pair names no model pair; name at least one")
+    for (model_1, model_2), n in n_pairs.items():
+        require_known("model", model_1, list(log_probs.columns))
+        require_known("model", model_2, list(log_probs.columns))
+        if model_1 == model_2:
+            raise InputError(f"model {model_1!r} cannot be paired with itself")
+        if (model_2, model_1) in n_pairs:
+            raise InputError(
+                f"the pair of {model_1!r} and {model_2!r} is named in both orders; name it once"
+            )
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InputError(
+                f"per_pair is {n!r} for {model_1} and {model_2}; give a whole number >= 1"
+            )
     for name, value in (("accept_from", accept_from), ("reject_below", reject_below)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
@@ -239,29 +257,3 @@ def select_natural_pairs(
         "excluded": excluded,
     }
     return pairs
-
-
-def _read_per_pair(
-    models: list[str], per_pair: int | Mapping[tuple[str, str], int]
-) -> dict[tuple[str, str], int]:
-    """Return the number of sentence pairs of each pair of models, checked."""
-    if isinstance(per_pair, Mapping):
-        n_pairs = {(str(model_1), str(model_2)): n for (model_1, model_2), n in per_pair.items()}
-    else:
-        n_pairs = dict.fromkeys(combinations(models, 2), per_pair)
-    if not n_pairs:
-        raise InputError("per_pair names no model pair; name at least one")
-    for (model_1, model_2), n in n_pairs.items():
-        require_known("model", model_1, models)
-        require_known("model", model_2, models)
-        if model_1 == model_2:
-            raise InputError(f"model {model_1!r} cannot be paired with itself")
-        if (model_2, model_1) in n_pairs:
-            raise InputError(
-                f"the pair of {model_1!r} and {model_2!r} is named in both orders; name it once"
-            )
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InputError(
-                f"per_pair is {n!r} for {model_1} and {model_2}; give a whole number >= 1"
-            )
-    return {pair: int(n) for pair, n in n_pairs.items()}

@@ -21,7 +21,7 @@ from contstim.selection.set_criteria import SetCriterion
 #: Messages for a selection without candidates.
 NO_PAIR = "no pair of sentences can be selected; give more sentences"
 NO_EQUAL_PAIR = (
-    "no two sentences have the same value of what is to be equal; loosen the constraint or give "
+    "no two sentences agree in the features that must be equal; loosen the constraint or give "
     "more sentences"
 )
 
@@ -355,8 +355,8 @@ class SetProgramme:
             amounts = zip(names, shortfalls / np.hstack([1.0, self.units]), strict=True)
             names = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]
         return (
-            f"the {n_candidates} candidate pairs cannot meet everything together: what falls short "
-            f"is {list_names(names)}; ask for fewer pairs, loosen a constraint or add sentences"
+            f"the {n_candidates} candidate pairs cannot satisfy all constraints; unmet: "
+            f"{list_names(names)}; ask for fewer pairs, loosen a constraint or add sentences"
         )
 
 
@@ -454,7 +454,7 @@ def _pair_constraints(
     weights = [rows.weights[0][sentence_1] + rows.weights[1][sentence_2]]
     comparing = [constraint for constraint in constraints if constraint.compares_sides]
     for model, model_preferences in zip(ranked.models, preferences.T, strict=True):
-        sides = (f"what {model} prefers", "what it does not")
+        sides = (f"sentences that {model} prefers", "the others")
         rows = ConstraintRows(_side_roles(sides, n), labels, comparing, uses)
         all_rows.append(rows)
         first, second = rows.weights

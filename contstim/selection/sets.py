@@ -271,7 +271,25 @@ class _SetSearch:
         if greedy is not None and greedy_objective >= _NEAR_BOUND * bound:
             return *greedy, bound, GREEDY
 
-        programme = self._propose(candidates, has_all_pairs, np.random.default_rng(seed))
+        # Propose further candidates, at last by the dual prices of the relaxation.
+        rng, ranked = np.random.default_rng(seed), self.criterion.ranked
+        if not has_all_pairs:
+            for rows, n_block in self._blocks():
+                candidates.append(rows[extreme_pairs(ranks[rows], n_block, rng)])
+        if self.constraints:
+            rows = np.union1d(self.sentences, self.given_pairs)
+            feasible = feasible_pairs(ranked, rows, self.constraints, self.n, self.uses, rng)
+            if not has_all_pairs:
+                candidates.append(feasible[np.isin(feasible, self.sentences).all(axis=1)])
+        programme = self._build(candidates)
+        if isinstance(self.criterion, LogBayesFactor) and not has_all_pairs:
+            with waiting("looking for pairs"):
+                for _ in range(_N_PRICING_ROUNDS):
+                    prices = programme.dual_prices()
+                    priced = [
+                        priced_pairs(self.criterion, *block, prices) for block in self._blocks()
+                    ]
+                    programme = self._build([programme.pairs, *priced])
         with waiting("choosing pairs", self.time_limit):
             chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
         if has_all_pairs:
@@ -279,32 +297,6 @@ class _SetSearch:
         if greedy is not None and programme.objective(chosen) <= greedy_objective:
             return *greedy, bound, GREEDY
         return programme, chosen, bound, solver
-
-    def _propose(
-        self, candidates: list[IntArray], has_all_pairs: bool, rng: np.random.Generator
-    ) -> SetProgramme:
-        """Add proposed candidates and return the programme over all of them."""
-        ranked = self.criterion.ranked
-        if not has_all_pairs:
-            for rows, n_block in self._blocks():
-                candidates.append(rows[extreme_pairs(ranked.fractions[rows], n_block, rng)])
-        if self.constraints:
-            rows = np.union1d(self.sentences, self.given_pairs)
-            feasible = feasible_pairs(ranked, rows, self.constraints, self.n, self.uses, rng)
-            if not has_all_pairs:
-                candidates.append(feasible[np.isin(feasible, self.sentences).all(axis=1)])
-        programme = self._build(candidates)
-        if not isinstance(self.criterion, LogBayesFactor) or has_all_pairs:
-            return programme
-        with waiting("looking for pairs"):
-            for _ in range(_N_PRICING_ROUNDS):
-                dual_prices = programme.dual_prices()
-                priced = [
-                    priced_pairs(self.criterion, rows, n_block, dual_prices)
-                    for rows, n_block in self._blocks()
-                ]
-                programme = self._build([programme.pairs, *priced])
-        return programme
 
     def _build(self, candidates: Sequence[IntArray]) -> SetProgramme:
         """Return the programme over the given candidates."""

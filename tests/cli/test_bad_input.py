@@ -202,7 +202,7 @@ def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:
     message = fail(*power, "contstim:bigram")
     assert message == "--compare names 'contstim:bigram' twice; give different models"
     message = fail(*power, "contstim:trigram", "--trials-each", "2")
-    assert message == "2 trials per participant are more than the 1 pairs of a group; ask for fewer"
+    assert message == "2 trials per participant are more than the 1 pair of a group; ask for fewer"
     path.write_text("sentence_1\nThe door was open.\n")
     assert fail(*power, "contstim:trigram").startswith(f"{path} has no column 'sentence_2'")
 

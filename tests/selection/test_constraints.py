@@ -254,7 +254,7 @@ def test_constraints_that_cannot_be_met_are_named():
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, 2, constraints=[Linear(weights, lower=5, name="size")])
     assert str(caught.value) == (
-        "the constraints cannot be met together: what falls short is size: sum of weights between "
+        "the constraints cannot be satisfied together; unmet: size: sum of weights between "
         "5 and inf, by 1; loosen a constraint or add sentences"
     )
 
@@ -265,7 +265,7 @@ def test_groups_that_are_too_few_are_named():
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, 2, constraints=[AtMost(group, 3, name="sources")])
     assert str(caught.value) == (
-        "the constraints cannot be met together: what falls short is sources: at most 3 of group "
+        "the constraints cannot be satisfied together; unmet: sources: at most 3 of group "
         "'all', by 1; loosen a constraint or add sentences"
     )
 
@@ -277,7 +277,7 @@ def test_constraints_that_only_fractions_of_sentences_can_meet():
     other = Linear(-weights, lower=-3, upper=-3, role="sentence_2", name="odd too")
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, 2, constraints=[constraint, other])
-    assert "the constraints cannot be met together: what falls short is odd" in str(caught.value)
+    assert "the constraints cannot be satisfied together; unmet: odd" in str(caught.value)
     half = pd.Series([2.0 if i % 2 else 0.0 for i in range(40)], index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, 2, constraints=[Linear(half, lower=3, upper=3, name="odd")])

@@ -466,7 +466,7 @@ def test_triplets_are_candidates_beside_natural_pairs():
     with pytest.raises(InfeasibleError) as caught:
         select_set(frame, 60, eligible=none, pairs=pairs)
     assert str(caught.value) == (
-        "the 150 candidate pairs cannot meet everything together: what falls short is 60 pairs, "
+        "the 150 candidate pairs cannot satisfy all constraints; unmet: 60 pairs, "
         "by 10; ask for fewer pairs, loosen a constraint or add sentences"
     )
 
@@ -477,7 +477,7 @@ def test_constraints_that_cannot_be_met_are_named_with_what_is_missing():
     with pytest.raises(InfeasibleError) as caught:
         select_set(frame, 10, constraints=[AtMost(group, 15, name="sources")])
     assert str(caught.value) == (
-        "the constraints cannot be met together: what falls short is sources: at most 15 of group "
+        "the constraints cannot be satisfied together; unmet: sources: at most 15 of group "
         "'all', by 5; loosen a constraint or add sentences"
     )
     few = scores(40, 2).rank()
@@ -489,9 +489,9 @@ def test_constraints_that_cannot_be_met_are_named_with_what_is_missing():
             constraints=[Balance(few["m00"], 0.5, name="length")],
         )
     assert str(caught.value) == (
-        "the 780 candidate pairs cannot meet everything together: what falls short is length: "
-        "means within 0.5 for what a prefers and what it does not, by 0.5; length: means within "
-        "0.5 for what b prefers and what it does not, by 0.5; ask for fewer pairs, loosen a "
+        "the 780 candidate pairs cannot satisfy all constraints; unmet: length: means "
+        "within 0.5 for sentences that a prefers and the others, by 0.5; length: means within 0.5 "
+        "for sentences that b prefers and the others, by 0.5; ask for fewer pairs, loosen a "
         "constraint or add sentences"
     )
 
@@ -543,7 +543,7 @@ def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
     assert main([*argv, "--constraint", "linear:words:1000"]) == 2
     err = capsys.readouterr().err
     assert err.startswith(
-        "contstim: the constraints cannot be met together: what falls short is linear:words:1000: "
+        "contstim: the constraints cannot be satisfied together; unmet: linear:words:1000: "
         "sum of weights between 1000 and inf, by "
     )
     assert err.count("\n") == 1

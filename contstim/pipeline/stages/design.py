@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pandas as pd
 
 from contstim.design.trials import CONDITIONS, LAYOUTS, Layout, design_trials
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.files import digest_of
 from contstim.pipeline.stages import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
@@ -73,9 +73,10 @@ class _Design(Stage):
         parts = [f"{n} of the condition {name!r}" for name, n in trials.items() if n]
         common = plan.table(DesignOptions).common_words
         words = f" Words that {common} does not list recur in no group." if common else ""
+        assignments = format_count(layout.groups * layout.participants, "assignment")
         return (
-            f"{layout.groups * layout.participants} assignments in {layout.groups} groups are laid "
-            f"out, each of {sum(trials.values())} trials: {', '.join(parts)}. Every group sees "
+            f"The design has {assignments} in {format_count(layout.groups, 'group')}, each of "
+            f"{format_count(sum(trials.values()), 'trial')}: {', '.join(parts)}. Every group sees "
             "every condition of every model pair equally often, nobody sees a sentence twice, and "
             f"order and sides are each participant's own (seed {plan.study.seed}).{words}"
         )
