@@ -70,7 +70,7 @@ def test_log_bayes_factors_equal_enumeration_of_both_answers(given_chances):
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.1, 5), st.floats(0, 1), st.floats(0, 5), st.floats(0, 0.2), st.randoms())
-def test_no_log_bayes_factor_exceeds_its_halves(slope, slope_sd, item_sd, lapse, random):
+def test_no_log_bayes_factor_exceeds_its_bounds(slope, slope_sd, item_sd, lapse, random):
     people = ResponseModel(slope, slope_sd, 0.0, item_sd, lapse)
     g = np.array([random.uniform(-people.max_preference, people.max_preference) for _ in range(60)])
     worth = log_bayes_factors(people.probabilities(g))
@@ -80,7 +80,7 @@ def test_no_log_bayes_factor_exceeds_its_halves(slope, slope_sd, item_sd, lapse,
         assert (worth <= sum(halves) * (1 + 1e-9) + 1e-15).all()
 
 
-def test_halves_are_near_for_models_as_far_apart_as_can_be():
+def test_evidence_bounds_are_tight_for_extreme_models():
     people = ResponseModel()
     ends = people.probabilities(np.array([-people.max_preference, people.max_preference]))
     half = sentence_evidence_bounds(people, np.array(people.max_preference))

@@ -91,7 +91,7 @@ def test_equal_shares_come_before_sentences_apart():
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000))
-def test_growth_of_an_exchange_is_the_difference_of_the_counts(seed):
+def test_effect_of_an_exchange_is_the_difference_of_counts(seed):
     rng = np.random.default_rng(seed)
     keys = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
     allocated = np.array([0, 0, 0, 0, 1, 1, 1, 1])

@@ -80,7 +80,7 @@ def test_what_is_not_balanced_is_said() -> None:
     ]
 
 
-def test_more_participants_change_nobody_elses_trials() -> None:
+def test_additional_participants_do_not_change_other_trials() -> None:
     few, many = (contstim.latin_square(items(), n, FACTORS) for n in (4, 8))
     pd.testing.assert_frame_equal(few, many.iloc[: len(few)])
 

@@ -176,7 +176,7 @@ def test_a_model_alone_or_one_of_no_family_will_do():
     assert rows["value"].to_dict() == {"mine": 1.0, "other": 0.0}
 
 
-def test_effects_of_pairs_are_those_of_all_people_and_turn_with_the_pair():
+def test_pair_effects_are_shared_and_swap_with_the_sentences():
     design, scores = design_and_scores(n_pairs=400)
     half = len(design) // 2
     turned = design.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})

@@ -100,7 +100,7 @@ def test_the_published_layout():
 
 
 @pytest.mark.parametrize("conditions", [CONDITIONS[:4], CONDITIONS[3:4], CONDITIONS[1:2]])
-def test_trials_of_one_natural_sentence_or_that_share_one_are_one_item(conditions):
+def test_trials_that_share_a_sentence_are_one_item(conditions):
     natural, triplets = selection(3, 6)
     origin = dict(zip(triplets["synthetic_1"], triplets.index, strict=True))
     origin |= dict(zip(triplets["synthetic_2"], triplets.index, strict=True))
@@ -269,7 +269,7 @@ def test_sentences_for_which_there_are_too_few_groups_are_refused():
     )
 
 
-def test_what_cannot_be_shuffled_is_said_and_a_seed_that_is_none():
+def test_unshufflable_pools_and_invalid_seeds_are_refused():
     assert refusal(InfeasibleError, pool=["Stop.", "Go.", "Run."], layout=Layout(1, 1, 0, 2)) == (
         "0 random pairs and 2 catch trials need 2 natural sentences, but the pool has 3 that are "
         "not used already, 0 of which have words to shuffle; give a larger pool"

@@ -167,7 +167,7 @@ def test_constraints_are_kept_on_a_larger_set():
     assert attrs["objective_without_constraints"] <= attrs["bound"]
 
 
-def test_bound_is_over_all_sentences_though_few_reach_the_solver():
+def test_bound_covers_sentences_outside_the_integer_programme():
     """Groups forbid the inexpensive sentences, so those that are needed must be fetched."""
     frame = scores(500, 2)
     ranks = fractional_ranks(frame)
@@ -203,7 +203,7 @@ def test_lower_bounds_fetch_costly_sentences_too():
 
 # With seed 10 the first selection found is not the best.
 @pytest.mark.parametrize("seed", [0, 2, 10])
-def test_choices_left_out_at_first_are_brought_in_until_the_proof_holds(monkeypatch, seed):
+def test_columns_are_added_until_optimality_is_proven(monkeypatch, seed):
     frame = scores(50, 2, seed)
     weights = pd.Series(np.random.default_rng(seed).integers(0, 9, 50), index=frame.index)
     constraints = [Linear(weights, lower=19, upper=19), Balance(weights, 0.5)]
@@ -287,7 +287,7 @@ def test_constraints_that_only_fractions_of_sentences_can_meet():
     )
 
 
-def test_what_is_impossible_without_constraints_is_said_first():
+def test_infeasibility_without_constraints_is_reported_first():
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": [4.0, 3, 2, 1]})
     weights = pd.Series(1.0, index=frame.index)
     with pytest.raises(InfeasibleError, match="model pair a and b, sentence_2"):
@@ -406,7 +406,7 @@ def test_words_are_those_of_the_language():
     assert made.feature.tolist() == [5, 7]
 
 
-def test_a_column_that_another_constraint_has_worked_out_is_offered_once():
+def test_computed_columns_are_suggested_once():
     with pytest.raises(InputError) as caught:
         parse_constraints(["balance:words:1", "balance:word:1"], pd.Index(["a", "b"]))
     assert str(caught.value).endswith("no column of the features; did you mean 'words'?")

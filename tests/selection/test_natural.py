@@ -101,7 +101,7 @@ def test_every_promise_holds_and_equals_the_unpruned_assignment(models, ties):
     assert table.attrs["status"] == "optimal"
 
 
-def test_roles_that_want_the_same_sentences_get_the_optimum():
+def test_roles_that_compete_for_sentences_get_the_optimum():
     """Models that agree in pairs compete for the same few sentences: short lists must grow."""
     frame = scores(800, 2)
     frame = pd.concat([frame, frame.add_suffix("x"), frame.add_suffix("y")], axis=1)
@@ -268,7 +268,7 @@ def test_tables_that_are_no_scores():
         select_natural_pairs([[1.0, 2.0]])
 
 
-def test_short_lists_that_give_an_answer_but_not_the_best_grow():
+def test_candidate_lists_grow_until_the_assignment_is_optimal():
     """Near copies of two models: twenty candidates a role fill all places, but not best."""
     rng = np.random.default_rng(1)
     base = rng.normal(size=(900, 1)) + 0.9 * rng.normal(size=(900, 2))

@@ -113,7 +113,7 @@ def test_the_bound_is_reached_where_sentences_abound():
     assert attrs["status"] == "optimal"
 
 
-def test_of_many_models_every_two_are_separated_nearly_as_often_as_can_be():
+def test_pairs_of_many_models_are_separated_near_the_bound():
     frame = scores(3000, 20)
     table = select_set(frame, 190, time_limit=1e-3)
     attrs = table.attrs
@@ -152,7 +152,7 @@ def test_without_time_the_relaxation_is_rounded():
 
 @pytest.mark.parametrize("criterion", ["separation", "log-bf"])
 @pytest.mark.parametrize("held", ["nothing", "the worst"])
-def test_at_the_time_limit_the_best_of_three_is_taken(criterion, held, monkeypatch):
+def test_the_time_limit_returns_the_best_of_three_selections(criterion, held, monkeypatch):
     def stopped(costs, *rows, integer=True, **options):
         if not np.any(integer):
             return minimise(costs, *rows, integer=integer, **options)
@@ -373,7 +373,7 @@ def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses, slope)
     assert each.sum(axis=0).min() <= attrs["bound"]
 
 
-def test_what_is_as_far_apart_as_the_margin_is_not_separated():
+def test_a_rank_difference_equal_to_the_margin_does_not_separate():
     frame = pd.DataFrame({"a": range(10), "b": [*range(6), 7, 6, 8, 9]}, dtype=float)
     pair = pd.DataFrame({"sentence_1": [6], "sentence_2": [7]})  # 0.7 and 0.8, 0.8 and 0.7
     none = pd.Series(False, index=frame.index)
@@ -471,7 +471,7 @@ def test_triplets_are_candidates_beside_natural_pairs():
     )
 
 
-def test_constraints_that_cannot_be_met_are_named_with_what_is_missing():
+def test_infeasible_constraints_are_named_with_their_shortfall():
     frame = scores(300, 3)
     group = pd.Series("all", index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
@@ -507,7 +507,7 @@ def test_values_that_make_no_sense_for_the_criterion():
         select_set(frame, 5, criterion="bf")
 
 
-def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
+def test_the_command_with_constraints_and_triplets(tmp_path, capsys):
     frame = scores(300, 4)
     frame.index = [
         f"{'A' if i % 2 else 'Some'} long sentence{' indeed' * (i % 3)} {i}" for i in range(300)

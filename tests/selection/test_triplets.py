@@ -205,7 +205,7 @@ def test_the_best_choice_without_shared_sentences_equals_brute_force(seed):
     assert limited.attrs["objective"] <= best[1] + 1e-9
 
 
-def test_choices_that_share_nothing_are_the_same_with_apart():
+def test_distinct_items_change_nothing_if_no_sentence_is_shared():
     table = pd.concat(
         [triplets(30, 1, ("m1", "m2")), triplets(30, 2, ("m1", "m3"))], ignore_index=True
     )
@@ -282,7 +282,7 @@ def test_thin_strata_give_as_many_as_possible_and_a_report():
     }  # fmt: skip
 
 
-def test_triplets_without_finite_scores_and_repeated_naturals_are_reported():
+def test_unusable_and_repeated_triplets_are_reported():
     table = triplets(20)
     table.loc[0, "natural_lp_1"] = -np.inf
     table.loc[1, "synthetic_2_lp_1"] = np.nan
@@ -310,7 +310,7 @@ def test_pair_without_a_usable_triplet():
 @pytest.mark.parametrize(
     ("per_pair", "strata"), [(1, 1), (5, 5), (7, 7), (11, 1), (12, 6), (20, 10)]
 )
-def test_strata_that_nobody_asked_for_share_the_triplets_equally(per_pair, strata):
+def test_default_strata_divide_the_triplets_equally(per_pair, strata):
     found = select_triplets(triplets(40), per_pair)
     asked = select_triplets(triplets(40), per_pair, strata=strata)
     assert found.attrs["strata"] == strata
@@ -350,7 +350,7 @@ def test_refusals():
             select_triplets(table, reference=empty)
 
 
-def test_one_function_and_one_line_are_a_new_objective(monkeypatch, tmp_path, capsys):
+def test_a_function_can_be_registered_as_an_objective(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(TRIPLET_OBJECTIVES, "smaller-fall", None)  # to be taken out at the end
 
     def smaller_fall(table):
@@ -375,7 +375,7 @@ def test_one_function_and_one_line_are_a_new_objective(monkeypatch, tmp_path, ca
 WORDS = "The A dog cat sat ran away here child song"
 
 
-def test_a_name_does_not_hide_what_a_model_scores_in(tmp_path, monkeypatch, capsys):
+def test_named_models_keep_the_unit_of_their_scores(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def halve(kind: ScoreKind) -> ScoreKind:
