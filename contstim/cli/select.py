@@ -35,7 +35,7 @@ from contstim.text.languages import ENGLISH
 if TYPE_CHECKING:
     import pandas as pd
 
-    from contstim.selection.constraints import SelectionConstraint
+    from contstim.selection.constraint_rows import SelectionConstraint
 
 NATURAL = """Select pairs of natural sentences that two models order most differently.
 

@@ -4,14 +4,8 @@ The package works without torch.
 """
 
 from contstim.response_model import ResponseModel
-from contstim.selection.constraints import (
-    AtMost,
-    Balance,
-    Equal,
-    Linear,
-    Recurring,
-    SelectionConstraint,
-)
+from contstim.selection.constraint_rows import SelectionConstraint
+from contstim.selection.constraints import AtMost, Balance, Equal, Linear, Recurring
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.scores import fractional_ranks, read_scores, read_triplets
 from contstim.selection.sets import select_set, triplet_pairs

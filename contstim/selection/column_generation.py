@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.assignment import AssignmentProblem
-from contstim.selection.constraints import ConstraintRows
+from contstim.selection.constraint_rows import ConstraintRows
 from contstim.selection.highs import minimise
 
 #: Maximum number of columns of an integer programme.

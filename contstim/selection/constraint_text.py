@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError, near_matches
-from contstim.selection.constraints import CONSTRAINTS, SelectionConstraint
+from contstim.selection.constraint_rows import CONSTRAINTS, SelectionConstraint
 from contstim.text.features import sentence_features
 from contstim.text.language import Language
 from contstim.text.languages import detect_language

@@ -16,12 +16,8 @@ from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.column_generation import assign_with_constraints
-from contstim.selection.constraints import (
-    ConstraintRows,
-    SelectionConstraint,
-    merge_equal,
-    pairing_codes,
-)
+from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
+from contstim.selection.constraints import merge_equal, pairing_codes
 from contstim.selection.highs import SOLVER
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 

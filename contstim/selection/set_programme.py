@@ -13,7 +13,8 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
 from contstim.selection.column_generation import find_fractional_assignment, list_names
-from contstim.selection.constraints import ConstraintRows, SelectionConstraint, pairing_codes
+from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
+from contstim.selection.constraints import pairing_codes
 from contstim.selection.highs import SOLVER, Solution, minimise
 from contstim.selection.scores import RankedScores
 from contstim.selection.set_criteria import SetCriterion

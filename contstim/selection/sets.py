@@ -14,7 +14,8 @@ from contstim.errors import InfeasibleError, InputError, require_whole
 from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.response_model import ResponseModel
-from contstim.selection.constraints import SelectionConstraint, merge_equal, pairing_codes
+from contstim.selection.constraint_rows import SelectionConstraint
+from contstim.selection.constraints import merge_equal, pairing_codes
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 from contstim.selection.set_candidates import (
     even_split_pairs,

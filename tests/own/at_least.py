@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from contstim.selection.constraints import ConstraintRows, SelectionConstraint
+from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
 
 __all__ = ["AtLeast"]
 

@@ -1,6 +1,7 @@
 """Selection under constraints: the optimum by brute force, solvers against each other, refusals.
 
-Tests `contstim.selection.column_generation` and `contstim.selection.constraint_text`.
+Tests `contstim.selection.column_generation`, `contstim.selection.constraint_rows` and
+`contstim.selection.constraint_text`.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,8 @@ from contstim.selection import (
     select_natural_pairs,
 )
 from contstim.selection.assignment import AssignmentProblem, Role
+from contstim.selection.constraint_rows import CONSTRAINTS, ConstraintRows
 from contstim.selection.constraint_text import parse_constraints
-from contstim.selection.constraints import CONSTRAINTS, ConstraintRows
 from contstim.text.languages import ENGLISH, get_language
 
 

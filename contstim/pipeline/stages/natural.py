@@ -23,7 +23,7 @@ class NaturalOptions:
     ``distinct_words`` leaves out sentences in which a word recurs, the vocabulary's repeatable
     words aside (as published). ``constraints`` are what the selection must keep, such as
     ``balance:words:0.5``, and ``features`` names a file of columns for them; see
-    `contstim.selection.constraints.parse_constraints`.
+    `contstim.selection.constraint_text.parse_constraints`.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10

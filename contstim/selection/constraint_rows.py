@@ -1,0 +1,238 @@
+"""Base class of constraints on a selection, and their rows in an integer programme."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array, hstack
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError
+from contstim.plugins import Registry
+from contstim.selection.assignment import ROLES, Role
+
+# Values of a constraint written as text: name of the field, and function that parses it.
+TextOptions = dict[str, Callable[[str], Any]]
+
+#: Constraints that can be written as text, by kind.
+CONSTRAINTS = Registry["type[SelectionConstraint]"](
+    "constraint", "contstim.selection_constraints", {}
+)
+
+
+class ConstraintRows:
+    """Constraint rows of an integer programme whose variables are (role, sentence) pairs.
+
+    With x[a, s] = 1 if sentence s takes role a, row k is
+    lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
+
+    Parameters
+    ----------
+    roles
+        The A roles.
+    labels
+        Labels of the S candidate sentences.
+    constraints
+        Constraints that add their rows.
+    uses : int, default 1
+        Maximum number of times that a sentence may be selected.
+
+    Attributes
+    ----------
+    names
+        Description of each of the K rows, for messages.
+    lower, upper : (K,) array
+        Bounds of the rows.
+    units : (K,) array
+        Divisors that convert the shortfall of a row to the unit of its feature, for messages.
+    """
+
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        labels: pd.Index,
+        constraints: Iterable[SelectionConstraint] = (),
+        uses: int = 1,
+    ) -> None:
+        self.roles = roles
+        self.labels = labels
+        self.uses = uses
+        self.names: list[str] = []
+        self.lower: FloatArray = np.empty(0)
+        self.upper: FloatArray = np.empty(0)
+        self.units: FloatArray = np.empty(0)
+        self._blocks = [[csr_array((len(labels), 0))] for _ in roles]
+        for constraint in constraints:
+            constraint.add_rows(self)
+
+    @property
+    def model_pairs(self) -> list[tuple[str, str]]:
+        """Distinct pairs of models of the roles, in order."""
+        return list(dict.fromkeys((role.model_1, role.model_2) for role in self.roles))
+
+    @cached_property
+    def weights(self) -> list[csr_array]:
+        """Weights of each role, sparse, shape (S, K)."""
+        return [csr_array(hstack(blocks, format="csr")) for blocks in self._blocks]
+
+    def add(
+        self,
+        weights: Sequence[csr_array | None],
+        lower: float,
+        upper: float,
+        names: Sequence[str],
+        unit: float = 1.0,
+    ) -> None:
+        """Add one row per name, all with the same bounds.
+
+        Parameters
+        ----------
+        weights
+            For each role the weights of the sentences, shape (S, n_names); None for zeros.
+        lower, upper
+            Bounds of the weighted sums.
+        names
+            Description of each row, for messages.
+        unit
+            Divisor of a shortfall in messages.
+        """
+        n = len(names)
+        zeros = csr_array((len(self.labels), n))
+        for blocks, role_weights in zip(self._blocks, weights, strict=True):
+            blocks.append(zeros if role_weights is None else role_weights)
+        self.names = [*self.names, *names]
+        self.lower = np.append(self.lower, np.full(n, lower))
+        self.upper = np.append(self.upper, np.full(n, upper))
+        self.units = np.append(self.units, np.full(n, unit))
+
+    def add_limits(
+        self, sentences: IntArray, groups: IntArray, limit: int, names: Sequence[str], what: str
+    ) -> None:
+        """Limit the number of selected sentences of each group.
+
+        Groups that cannot exceed the limit get no row.
+
+        Parameters
+        ----------
+        sentences, groups : (n_memberships,) array
+            Row of a sentence and number of a group that contains it.
+        limit
+            Maximum number of selected sentences per group.
+        names
+            Description of the limit of each group, for messages.
+        what
+            Name of the constraint, for the error message.
+        """
+        if limit < 0:
+            raise InputError(f"{what}: the limit is {limit}, below 0")
+        entries = (np.ones(len(groups)), (sentences, groups))
+        matrix = csr_array(entries, shape=(len(self.labels), len(names)))
+        max_selected = self.uses * np.bincount(groups, minlength=len(names))
+        binding = np.flatnonzero(max_selected > limit)
+        weights = csr_array(matrix[:, binding])
+        self.add(
+            [weights for _ in self.roles],
+            -np.inf,
+            float(limit),
+            [names[k] for k in binding.tolist()],
+        )
+
+    def contrast(self, model_pair: tuple[str, str], values: csr_array) -> list[csr_array | None]:
+        """Return weights ``values`` for sentences 1 of a pair of models, ``-values`` for 2."""
+        weights: list[csr_array | None] = []
+        for role in self.roles:
+            if (role.model_1, role.model_2) != model_pair:
+                weights.append(None)
+            else:
+                weights.append(values if role.role == ROLES[0] else -values)
+        return weights
+
+    def column(self, values: pd.Series, name: str) -> csr_array:
+        """Return a numeric feature of the candidate sentences as a sparse (S, 1) array.
+
+        Parameters
+        ----------
+        values
+            Feature by label.
+        name
+            Name of the constraint, for the error message.
+
+        Raises
+        ------
+        InputError
+            If a sentence has no finite value.
+        """
+        if not (values.empty or pd.api.types.is_numeric_dtype(values)):
+            raise InputError(f"{name}: {values.iloc[0]!r} is not a number; use a numeric column")
+        numbers = values.reindex(self.labels).to_numpy(dtype=np.float64, na_value=np.nan)
+        if not np.isfinite(numbers).all():
+            label = self.labels[np.flatnonzero(~np.isfinite(numbers))[0]]
+            raise InputError(
+                f"{name}: sentence {label!r} has no finite value; give one or leave the "
+                "sentence out"
+            )
+        return csr_array(numbers[:, None])
+
+
+class SelectionConstraint(ABC):
+    """Base class of constraints on a selection.
+
+    A subclass that sets `kind` can be written as text, ``KIND:COLUMN:VALUE...``. It must be a
+    dataclass with the feature, by label, as its first field and a field for each key of `options`.
+
+    Examples
+    --------
+    >>> from contstim.selection import Balance
+    >>> Balance.format_usage()
+    'balance:COLUMN:TOLERANCE'
+    """
+
+    #: Name of the constraint in text.
+    kind: ClassVar[str] = ""
+
+    #: Values that follow the column in text: name of the field, and function that parses it.
+    options: ClassVar[TextOptions] = {}
+
+    #: Whether it compares the two sentences of a pair. In a selection for a set of models, it then
+    #: applies, for each model, to preferred and to dispreferred sentences.
+    compares_sides: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.kind:
+            CONSTRAINTS[cls.kind] = cls
+
+    @property
+    def matched_feature(self) -> pd.Series | None:
+        """Feature, by label, in which the two sentences of each pair must agree; None if none."""
+        return None
+
+    @abstractmethod
+    def add_rows(self, rows: ConstraintRows) -> None:
+        """Add the rows of this constraint.
+
+        Parameters
+        ----------
+        rows
+            Rows of the integer programme.
+
+        Raises
+        ------
+        InputError
+            If a candidate sentence has no valid value or a bound is invalid.
+        UnknownNameError
+            If a role is unknown.
+        """
+
+    @classmethod
+    def format_usage(cls) -> str:
+        """Return the form of the constraint as text, e.g. ``balance:COLUMN:TOLERANCE``."""
+        return ":".join([cls.kind, "COLUMN", *(name.upper() for name in cls.options)])
+
+
+CONSTRAINTS.form = SelectionConstraint
