@@ -1,7 +1,7 @@
-"""How often one of three equal models is called better, by what shares a false-discovery family.
+"""Family-wise error of three equal models under different families of the false discovery rate.
 
-Every study goes through `evaluate`; the same p-values are then adjusted in three ways: each for
-itself, comparisons with the tests against the ceiling as one family, and comparisons alone.
+The p-values of `evaluate` are used in three ways: unadjusted, adjusted in one family with the tests
+against the ceiling, and adjusted in a family of comparisons.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ITEM = 1.0
 
 
 def main() -> int:
-    """Simulate, and print how often a model is called better than another."""
+    """Simulate the studies and print the share in which a model is called better than another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=400)
     parser.add_argument("--people", type=int, default=20)
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def one_study(cell: Cell, rng: np.random.Generator) -> dict[str, bool]:
-    """Return in which ways a study of equal models finds one better than another."""
+    """Return whether a study of equal models calls one better, for each way of adjustment."""
     result = evaluate(
         *choices_and_scores(equal_models(cell, rng)),
         measures=("accuracy",),
@@ -57,7 +57,7 @@ def one_study(cell: Cell, rng: np.random.Generator) -> dict[str, bool]:
 
 
 def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
-    """Return the choices of people who follow three models alike, on average."""
+    """Return the choices of participants who follow three models equally on average."""
     design = cell.design(rng)
     person, pair = design.participant, design.item
     models = rng.normal(size=(cell.n_pairs, 3))

@@ -1,8 +1,7 @@
-"""Power as `contstim design power` says it, beside the share of simulated studies that find it.
+"""Power by `contstim design power` compared with the share of significant simulated studies.
 
-Power is what `contstim.design.power_curve` says of a design. Every study is a table of
-choices from `simulate_choices`, of which the analysis makes its table of comparisons, as in
-`evaluate`, which the first studies of each design go through as well.
+The power of a design is computed by `contstim.design.power_curve`. Independent studies are
+simulated by `simulate_choices` and analysed as in `evaluate`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How often the default tests and intervals err in simulated studies.
+"""Type-I error, coverage and power of the default inference in simulated studies.
 
-Prints a row per design and writes it to ``--out``, from where the same command continues.
+The script prints a row per design and writes it to ``--out``. The same command continues a run.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from study import Cell, Result, blur_at_ceiling, gaps, studies
 from contstim.evaluation.inference import ALPHA
 
 NAMES = ("accuracy", "signed_rank_cosine")
-#: Participants, pairs of each, and standard deviations of the effects of pairs.
+#: Numbers of participants and of pairs per participant, and standard deviations of pair effects.
 CROSSED = ((10, 12), (10, 24), (10, 96), (30, 24), (30, 96), (100, 24), (100, 96))
 INCOMPLETE = ((10, 20), (30, 40))
 EFFECTS = (0.5, 2.0)
-#: Participants, items, pairs of each item, and the share of variance that these have in common.
+#: Numbers of participants, items and pairs per item, and the variance share of an item's pairs.
 FAMILIES = ((15, 6, 4), (30, 6, 8), (20, 12, 4), (30, 24, 4), (30, 12, 8))
 SHARED = (1.0, 0.5)
-#: The lead of the first model at which power is found, by participants x pairs.
+#: Difference in how strongly participants follow the two models, for the power.
 LEAD = 0.5
 
 
 def main() -> int:
-    """Simulate, and print a row for each design."""
+    """Simulate the designs and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=1000, help="per design (1000)")
     parser.add_argument("--measure", choices=NAMES, help="only this one")
@@ -100,7 +100,7 @@ def share_significant(found: Iterator[Result] | list[Result]) -> float:
 
 
 def at_ceiling(cell: Cell, measure: str, n: int, seed: list[int]) -> dict[str, float]:
-    """Return how often a model that is as good as the lower ceiling is found to differ from it."""
+    """Return the type-I error of the test of a model that is as good as the lower ceiling."""
     rng = np.random.default_rng(seed)
     blur = blur_at_ceiling(cell, measure, n, rng)
     p = [mean.p_value() for mean in gaps(cell, measure, n, rng, blur)] if blur == blur else []
@@ -108,7 +108,7 @@ def at_ceiling(cell: Cell, measure: str, n: int, seed: list[int]) -> dict[str, f
 
 
 def coverage(found: list[Result], name: str) -> float:
-    """Return in which share of studies the interval holds the average estimate."""
+    """Return the share of studies whose interval contains the average estimate."""
     tested = [one for one in found if one.means[name].stderr == one.means[name].stderr]
     if not tested:
         return np.nan

@@ -19,43 +19,42 @@ KINDS = ("crossed", "own pairs", "shared pairs", "unequal trials")
 PEOPLE = (10, 30, 100)
 PAIRS = (20, 40, 120)
 ITEMS = (0.0, 0.5, 1.0, 2.0, 4.0)
-#: How effects of pairs are distributed; ``uneven`` ones are normal, of trials that vary in noise.
+#: Distributions of item effects; ``uneven``: normal effects, and noise that varies between trials.
 SHAPES = ("normal", "heavy", "skewed", "uneven")
-#: People's effects, in units of the noise of a trial: spread of the logarithm of how strongly they
-#: follow the models, of their leaning to one side, and of how much more they follow one model.
+#: Standard deviations of participant effects, in units of the noise of a trial: logarithm of how
+#: strongly they follow both models, bias to one side, and preference for one of the models.
 GAIN, LEANING, TASTE = 0.5, 0.35, 0.25
-#: Where one rating ends and the next begins.
+#: Thresholds between adjacent ratings.
 LIMITS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 _GROUPS = 5
-# So many choices are simulated at once.
+# Number of choices that are simulated at once.
 _CHOICES = 24_000
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One design, and the effects on people's choices in it.
+    """A design, and the effects on choices.
 
     Attributes
     ----------
     kind
-        ``crossed``: all people judge all pairs. ``own pairs``: five groups, each with pairs of its
-        own. ``shared pairs``: five groups, each with a random half of the pairs. ``unequal
-        trials``: everyone but two with a share of 0.3 to 1 of the pairs, chosen at
-        random.
+        ``crossed``: all participants judge all pairs. ``own pairs``: five groups with different
+        pairs. ``shared pairs``: five groups, each with a random half of the pairs. ``unequal
+        trials``: two participants judge all pairs, the others a random share of 0.3 to 1.
     people, pairs
-        How many people, and how many pairs each of them judges (at most).
+        Number of participants, and maximum number of pairs per participant.
     items
-        Standard deviation of the effect of a pair that neither model knows of.
+        Standard deviation of pair effects that neither model predicts, in units of the noise.
     lead
-        How much more people follow the first model than the second, in units of the noise of a
-        trial; 0 where neither predicts people better.
+        Difference in how strongly participants follow the two models, in units of the noise; 0 if
+        both predict them equally well.
     shape
-        One of `SHAPES`: ``heavy`` is Student's distribution with 3 degrees of freedom, ``skewed``
-        the exponential one, both of standard deviation 1 and mean 0; with ``uneven`` people also
-        differ three times as much in their gain, and one pair in ten is pure guessing.
+        One of `SHAPES`: ``heavy`` is the t distribution with 3 degrees of freedom, ``skewed`` the
+        exponential distribution, both with mean 0 and standard deviation 1. With ``uneven``,
+        participants differ three times as much in gain, and one pair in ten is pure guessing.
     kin, shared, named
-        How many pairs were made of one another; how much of the variance of predictions and of
-        effects they have in common; and whether the data name such pairs as one item.
+        Number of related pairs per item, share of the variance of predictions and effects that
+        they have in common, and whether the data name their item.
     """
 
     kind: str
@@ -70,7 +69,7 @@ class Cell:
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs there are in all."""
+        """Total number of pairs."""
         return self.pairs * {"own pairs": _GROUPS, "shared pairs": 2}.get(self.kind, 1)
 
     def effects(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -82,7 +81,7 @@ class Cell:
         return self.items * rng.normal(size=n)
 
     def design(self, rng: np.random.Generator) -> CrossedDesign:
-        """Draw who judges what, sorted by participant."""
+        """Draw the pairs of each participant, sorted by participant."""
         groups = np.arange(self.people) % _GROUPS
         seen = np.ones((self.people, self.n_pairs), dtype=bool)
         if self.kind == "own pairs":
@@ -93,17 +92,17 @@ class Cell:
         elif self.kind == "unequal trials":
             share = rng.uniform(0.3, 1.0, size=(self.people, 1))
             seen = rng.random((self.people, self.n_pairs)) < share
-            seen[:2] = True  # so that every pair has a noise ceiling
+            seen[:2] = True  # Each pair needs two judges for a noise ceiling.
         return CrossedDesign(*np.nonzero(seen))
 
 
 def simulate(
     cell: Cell, design: CrossedDesign, n: int, rng: np.random.Generator, blurs: Sequence[float] = ()
 ) -> TrialData:
-    """Return the choices of `n` studies, whose people and pairs are numbered on.
+    """Return the choices of `n` studies with consecutive codes of participants and pairs.
 
-    After the two models come those that know what people do on average at each pair but for noise,
-    one of each of `blurs`.
+    Further models predict the average preference of participants plus normal noise with the
+    standard deviations `blurs`.
     """
     n_people, n_pairs = n * cell.people, n * cell.n_pairs
     study = np.repeat(np.arange(n), len(design.participant))
@@ -142,10 +141,10 @@ def simulate(
 
 
 def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> float:
-    """Return the blur of a model that is as good as the lower noise ceiling.
+    """Return the blur of a model whose mean value over `n` studies equals the lower ceiling.
 
-    On average over `n` studies; without blur it is above, since it knows what a mean of few people
-    only comes near to. NaN where it is not, and no such model is as good as the ceiling.
+    A model without blur knows the average preference, of which the mean of few participants is an
+    estimate, so its value is above the ceiling. If it is not, the result is NaN.
     """
     blurs = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 2.0, 3.0, 5.0, 9.0])
     above = np.zeros(len(blurs))
@@ -156,16 +155,16 @@ def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) 
         above += size * np.nanmean(MEASURES[measure].values(subset) - lower[:, None], axis=0)
     if above[0] <= 0:
         return float("nan")
-    # What is lost is about as the square of the blur, as long as it is small.
+    # The loss is nearly proportional to the squared blur if it is small.
     return float(np.sqrt(np.interp(0.0, np.maximum.accumulate(-above), blurs**2)))
 
 
 def gaps(
     cell: Cell, measure: str, n: int, rng: np.random.Generator, blur: float
 ) -> Iterator[MeanEstimate]:
-    """Yield how far a model of this blur is from the lower noise ceiling in each of `n` studies.
+    """Yield the difference of a blurred model from the lower noise ceiling in `n` studies.
 
-    Nothing where pairs were seen by two people.
+    Studies in which pairs were judged by two participants only are left out.
     """
     for design, size in _batches(cell, n, rng):
         yield from gaps_of(simulate(cell, design, size, rng, (blur,)), design, measure, size)
@@ -174,7 +173,7 @@ def gaps(
 def gaps_of(
     data: TrialData, design: CrossedDesign, measure: str, size: int
 ) -> Iterator[MeanEstimate]:
-    """Yield how far the third model is from the lower ceiling in the `size` studies in `data`."""
+    """Yield the difference of the third model from the lower ceiling in each of `size` studies."""
     design = _of_items(data, design)
     subset = Subset(data, np.arange(len(data.pair)), np.arange(3))
     kind = MEASURES[measure]
@@ -195,10 +194,10 @@ class Result:
     Attributes
     ----------
     means
-        The ``difference`` of the models, the first one's ``value``, and the ``lower`` and ``upper``
-        noise ceilings.
+        Estimates of the ``difference`` of the models, the ``value`` of the first model, and the
+        ``lower`` and ``upper`` noise ceilings.
     intervals
-        Intervals of the value and of both ceilings.
+        95 % intervals of the value and of both ceilings.
     """
 
     means: dict[str, MeanEstimate]
@@ -212,7 +211,7 @@ def studies(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> Itera
 
 
 def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[CrossedDesign, int]]:
-    """Yield designs, and how many of the `n` studies have each."""
+    """Yield designs and the number of the `n` studies that have each design."""
     while n > 0:
         design = cell.design(rng)
         size = min(n, max(1, _CHOICES // len(design.participant)))
@@ -261,12 +260,12 @@ def _differences(
 
 
 def _of_items(data: TrialData, design: CrossedDesign) -> CrossedDesign:
-    """Return a design of pairs as one of their items."""
+    """Return the design with the items of the pairs."""
     return CrossedDesign(design.participant, data.item[data.pair[: len(design.participant)]])
 
 
 def _side(design: CrossedDesign, cells: np.ndarray) -> tuple[np.ndarray, CrossedDesign, np.ndarray]:
-    """Return where a mean is defined, and its design and cells there."""
+    """Return the rows, the design and the cells where a mean is defined."""
     defined = ~np.isnan(cells)
     if defined.all():
         return np.arange(len(cells)), design, cells
@@ -275,7 +274,7 @@ def _side(design: CrossedDesign, cells: np.ndarray) -> tuple[np.ndarray, Crossed
 
 
 def choices_and_scores(data: TrialData) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a study as tables."""
+    """Return the choices and the scores of a study as tables."""
     first = [f"first {pair}" for pair in range(data.n_pairs)]
     second = [f"second {pair}" for pair in range(data.n_pairs)]
     choices = pd.DataFrame(

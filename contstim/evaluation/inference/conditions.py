@@ -231,7 +231,8 @@ def _remove_effects(
     blocks = [sparse.csr_array((np.ones(len(cells)), (index, codes))) for codes in factors]
     indicators = sparse.hstack(blocks, format="csr")
     weights = sparse.diags_array(weight)
-    gram = (indicators.T @ weights @ indicators).toarray()
-    effects = np.linalg.lstsq(gram, indicators.T @ (weight * cells))[0]
+    gram = np.asarray((indicators.T @ weights @ indicators).toarray(), dtype=np.float64)
+    target = np.asarray(indicators.T @ (weight * cells), dtype=np.float64)
+    effects = np.asarray(np.linalg.lstsq(gram, target)[0])
     ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
     return cells - indicators @ effects, np.split(effects, ends)

@@ -1,12 +1,11 @@
-"""How often models are found to differ otherwise in one condition than in another.
+"""Type-I error, coverage and power of differences between two conditions.
 
-People and sentences are both sampled. In conditions of participants people are nested, and the
-sentences are the same in both or not. With ``--pairs`` conditions are those of pairs, which all
-people see: of items in two versions, in a Latin square, or of items of one version. Prints a row
-for each design as the guide has it: how often the interaction of model and condition, and the
-difference of one model between conditions, are found at p < .05 where there is none, how often the
-95 % interval holds a difference that there is, and how often it is found, beside an oracle that
-knows the standard error.
+Participants and items are random. By default conditions are groups of participants, who judge the
+same or different items. With ``--pairs`` all participants judge both conditions: the conditions are
+versions of the same items in a Latin square, or different items. The script prints a row per
+design: type-I error of the interaction of model and condition and of the difference of one model
+between conditions, coverage of the 95 % interval of the interaction, power of its test, and power
+of an oracle that knows the standard error.
 """
 
 from __future__ import annotations
@@ -31,36 +30,36 @@ from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
-#: People in the one condition and in the other, and sentence pairs that each judges.
+#: Numbers of participants in the two conditions, and of pairs per participant.
 SHAPES = ((10, 10, 20), (30, 30, 40), (30, 10, 40), (100, 100, 40))
-#: People in all, and sentence pairs of each of two conditions that each of them judges.
+#: Number of participants, 0, and number of pairs per participant in each of two conditions.
 SHAPES_OF_PAIRS = ((10, 0, 8), (20, 0, 12), (30, 0, 20), (100, 0, 20))
-# Effects of pairs in one condition alone, as a share of those in both.
-_OWN = 0.5
+# Standard deviation of item effects in one condition, relative to those in both conditions.
+_CONDITION_SHARE = 0.5
 _CHOICES = 40_000
 _POWER = 0.8
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """One design.
+    """A design with two conditions, and the effects on participants.
 
     Attributes
     ----------
     people
-        In either condition; (n, 0): of n people each is in both, which are of pairs.
+        Numbers of participants in the two conditions; (n, 0) if n participants judge both.
     pairs
-        That each person judges, in a condition.
+        Number of pairs per participant and condition.
     shared
-        Whether both conditions have the same pairs; where they are of pairs, versions of the same
-        items, of which each person judges one.
+        Whether both conditions have the same pairs; if participants judge both conditions, whether
+        the conditions are versions of the same items, of which each participant judges one.
     items
-        Standard deviation of the effect of a pair that neither model knows of.
+        Standard deviation of item effects that neither model predicts, in units of the noise.
     alike
-        How much of the variance of what models predict the versions of an item have in common.
+        Share of the variance of predictions that the versions of an item have in common.
     lead
-        How much more people of the first condition follow the first model than the second, in
-        units of the noise of a trial; people of the second follow both alike.
+        Difference in how strongly participants of the first condition follow the two models, in
+        units of the noise; participants of the second condition follow both equally.
     """
 
     people: tuple[int, int]
@@ -71,13 +70,13 @@ class Conditions:
     lead: float = 0.0
 
     @property
-    def of_pairs(self) -> bool:
-        """Whether the conditions are those of pairs."""
+    def within_participants(self) -> bool:
+        """Whether all participants judge both conditions."""
         return self.people[1] == 0
 
     def designs(self) -> tuple[CrossedDesign, CrossedDesign]:
-        """Return who judges which items in either condition."""
-        if self.of_pairs:
+        """Return the participants and items of each condition."""
+        if self.within_participants:
             person, item = np.indices((self.people[0], 2 * self.pairs)).reshape(2, -1)
             second = (person + item) % 2 if self.shared else item >= self.pairs
             return tuple(CrossedDesign(person[second == k], item[second == k]) for k in (0, 1))
@@ -88,9 +87,9 @@ class Conditions:
 
 
 def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
-    """Return the choices of `n` studies, whose people and pairs are numbered on."""
+    """Return the choices of `n` studies with consecutive codes of participants and pairs."""
     one, two = cell.designs()
-    versions = cell.of_pairs and cell.shared
+    versions = cell.within_participants and cell.shared
     n_people, n_pairs = sum(cell.people), cell.pairs * (1 if cell.shared else 2)
     n_pairs *= 4 if versions else 1
     study = np.repeat(np.arange(n), len(one.participant) + len(two.participant))
@@ -98,14 +97,16 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     person = np.tile(np.append(one.participant, two.participant), n) + study * n_people
     of_items = np.append(one.item, two.item)
     pair = np.tile(of_items, n) + study * n_pairs
-    if versions:  # each item has two pairs, of which the first have what is common to both
+    if versions:  # The first half of the pairs of a study carries the effects that versions share.
         pair += second * (n_pairs // 2)
     models = rng.normal(size=(n * n_pairs, 2))
     if versions and cell.alike:
         first, own = models.reshape(n, 2, -1, 2).swapaxes(0, 1)
         own[:] = np.sqrt(cell.alike) * first + np.sqrt(1 - cell.alike) * own
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
-    effects = cell.items * rng.normal(size=(n * n_pairs, 3)) * [1, _OWN, _OWN]
+    effects = (
+        cell.items * rng.normal(size=(n * n_pairs, 3)) * [1, _CONDITION_SHARE, _CONDITION_SHARE]
+    )
     gain = np.exp(GAIN * rng.normal(size=n * n_people))
     leaning, taste = rng.normal(size=(2, n * n_people)) * [[LEANING], [TASTE]]
     lead = np.array([cell.lead, 0.0])[second]
@@ -125,12 +126,28 @@ def simulate(cell: Conditions, n: int, rng: np.random.Generator) -> TrialData:
     )
 
 
-def said(
+def simulate_contrasts(
     cell: Conditions, measure: str, n: int, rng: np.random.Generator, models: Sequence[int] = (2,)
 ) -> list[list[MeanEstimate]]:
-    """Return, of each of `n` studies, the interaction, or the difference of the first model alone.
+    """Return the contrasts of two conditions in each of `n` studies.
 
-    One or the other, or both, by the numbers of `models`.
+    Parameters
+    ----------
+    cell
+        Design.
+    measure
+        Name of the measure.
+    n
+        Number of studies.
+    rng
+        Random numbers.
+    models
+        Numbers of models of the contrasts: 2 for the interaction, 1 for the first model alone.
+
+    Returns
+    -------
+    list of list of MeanEstimate
+        One list of `n` estimates per element of `models`.
     """
     designs = one, two = cell.designs()
     codes = [np.append(getattr(one, k), getattr(two, k)) for k in ("participant", "item")]
@@ -159,17 +176,19 @@ def said(
     return contrasts
 
 
-def row_of(cell: Conditions, measure: str, n: int, rng: np.random.Generator) -> list[float]:
-    """Return the shares of one design, in per cent."""
-    null, difference = said(cell, measure, n, rng, (2, 1))
+def summarize_design(
+    cell: Conditions, measure: str, n: int, rng: np.random.Generator
+) -> list[float]:
+    """Return type-I errors, coverage and power of one design, in per cent."""
+    null, difference = simulate_contrasts(cell, measure, n, rng, (2, 1))
     true = float(np.std([mean.value for mean in null]))
-    # A lead at which the oracle finds the interaction in about 80 % of studies.
+    # Choose a lead at which the power of the oracle is about 80 %.
     pilot = replace(cell, lead=0.5)
-    size = np.mean([mean.value for mean in said(pilot, measure, n // 4, rng)[0]])
+    size = np.mean([mean.value for mean in simulate_contrasts(pilot, measure, n // 4, rng)[0]])
     wanted = norm.isf(ALPHA / 2) + norm.ppf(_POWER)
     lead = min(0.5 * wanted * true / size, 3.0)
-    there = replace(cell, lead=float(lead))
-    found = said(there, measure, n, rng)[0]
+    effect = replace(cell, lead=float(lead))
+    found = simulate_contrasts(effect, measure, n, rng)[0]
     values = np.array([mean.value for mean in found])
     oracle = np.abs(values) / values.std() > norm.isf(ALPHA / 2)
     held = [low <= values.mean() <= high for low, high in (mean.interval() for mean in found)]
@@ -184,32 +203,40 @@ def row_of(cell: Conditions, measure: str, n: int, rng: np.random.Generator) -> 
 
 
 def main() -> int:
-    """Simulate, and print a row for each design."""
+    """Simulate the designs and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--studies", type=int, default=1000, help="a row (1000)")
-    parser.add_argument("--measure", choices=NAMES, help="only rows of this one")
-    parser.add_argument("--people", type=int, nargs="+", help="only rows with so many in the first")
-    parser.add_argument("--items", type=float, nargs="+", default=ITEMS[1:4:2])
-    parser.add_argument("--pairs", action="store_true", help="conditions of pairs")
-    parser.add_argument("--alike", type=float, default=0.0, help="shared by versions of items (0)")
+    parser.add_argument("--studies", type=int, default=1000, help="studies per design (1000)")
+    parser.add_argument("--measure", choices=NAMES, help="measure to simulate (both)")
+    parser.add_argument(
+        "--participants", type=int, nargs="+", help="sizes of the first condition (all)"
+    )
+    parser.add_argument(
+        "--items", type=float, nargs="+", default=ITEMS[1:4:2], help="standard deviations of items"
+    )
+    parser.add_argument("--pairs", action="store_true", help="conditions within participants")
+    parser.add_argument(
+        "--alike", type=float, default=0.0, help="variance share of item versions (0)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     print(
-        "| measure | people | pairs | pairs of both | effects of pairs | interaction, none there | "
-        "difference, none there | interval | interaction found | by the oracle |"
+        "| measure | participants | pairs | conditions share | item effects | error, interaction | "
+        "error, difference | coverage | power | power of oracle |"
     )
     print("| --- " * 2 + "| ---: | --- " + "| ---: " * 6 + "|")
     shapes = SHAPES_OF_PAIRS if arguments.pairs else SHAPES
-    words = ("versions", "items") if arguments.pairs else ("the same", "others")
+    words = ("items" if arguments.pairs else "pairs", "nothing")
     every = itertools.product(NAMES, shapes, (True, False), arguments.items)
     for number, (measure, (one, two, pairs), shared, items) in enumerate(every):
-        if arguments.measure not in (None, measure) or one not in (arguments.people or (one,)):
+        if arguments.measure not in (None, measure) or one not in (
+            arguments.participants or (one,)
+        ):
             continue
         if arguments.alike and not (arguments.pairs and shared):
             continue
         cell = Conditions((one, two), pairs, shared, items, arguments.alike)
         rng = np.random.default_rng([arguments.seed, number])
-        row = row_of(cell, measure, arguments.studies, rng)
+        row = summarize_design(cell, measure, arguments.studies, rng)
         print(
             f"| {measure} | {one if arguments.pairs else f'{one} + {two}'} | "
             f"{2 * pairs if arguments.pairs else pairs} | {words[not shared]} | "
