@@ -33,7 +33,7 @@ import pandas as pd
 from experiment import Participant, Server, children_cpu, free_port
 
 from contstim.adaptive import SIX_POINT, AdaptivePlan, Conductor, Stopping
-from contstim.experiment.adaptive import Issuing, new_adaptive_study, read_pool
+from contstim.experiment.adaptive import BlockIssuer, new_adaptive_study, read_pool
 from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.study import Study
 
@@ -136,7 +136,7 @@ def check(study: Study, people: list[Asked]) -> tuple[int, int]:
         connection.row_factory = sqlite3.Row
         rows = connection.execute("SELECT session, answer FROM answers WHERE conflict = 0")
         stored = {(row["session"], row["answer"]) for row in rows}
-        live = Issuing(study).conductor(connection)
+        live = BlockIssuer(study).conductor(connection)
     lost = sum((p.session, answer) not in stored for p in people for answer in p.acknowledged)
     assert not lost, f"{lost} acknowledged answers are lost"
     pairs = [pair for block in live.blocks for pair in block.pairs]

@@ -30,7 +30,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.design.trials import Layout, design_trials
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 
 TOKEN = "a-token-of-the-benchmark"
 RECRUITED = """

@@ -38,7 +38,7 @@ from pathlib import Path
 import numpy as np
 
 from contstim.design.trials import Layout, design_trials
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.schema import DATA_FILE, connect
 from contstim.experiment.study import Study, read_study
 

@@ -50,7 +50,7 @@ ALLOWED = {
     ("benchmarks/ratings.py", "item"): "reads ratings of single sentences",
     ("design/latin.py", "item"): "reads the table of items",
     ("experiment/collected.py", "item"): "reads the answers of an experiment",
-    ("experiment/upkeep.py", "item"): "reads the trials of an experiment",
+    ("experiment/maintenance.py", "item"): "reads the trials of an experiment",
 }
 
 

@@ -113,7 +113,7 @@ def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanDat
         If the study or its data cannot be read, or it does not ask about pairs of sentences.
     """
     study = read_study(folder)
-    if not study.presentation.pair:
+    if not study.presentation.is_pair:
         raise InputError(
             f"{folder} asks about single sentences, and `publish` needs choices between two; "
             "`contstim experiment export` writes its data as Psych-DS"

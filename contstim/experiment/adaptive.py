@@ -19,8 +19,8 @@ from contstim.adaptive.policies import POLICIES, Pool
 from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
-from contstim.experiment.new import new_study
-from contstim.experiment.schema import insert
+from contstim.experiment.scaffold import new_study
+from contstim.experiment.schema import insert_row
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown
 from contstim.files import digest_of, write_record
@@ -198,7 +198,7 @@ def _toml(name: str, made: Any) -> Iterator[str]:
             yield from lines
 
 
-class Issuing:
+class BlockIssuer:
     """Chooses blocks for an adaptive study and writes them down; used by the writer's thread alone.
 
     What was issued stands in the data file, a row per block, with all that the choice was made by;
@@ -277,7 +277,7 @@ class Issuing:
             "skipped_blocks": json.dumps(block.skipped_blocks),
             **self._made_by,
         }
-        insert(connection, "blocks", row)
+        insert_row(connection, "blocks", row)
         conductor.record(block)
         self._note(block)
 

@@ -233,7 +233,7 @@ def _of_sessions(
                 continue
             answer = first_answers[trial.trial]
             choice, expected = answer["choice"], trial.expected
-            right = None if expected is None else shown.is_right(choice, expected)
+            right = None if expected is None else shown.is_correct(choice, expected)
             tested = {**answer, **person, "expected": expected, "right": right}
             if trial.kind == "practice":
                 rows["practice"].append(tested)
@@ -243,22 +243,22 @@ def _of_sessions(
                 continue
             if right is not None:
                 catch.append(right)
-            details = shown.details(answer["detail"])
+            details = shown.detail_columns(answer["detail"])
             place = _place(person, session, trial, answer)
             rows["details"] += [{**person, "name": name} for name in details]
             of_pair = of_pool.get(int(trial.trial[1:]), no_pair)
             line = {**details, **of_pair, **trial.row, **trial.shown, **place}
             # Of what a pool says these alone take the place of what the study numbered itself.
             line |= {name: of_pair[name] for name in ("item", "stimulus") if name in of_pair}
-            line |= _pair(trial) if shown.pair else {"expected": expected, "right": right}
-            if shown.pair:
+            line |= _pair(trial) if shown.is_pair else {"expected": expected, "right": right}
+            if shown.is_pair:
                 line["rating"] = shown.rating(choice, str(trial.side_1))
             answered.append(line)
             rows["words"] += [
                 {**line, "position": number, "word": word, "rt_ms": rt}
-                for number, (word, rt) in enumerate(shown.words(answer["detail"]), start=1)
+                for number, (word, rt) in enumerate(shown.word_times(answer["detail"]), start=1)
             ]
-        rows["choices" if shown.pair else "answers"] += answered
+        rows["choices" if shown.is_pair else "answers"] += answered
         rows["checks"] += tests
         rows["sessions"].append(_session(trials, person, session, len(answered), catch, tests))
     return rows
@@ -285,7 +285,7 @@ def _of_pool(study: Study) -> dict[int, dict[str, Any]]:
 
 def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return the columns of choices and answers, of which a study has one, and of words."""
-    pair = study.presentation.pair
+    pair = study.presentation.is_pair
     usual = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
     unlisted = {*usual} if pair else {*usual, "participant"}
     of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
@@ -298,7 +298,7 @@ def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, 
             givers[detail["name"]].add(detail["participant"])
     # Of the answers' details, which a page can name as it likes, those that most people gave.
     names = sorted(givers, key=lambda name: (-len(givers[name]), name))[:_MOST_DETAILS]
-    shown = {*study.presentation.needed, *study.presentation.optional}
+    shown = {*study.presentation.required_fields, *study.presentation.optional_fields}
     of_words = (*_COLUMNS["words"], *(n for n in others if n not in shown and not pair))
     main: dict[str, tuple[str, ...]] = {"choices": (), "answers": ()}
     return main | {"choices" if pair else "answers": (*listed, *names), "words": of_words}

@@ -16,7 +16,7 @@ import jinja2
 
 from contstim.errors import OutputError
 from contstim.experiment.schema import session_code
-from contstim.experiment.sessions import IDLE_S, why_closed
+from contstim.experiment.sessions import IDLE_SECONDS, find_closing_reason
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
 
@@ -95,7 +95,7 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
             " FROM assignments GROUP BY group_number ORDER BY group_number"
         ).fetchall()
         page_counts = dict(connection.execute("SELECT name, n FROM counts").fetchall())
-        closed = why_closed(connection)
+        closed = find_closing_reason(connection)
         last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
     complete = Counter(session["group"] for session in sessions if session["state"] == "complete")
     groups = [{**dict(row), "complete": complete[row["group"]]} for row in of_groups]
@@ -130,7 +130,7 @@ def _session(
     for trial in trials:
         if trial.expected is not None and trial.trial in counted.choices:
             choice = counted.choices[trial.trial]
-            right[trial.kind].append(study.presentation.is_right(choice, trial.expected))
+            right[trial.kind].append(study.presentation.is_correct(choice, trial.expected))
     return {
         "session": row["session"],
         "code": session_code(row["session"]),
@@ -156,13 +156,13 @@ def _state(row: sqlite3.Row, now: float) -> str:
         return "excluded" if excluded else str(row["outcome"])
     if row["released_at"] is not None:
         return "released"
-    return "idle" if now - row["last_at"] > IDLE_S else "active"
+    return "idle" if now - row["last_at"] > IDLE_SECONDS else "active"
 
 
 _LEAST_DISK_MB = 500
 
 
-def dashboard_page(summary: Mapping[str, Any]) -> str:
+def render_dashboard(summary: Mapping[str, Any]) -> str:
     """Return the page, which loads itself again.
 
     Parameters
@@ -200,10 +200,10 @@ def _news(summary: Mapping[str, Any]) -> str:
             f"The study is closed ({summary['closed']}): nobody new is let in, who has begun may "
             f"finish, and `contstim experiment reopen` opens it again. {news}"
         )
-    if summary["strangers"]:
+    if summary["orphaned_sessions"]:
         news += (
             " Browsers with answers to sessions that are not in these data, as after a copy was "
-            f"put back: {summary['strangers']}; the answers come when those data are back."
+            f"put back: {summary['orphaned_sessions']}; the answers come when those data are back."
         )
     return news
 

@@ -189,7 +189,7 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
     trials = [*study.practice_trials, *chain.from_iterable(study.design.trials.values())]
     of_trials = {
         "choice": Column(
-            f"what was chosen: {shown.answers}",
+            f"what was chosen: {shown.answer_description}",
             "integer",
             levels=tuple(sorted({c for t in trials for c in shown.choices(t.shown) or ()})),
         ),

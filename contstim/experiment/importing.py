@@ -12,8 +12,8 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment import sessions
-from contstim.experiment.messages import keep_materials, materials_digest, parse_json
-from contstim.experiment.schema import data_path, writing
+from contstim.experiment.messages import materials_digest, parse_json, store_materials
+from contstim.experiment.schema import data_path, write_transaction
 from contstim.experiment.study import Study
 from contstim.files import digest, json_value
 from contstim.text_files import read_lines
@@ -84,7 +84,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     for path in paths:
         notes += _read(logs, study, path)
     count = "SELECT count(*), coalesce(sum(conflict), 0) FROM answers"
-    with writing(data_path(study, data), study) as connection:
+    with write_transaction(data_path(study, data), study) as connection:
         before = connection.execute(count).fetchone()
         for session, log in logs.items():
             faults = _store(connection, study, session, log)
@@ -180,7 +180,7 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
         return
     times = [at for value in (log.consent, *log.answers, *log.events) if (at := _at(value))]
     latest = max(times, default=0.0)
-    row = sessions.session_row(connection, session)
+    row = sessions.find_session(connection, session)
     if row is not None and row["assignment"] != log.assignment:
         yield f"the data have it on assignment {row['assignment']}"
         return
@@ -198,23 +198,24 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
             _create(connection, study, session, log, begun, latest, who, parameters)
         else:
             # Another file may hold how it began.
-            sessions.complete_session(connection, study, row, begun, who, parameters)
-        row = sessions.session_row(connection, session)
-    trials = sessions.trials_by_id(study, study.design.trials[log.assignment])
+            sessions.update_imported_session(connection, study, row, begun, who, parameters)
+        row = sessions.find_session(connection, session)
+    trials = sessions.map_trials_by_id(study, study.design.trials[log.assignment])
     started, last = row["started_at"], max(row["last_at"], latest)
     refused = []
     for late in (False, True):
         answers = [
             answer
             for answer in log.answers
-            if sessions.is_over(study, started, _at(answer), sessions.GRACE_S) == late
+            if sessions.is_past_time_limit(study, started, _at(answer), sessions.GRACE_SECONDS)
+            == late
         ]
         shown = study.presentation
         refused += sessions.record_answers(
             connection, session, trials, answers, last, late, shown
         ).refused
     refused += sessions.record_events(connection, study, session, trials, log.events, last).refused
-    outcome, _ = sessions.outcome_of(connection, study, session, last)
+    outcome, _ = sessions.determine_outcome(connection, study, session, last)
     connection.execute(
         # A later file may hold what was missing; a server's own word stands.
         "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?"
@@ -235,7 +236,7 @@ def _beginning(
     if not isinstance(shown, str) or not re.fullmatch("[0-9a-f]{64}", shown):
         shown = None
     elif shown == materials_digest(study):
-        keep_materials(connection, study)
+        store_materials(connection, study)
     return {
         "consent_version": str(log.consent.get("version", ""))[:200],
         "consent_sha256": str(log.consent.get("sha256", ""))[:200],

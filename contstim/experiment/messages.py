@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 
 from contstim.errors import InputError
 from contstim.experiment.options import OUTCOMES, StudySettings
-from contstim.experiment.presentations import PRESENTATIONS, read_detail
+from contstim.experiment.presentations import PRESENTATIONS, parse_detail
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued
 from contstim.experiment.vendor import page_version
@@ -62,7 +62,7 @@ _Detail = Annotated[str, _text_of(20_000, printable=False)]
 _LONGEST_DETAIL = {"environment": 5000, "responses": 64_000}
 
 
-class RefusedError(InputError):
+class RequestError(InputError):
     """Something that a page asked for and is not given; `status` is of HTTP."""
 
     def __init__(self, status: int, message: str, **more: Any) -> None:
@@ -169,7 +169,7 @@ def parse_json(body: bytes | str) -> dict[str, Any]:
     return value
 
 
-def named_id(value: Any) -> str | None:
+def find_id(value: Any) -> str | None:
     """Return the id that an answer or event gives itself, None if it gives none that is one."""
     name = value.get("id") if isinstance(value, dict) else None
     return name if isinstance(name, str) and _ID.fullmatch(name) else None
@@ -207,7 +207,7 @@ def read_responses(study: Study, detail: str) -> Responses:
     InputError
         If it holds anything but possible answers to questions and boxes of the study.
     """
-    event = _read(Responses, read_detail(detail), "detail")
+    event = _read(Responses, parse_detail(detail), "detail")
     questions = {question.name: question for question in study.questions}
     boxes = {box.name for box in study.consent.boxes}
     for name, response in event.responses.items():
@@ -254,7 +254,7 @@ def _read(kind: type[_Settings], value: Any, what: str) -> _Settings:
     return build(kind, {key: value[key] for key in kind.__annotations__ if key in value})
 
 
-def study_info(study: Study) -> dict[str, Any]:
+def make_study_info(study: Study) -> dict[str, Any]:
     """Return what the page shows before consent.
 
     ``recruiter`` holds ``name``, ``title``, ``participant`` (the address's parameter with the
@@ -262,14 +262,17 @@ def study_info(study: Study) -> dict[str, Any]:
     that need no stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address
     to ``redirect`` to. It is None where the study names no recruiter. Other codes are not in it.
     """
-    own_texts = {key: study.texts[name] for key, name in study.presentation.texts.items()}
+    own_texts = {key: study.texts[name] for key, name in study.presentation.text_keys.items()}
     recruiter = None
     if study.recruiter is not None:
         names = ("name", "title", "participant", "required")
         recruiter = {
             **{name: getattr(study.recruiter, name) for name in names},
             "parameters": list(study.recruiter.parameters),
-            **{outcome: outcome_link(study, outcome) for outcome in ("declined", "full", "unsent")},
+            **{
+                outcome: make_outcome_link(study, outcome)
+                for outcome in ("declined", "full", "unsent")
+            },
         }
     return {
         "format": FORMAT,
@@ -326,7 +329,7 @@ def make_bundle(
     Returns
     -------
     dict
-        As in `study_info`, and ``session``, ``assignment``, ``group``, ``digest`` (of its trials;
+        As in `make_study_info`, and ``session, assignment, group, digest`` (of its trials;
         the page's raw log has it too), ``questions``, ``responded``, ``practice`` and ``trials``
         (each ``trial, number, kind, shown``; ``kind`` tells practice from all others, not which of
         them are catch trials or checks), ``more`` (whether others come later),
@@ -341,7 +344,7 @@ def make_bundle(
         raise InputError(f"the design has no participant {assignment!r}")
     trials = trials or study.design.trials[assignment]
     return {
-        **study_info(study),
+        **make_study_info(study),
         "settings": _settings(study, len(trials)),
         "session": session,
         "assignment": assignment,
@@ -350,13 +353,13 @@ def make_bundle(
         "practice": [_shown(trial) for trial in study.practice_trials],
         "questions": [asdict(question) for question in study.questions],
         "responded": list(responded),
-        **trials_after(trials),
+        **list_trials_after(trials),
         "answered": {trial: {} for trial in answered},
         "elapsed_s": elapsed_s,
     }
 
 
-def trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
+def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
     """Return the ``trials`` that a page may have after that number, and if there are ``more``."""
     shown = issued(trials)
     return {
@@ -365,7 +368,7 @@ def trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
     }
 
 
-def page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
+def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
     """Return what a page needs that no server of ours tells whether attention checks fail.
 
     The page learns digests of the answers that fail one, which name no trial; but whoever tries all
@@ -385,7 +388,7 @@ def page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
         failed += [
             fnv1a(f"{salt}:{trial.page_id}:{choice}")
             for choice in choices
-            if not study.presentation.is_right(choice, str(trial.expected))
+            if not study.presentation.is_correct(choice, str(trial.expected))
         ]
     at_once = study.session.end_at_once
     return {"failed": sorted(failed), "salt": salt, "from": enough, "at_once": at_once}
@@ -399,7 +402,7 @@ def fnv1a(text: str) -> int:
     return found
 
 
-def outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
+def make_outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
     """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None."""
     if outcome not in OUTCOMES:
         raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
@@ -443,7 +446,7 @@ def materials_digest(study: Study) -> str:
     return digest(_content(study))
 
 
-def keep_materials(connection: sqlite3.Connection, study: Study) -> str:
+def store_materials(connection: sqlite3.Connection, study: Study) -> str:
     """Store what a study shows, once, and return its digest; within a transaction."""
     content = _content(study)
     connection.execute("INSERT OR IGNORE INTO materials VALUES (?, ?)", (digest(content), content))

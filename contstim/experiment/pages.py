@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 from contstim.errors import InputError
 from contstim.experiment.messages import (
     make_bundle,
+    make_outcome_link,
+    make_page_checks,
+    make_study_info,
     module_path,
-    outcome_link,
-    page_checks,
-    study_info,
 )
 from contstim.experiment.study import Study
-from contstim.experiment.vendor import PAGE, page_files, page_version
+from contstim.experiment.vendor import PAGE_FOLDER, page_files, page_version
 from contstim.files import check_empty_folder, digest_of, write_folder, write_whole
 
 #: Texts that the page shows before, or in place of, what its scripts do.
@@ -51,7 +51,7 @@ _LIMITS = ("maxActiveMembers", "maxTotalMembers", "maxTotalWorkers")  # of a bat
 _VERSION = "3"  # of study archives
 
 
-def index_html(study: Study, transport: str, head: str = "", page: Path = PAGE) -> str:
+def index_html(study: Study, transport: str, head: str = "", page: Path = PAGE_FOLDER) -> str:
     """Return the page itself.
 
     Parameters
@@ -109,12 +109,12 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
             f"{study.folder} chooses trials by the answers, which needs a server; run it with "
             "`contstim experiment serve`"
         )
-    info = study_info(study)
+    info = make_study_info(study)
     info["assignments"] = [
         {"assignment": assignment, "group": study.design.groups[assignment]}
         for assignment in _order(study)
     ]
-    info["links"] = {name: outcome_link(study, name) for name in _OUTCOMES}
+    info["links"] = {name: make_outcome_link(study, name) for name in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _json(info)}
     files |= {path: source.read_bytes() for path, source in page_files().items()}
@@ -122,7 +122,7 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
         files[f"static/{page_version()}/{module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
         bundle = make_bundle(study, assignment)
-        bundle["settings"]["checks"] = page_checks(study, assignment)
+        bundle["settings"]["checks"] = make_page_checks(study, assignment)
         files[f"bundles/{assignment}.json"] = _json({name: bundle[name] for name in _OF_ASSIGNMENT})
     return files
 

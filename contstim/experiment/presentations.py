@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeGuard
 
 from contstim.errors import InputError
 from contstim.experiment.options import TrialOptions
-from contstim.experiment.vendor import PAGE
+from contstim.experiment.vendor import PAGE_FOLDER
 from contstim.files import json_value
 from contstim.plugins import Registry
 
@@ -43,30 +43,30 @@ class Presentation:
         one in which the class stands.
     pair
         Whether a trial is a pair of sentences, whose answers are rows of ``choices.csv``.
-    needed, optional
+    required_fields, optional_fields
         What is shown of a trial: keys of practice and checks and, but of a pair, columns of the
         design's table.
-    texts
+    text_keys
         Texts of the page that it has of its own, by the keys in whose place they are shown.
-    wording
+    translations
         Such texts where they do not come with contstim, by their keys, and by language; there must
         be English.
     title, task, practice
         Of a new study: its title, what its consent form says of the trials, and its practice as
         tables ``[[practice]]``.
-    answers
+    answer_description
         What can be chosen, for messages.
-    timed
+    time_columns
         Names of milliseconds in an answer's detail that are columns of its table; if None, all its
         texts and numbers are, as ``detail_NAME``.
     """
 
     module: str
-    pair: ClassVar[bool] = False
-    needed: tuple[str, ...] = ("sentence",)
-    optional: tuple[str, ...] = ()
-    texts: ClassVar[Mapping[str, str]] = {}
-    wording: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    is_pair: ClassVar[bool] = False
+    required_fields: tuple[str, ...] = ("sentence",)
+    optional_fields: tuple[str, ...] = ()
+    text_keys: ClassVar[Mapping[str, str]] = {}
+    translations: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     title = "How likely are these sentences?"
     task = "You will see sentences and say how likely you are to come across each of them."
     practice = """\
@@ -76,8 +76,8 @@ sentence = "The dog barked at the postman."
 [[practice]]
 sentence = "The postman barked dog the at."
 """
-    answers = "a whole number"
-    timed: ClassVar[Sequence[str] | None] = None
+    answer_description = "a whole number"
+    time_columns: ClassVar[Sequence[str] | None] = None
 
     def __init__(self, options: TrialOptions) -> None:
         self._options = options
@@ -87,16 +87,16 @@ sentence = "The postman barked dog the at."
         """What makes answers mean the same; data are of one scale only."""
         return self.module
 
-    def file(self, study: Path) -> Path:
+    def find_module(self, study: Path) -> Path:
         """Return where the module lies, of a study whose folder is given."""
         if _OWN.fullmatch(self._options.presentation):
             return study / self.module
-        shared = PAGE / self.module
+        shared = PAGE_FOLDER / self.module
         return shared if shared.is_file() else Path(getfile(type(self))).with_name(self.module)
 
-    def wording_in(self, language: str) -> Mapping[str, str]:
+    def translated_texts(self, language: str) -> Mapping[str, str]:
         """Return the texts of its own, by their keys, in a language or else in English."""
-        return self.wording.get(language, self.wording.get("en", {}))
+        return self.translations.get(language, self.translations.get("en", {}))
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int] | None:
         """Return what can be chosen in a trial; None for any whole number."""
@@ -124,11 +124,11 @@ sentence = "The postman barked dog the at."
         rating = round(5 * offered.index(choice) / (len(offered) - 1) - 2.5, 6)
         return rating if side_1 == "left" else -rating
 
-    def expectations(self, shown: Mapping[str, str]) -> Sequence[str] | None:
+    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str] | None:
         """Return what `expected` can be of a trial; None for any whole number."""
         return None
 
-    def is_right(self, choice: int, expected: str) -> bool:
+    def is_correct(self, choice: int, expected: str) -> bool:
         """Return whether a choice is what was expected."""
         return choice == int(expected)
 
@@ -140,7 +140,7 @@ sentence = "The postman barked dog the at."
         InputError
             Saying what can be expected.
         """
-        offered = self.expectations(shown)
+        offered = self.expected_answers(shown)
         if offered is None and re.fullmatch(r"-?\d{1,6}", expected):
             return
         if offered is None or expected not in offered:
@@ -161,18 +161,18 @@ sentence = "The postman barked dog the at."
         if abs(choice) > 10**9:  # no column of whole numbers would hold it
             raise InputError(f"choice is {choice}; give at most nine digits")
 
-    def details(self, detail: str) -> dict[str, str | int | float]:
+    def detail_columns(self, detail: str) -> dict[str, str | int | float]:
         """Return what of an answer's detail becomes columns of its table, by their names."""
-        given = read_detail(detail)
-        if self.timed is not None:
-            return {name: time for name in self.timed if _is_time(time := given.get(name))}
+        given = parse_detail(detail)
+        if self.time_columns is not None:
+            return {name: time for name in self.time_columns if _is_time(time := given.get(name))}
         return {
             f"detail_{name}": value
             for name, value in given.items()
             if isinstance(value, str | int | float) and _COLUMN.fullmatch(name)
         }
 
-    def words(self, detail: str) -> list[tuple[str, float]]:
+    def word_times(self, detail: str) -> list[tuple[str, float]]:
         """Return the words that an answer's detail has, and the milliseconds of each.
 
         They are there where the detail is as that of ``reading``.
@@ -183,12 +183,12 @@ sentence = "The postman barked dog the at."
             return []
 
 
-class TwoSentences(Presentation):
+class PairChoice(Presentation):
     """Two sentences with levels of confidence for each (``choice``)."""
 
     module = "presentations/choice.js"
-    pair = True
-    needed = ("left", "right")
+    is_pair = True
+    required_fields = ("left", "right")
     title = "Which sentence is more likely?"
     task = (
         "You will see pairs of sentences and say which of the two you are more likely to come "
@@ -205,8 +205,8 @@ left = "We painted the kitchen a quick blue."
 right = "We painted the kitchen a quiet blue."
 expected = "right"
 """
-    answers = "-levels (left, surest) to levels (right, surest), never 0"
-    timed: ClassVar[Sequence[str] | None] = ()
+    answer_description = "-levels (left, surest) to levels (right, surest), never 0"
+    time_columns: ClassVar[Sequence[str] | None] = ()
 
     @property
     def scale(self) -> str:
@@ -218,26 +218,26 @@ expected = "right"
         levels = self._options.levels
         return (*range(-levels, 0), *range(1, levels + 1))
 
-    def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
+    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
         """Return the sides."""
         return ("left", "right")
 
-    def is_right(self, choice: int, expected: str) -> bool:
+    def is_correct(self, choice: int, expected: str) -> bool:
         """Return whether a choice is of the side that was expected."""
         return (choice < 0) == (expected == "left")
 
 
-class OneSentence(Presentation):
+class SentenceRating(Presentation):
     """One sentence, rated from 1 to the number of points (``rating``)."""
 
     module = "presentations/rating.js"
-    texts: ClassVar = {
+    text_keys: ClassVar = {
         "instructions_text": "rating_instructions",
         "trial_prompt": "rating_prompt",
         **_SINGLE_TEXTS,
     }
-    answers = "1 (lowest) to the number of points"
-    timed = ()
+    answer_description = "1 (lowest) to the number of points"
+    time_columns = ()
 
     @property
     def scale(self) -> str:
@@ -248,7 +248,7 @@ class OneSentence(Presentation):
         """Return the points."""
         return range(1, self._options.points + 1)
 
-    def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
+    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
         """Return the points."""
         return [str(point) for point in self.choices(shown)]
 
@@ -261,8 +261,8 @@ class SelfPacedReading(Presentation):
     """
 
     module = "presentations/reading.js"
-    optional = ("question",)
-    texts: ClassVar = {
+    optional_fields = ("question",)
+    text_keys: ClassVar = {
         "instructions_text": "reading_instructions",
         "instructions_keys": "reading_keys",
         "trial_prompt": "reading_prompt",
@@ -279,18 +279,18 @@ expected = "no"
 [[practice]]
 sentence = "We painted the kitchen a quiet blue before the guests arrived."
 """
-    answers = "1 for yes, 2 for no; 0 without a question"
-    timed = ("question_rt_ms",)
+    answer_description = "1 for yes, 2 for no; 0 without a question"
+    time_columns = ("question_rt_ms",)
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
         """Return yes and no, where there is a question."""
         return tuple(_YES_NO.values()) if shown.get("question") else (0,)
 
-    def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
+    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
         """Return yes and no, where there is a question."""
         return tuple(_YES_NO) if shown.get("question") else ()
 
-    def is_right(self, choice: int, expected: str) -> bool:
+    def is_correct(self, choice: int, expected: str) -> bool:
         """Return whether yes or no was expected and chosen."""
         return choice == _YES_NO[expected]
 
@@ -302,18 +302,18 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
             raise InputError(f"the words of the answer are not those of {shown['sentence']!r}")
 
 
-class OwnModule(Presentation):
+class CustomPresentation(Presentation):
     """A module in the study's folder, which is given some columns; any whole number answers."""
 
     def __init__(self, options: TrialOptions) -> None:
         super().__init__(options)
-        self.module, self.needed = options.presentation, options.columns
+        self.module, self.required_fields = options.presentation, options.columns
 
 
-class OwnPair(TwoSentences):
+class CustomPairPresentation(PairChoice):
     """A module in the study's folder that shows pairs, with the levels of ``choice``."""
 
-    timed = None
+    time_columns = None
 
     def __init__(self, options: TrialOptions) -> None:
         super().__init__(options)
@@ -324,12 +324,12 @@ class OwnPair(TwoSentences):
 PRESENTATIONS: Registry[type[Presentation]] = Registry(
     "presentation",
     "contstim.presentations",
-    {"choice": TwoSentences, "rating": OneSentence, "reading": SelfPacedReading},
+    {"choice": PairChoice, "rating": SentenceRating, "reading": SelfPacedReading},
     Presentation,
 )
 
 
-def presentation_of(options: TrialOptions) -> Presentation:
+def make_presentation(options: TrialOptions) -> Presentation:
     """Return how trials are shown by the options of a study.
 
     Raises
@@ -339,7 +339,7 @@ def presentation_of(options: TrialOptions) -> Presentation:
     """
     name = options.presentation
     if _OWN.fullmatch(name):
-        return (OwnModule if options.columns else OwnPair)(options)
+        return (CustomPresentation if options.columns else CustomPairPresentation)(options)
     if name not in PRESENTATIONS:
         raise InputError(
             f"trial.presentation is {name!r}; give one of {', '.join(PRESENTATIONS)}, or a file of "
@@ -353,7 +353,7 @@ def presentation_of(options: TrialOptions) -> Presentation:
     return PRESENTATIONS[name](options)
 
 
-def read_detail(detail: str) -> dict[str, Any]:
+def parse_detail(detail: str) -> dict[str, Any]:
     """Return the detail of an answer, a JSON object; empty if it is none.
 
     Halves of characters, which JSON can name and no file can hold, are question marks.
@@ -368,7 +368,7 @@ def read_detail(detail: str) -> dict[str, Any]:
 
 
 def _words(detail: str) -> list[tuple[str, float]]:
-    value = read_detail(detail)
+    value = parse_detail(detail)
     words, times = value.get("words"), value.get("rt_ms")
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise InputError("detail has no list of words")

@@ -14,13 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from contstim.errors import InputError, OutputError
-from contstim.experiment.messages import RefusedError, parse_json
+from contstim.experiment.messages import RequestError, parse_json
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 #: Bytes of a request's body, and seconds that it may take to come.
-LONGEST_BODY = 64 * 1024
-SLOWEST_BODY = 30.0
+MAX_BODY_BYTES = 64 * 1024
+BODY_TIMEOUT = 30.0
 
 _CLIENTS = 10_000  # whose allowance is remembered
 
@@ -30,7 +30,7 @@ async def read_body(request: Request) -> dict[str, Any]:
 
     Raises
     ------
-    RefusedError
+    RequestError
         415 if it is not sent as JSON (which other sites cannot do), 413 if it is too long, 408 if
         it takes too long.
     InputError
@@ -38,34 +38,34 @@ async def read_body(request: Request) -> dict[str, Any]:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise RefusedError(415, "send application/json")
+        raise RequestError(415, "send application/json")
     body = bytearray()
     try:
-        async with asyncio.timeout(SLOWEST_BODY):
+        async with asyncio.timeout(BODY_TIMEOUT):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > LONGEST_BODY:
-                    raise RefusedError(413, f"the body is longer than {LONGEST_BODY} bytes")
+                if len(body) > MAX_BODY_BYTES:
+                    raise RequestError(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
     except TimeoutError:
-        raise RefusedError(408, f"the body took longer than {SLOWEST_BODY:g} seconds") from None
+        raise RequestError(408, f"the body took longer than {BODY_TIMEOUT:g} seconds") from None
     return parse_json(bytes(body))
 
 
-def bearer(request: Request) -> str:
+def read_bearer_token(request: Request) -> str:
     """Return the token of a session in the ``Authorization`` header.
 
     Raises
     ------
-    RefusedError
+    RequestError
         401 if there is none.
     """
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise RefusedError(401, "the session's token is missing")
+        raise RequestError(401, "the session's token is missing")
     return token.strip()
 
 
-def client_of(request: Request) -> str:
+def get_client_address(request: Request) -> str:
     """Return the address that a request comes from; of IPv6 the network, which one client has.
 
     Behind a web server it is the one that this says, if the server was told to believe it.
@@ -131,28 +131,30 @@ class RateLimiter:
         return max(0.0, spent - (self._clock() - at) * self._most / self._seconds)
 
 
-def refusal(status: int, message: str, more: Mapping[str, Any] | None = None) -> JSONResponse:
+def error_response(
+    status: int, message: str, more: Mapping[str, Any] | None = None
+) -> JSONResponse:
     """Return an error as JSON: one line, and what else the page needs to go on."""
     # The rest of a body that was not read is not waited for.
     headers = {"connection": "close"} if status in (408, 413) else None
     return JSONResponse({"error": message, **(more or {})}, status, headers)
 
 
-def safely(endpoint: Endpoint) -> Endpoint:
+def handle_errors(endpoint: Endpoint) -> Endpoint:
     """Turn what an endpoint raises on purpose into a reply; nothing of it was stored."""
 
     async def guarded(request: Request) -> Response:
         try:
             return await endpoint(request)
-        except RefusedError as error:
-            return refusal(error.status, str(error), error.more)
+        except RequestError as error:
+            return error_response(error.status, str(error), error.more)
         except InputError as error:
-            return refusal(400, str(error))
+            return error_response(400, str(error))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except (sqlite3.Error, OutputError):
-            return refusal(503, "the data cannot be stored now; try again")
+            return error_response(503, "the data cannot be stored now; try again")
         except asyncio.CancelledError:  # the server has waited long enough and ends what is left
-            return refusal(503, "the study is being stopped; try again")
+            return error_response(503, "the study is being stopped; try again")
 
     return guarded

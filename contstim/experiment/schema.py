@@ -21,7 +21,7 @@ PILOT_FILE = "pilot.sqlite3"
 _FORMAT = "4"
 
 #: Responses of a session to one question that are kept.
-MOST_RESPONSES = 5
+MAX_RESPONSES = 5
 
 # Answers, responses (JSON, to the study's questions), events and blocks are the raw log: rows are
 # added, never changed or removed, and the file itself refuses both. Recruiters' ids and parameters
@@ -154,7 +154,9 @@ def _digests(study: Study) -> dict[int, str]:
     """Return for each assignment a digest of what its answers refer to."""
     return {
         assignment: digest(
-            json.dumps(study.content_of(assignment), ensure_ascii=False, separators=(",", ":"))
+            json.dumps(
+                study.assignment_content(assignment), ensure_ascii=False, separators=(",", ":")
+            )
         )
         for assignment in study.design.trials
     }
@@ -213,7 +215,7 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
 
 
 @contextmanager
-def writing(path: Path, study: Study | None = None) -> Iterator[sqlite3.Connection]:
+def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite3.Connection]:
     """Open the data of a study for one transaction, which is stored whole or not at all.
 
     Raises
@@ -260,7 +262,7 @@ def _unusable(path: Path, error: sqlite3.Error) -> str:
     return f"cannot use {path} as the study's data: {error}{advice}"
 
 
-def insert(
+def insert_row(
     connection: sqlite3.Connection, table: str, row: Mapping[str, Any], otherwise: str = ""
 ) -> sqlite3.Cursor:
     """Add a row, by the names of its columns; `otherwise` may be ``OR IGNORE``."""
@@ -274,7 +276,7 @@ def read_salt(connection: sqlite3.Connection) -> str:
     return str(row["value"])
 
 
-def check_words(text: str) -> None:
+def check_encodable(text: str) -> None:
     """Refuse a text that no file can hold, such as halves of characters.
 
     Raises
@@ -294,7 +296,7 @@ def session_code(session: str) -> str:
 
 
 @contextmanager
-def raw_log_open(connection: sqlite3.Connection) -> Iterator[None]:
+def unlocked_raw_log(connection: sqlite3.Connection) -> Iterator[None]:
     """Lift the triggers that keep the raw log as it is, within a transaction."""
     for table, what in _GUARDED:
         connection.execute(f"DROP TRIGGER {table}_{what}")

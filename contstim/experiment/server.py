@@ -26,21 +26,26 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError
-from contstim.experiment.dashboard import dashboard_page
-from contstim.experiment.messages import RefusedError, module_path, read_session_request, study_info
+from contstim.experiment.dashboard import render_dashboard
+from contstim.experiment.messages import (
+    RequestError,
+    make_study_info,
+    module_path,
+    read_session_request,
+)
 from contstim.experiment.pages import index_html
 from contstim.experiment.requests import (
     RateLimiter,
-    bearer,
-    client_of,
+    error_response,
+    get_client_address,
+    handle_errors,
     is_loopback,
+    read_bearer_token,
     read_body,
-    refusal,
-    safely,
 )
-from contstim.experiment.sessions import Received
+from contstim.experiment.sessions import Receipt
 from contstim.experiment.store import Store
-from contstim.experiment.vendor import PAGE, page_version, vendor_files
+from contstim.experiment.vendor import PAGE_FOLDER, page_version, vendor_files
 
 _LOG = logging.getLogger("uvicorn.error")
 
@@ -97,7 +102,7 @@ class _Kept(StaticFiles):
         return reply
 
 
-def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
+def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
     """Return the server of a study.
 
     Parameters
@@ -116,7 +121,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         try:
             vendor_files(page)
         except MissingExtraError as error:
-            return refusal(503, str(error))
+            return error_response(503, str(error))
         return HTMLResponse(index_html(store.study, "server", page=page))
 
     async def module(_: Request) -> Response:
@@ -132,17 +137,17 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
     module_routes = [] if store.study.module is None else [Route(address, module)]
     routes = [
         Route("/", index),
-        Route("/health", safely(api.health)),
-        Route("/api/study", safely(api.study)),
-        Route("/api/sessions", safely(api.open), methods=["POST"]),
-        Route("/api/declined", safely(api.declined), methods=["POST"]),
-        Route("/api/session", safely(api.session)),
-        Route("/api/next", safely(api.next), methods=["POST"]),
-        Route("/api/answers", safely(api.answers), methods=["POST"]),
-        Route("/api/events", safely(api.events), methods=["POST"]),
-        Route("/api/finish", safely(api.finish), methods=["POST"]),
-        Route("/dashboard", safely(dashboard.page)),
-        Route("/api/dashboard", safely(dashboard.data)),
+        Route("/health", handle_errors(api.health)),
+        Route("/api/study", handle_errors(api.study)),
+        Route("/api/sessions", handle_errors(api.open), methods=["POST"]),
+        Route("/api/declined", handle_errors(api.declined), methods=["POST"]),
+        Route("/api/session", handle_errors(api.session)),
+        Route("/api/next", handle_errors(api.next), methods=["POST"]),
+        Route("/api/answers", handle_errors(api.answers), methods=["POST"]),
+        Route("/api/events", handle_errors(api.events), methods=["POST"]),
+        Route("/api/finish", handle_errors(api.finish), methods=["POST"]),
+        Route("/dashboard", handle_errors(dashboard.page)),
+        Route("/api/dashboard", handle_errors(dashboard.data)),
         *module_routes,
         Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
     ]
@@ -157,12 +162,12 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
 async def _no_such_place(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     text = "there is nothing here" if status == 404 else "that cannot be done here"
-    return refusal(status, text)
+    return error_response(status, text)
 
 
 def _allowed(allowance: RateLimiter, request: Request) -> bool:
     """Return whether a client may ask, and count it; this machine itself is not limited."""
-    client = client_of(request)
+    client = get_client_address(request)
     return is_loopback(client) or allowance.take(client)
 
 
@@ -171,13 +176,13 @@ class _Api:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._info = study_info(store.study)
+        self._info = make_study_info(store.study)
         self._visits = RateLimiter(_VISITS, 60)
         self._openings = RateLimiter(store.study.allocation.openings_per_client, 3600)
 
     async def health(self, request: Request) -> Response:
         if not _allowed(self._visits, request):
-            raise RefusedError(429, "asked too often; once a minute is enough")
+            raise RequestError(429, "asked too often; once a minute is enough")
         # Commits something, which fails where nothing can be stored: 503.
         await asyncio.wrap_future(self._store.count("ready"))
         return JSONResponse({"status": "ok"})
@@ -196,7 +201,7 @@ class _Api:
                 "one network address may open no more sessions for now; where many people share "
                 "one, raise allocation.openings_per_client and start the server again"
             )
-            raise RefusedError(429, "too many sessions were begun at this network address; wait")
+            raise RequestError(429, "too many sessions were begun at this network address; wait")
         token, bundle, new = await asyncio.wrap_future(self._store.open(opening))
         return JSONResponse({"token": token, "bundle": bundle}, status_code=201 if new else 200)
 
@@ -207,10 +212,12 @@ class _Api:
         return Response(status_code=204)
 
     async def session(self, request: Request) -> Response:
-        return JSONResponse(await asyncio.wrap_future(self._store.resume(bearer(request))))
+        return JSONResponse(
+            await asyncio.wrap_future(self._store.resume(read_bearer_token(request)))
+        )
 
     async def next(self, request: Request) -> Response:
-        token = bearer(request)
+        token = read_bearer_token(request)
         after = (await read_body(request)).get("after")
         if type(after) is not int or not 0 <= after <= 10**6:
             raise InputError(f"after is {after!r}; give the number of the last trial")
@@ -223,16 +230,18 @@ class _Api:
         return await self._received(request, "events", self._store.add_events)
 
     async def _received(
-        self, request: Request, name: str, add: Callable[[str, list[Any]], Future[Received]]
+        self, request: Request, name: str, add: Callable[[str, list[Any]], Future[Receipt]]
     ) -> Response:
-        token = bearer(request)
+        token = read_bearer_token(request)
         rows = (await read_body(request)).get(name)
         if not isinstance(rows, list):
             raise InputError(f"{name} is not a list")
         return JSONResponse((await asyncio.wrap_future(add(token, rows))).row())
 
     async def finish(self, request: Request) -> Response:
-        return JSONResponse(await asyncio.wrap_future(self._store.finish(bearer(request))))
+        return JSONResponse(
+            await asyncio.wrap_future(self._store.finish(read_bearer_token(request)))
+        )
 
 
 class _Dashboard:
@@ -251,11 +260,11 @@ class _Dashboard:
             headers = {"www-authenticate": 'Basic realm="dashboard", charset="UTF-8"'}
             return Response("the dashboard asks for its token as password", 401, headers)
         summary = await asyncio.wrap_future(self._store.summary())
-        return HTMLResponse(dashboard_page(summary))
+        return HTMLResponse(render_dashboard(summary))
 
     async def data(self, request: Request) -> Response:
         if not self._is_admitted(request):
-            raise RefusedError(401, "this is not the dashboard's token")
+            raise RequestError(401, "this is not the dashboard's token")
         return JSONResponse(await asyncio.wrap_future(self._store.summary()))
 
     def _is_admitted(self, request: Request) -> bool:
@@ -267,12 +276,12 @@ class _Dashboard:
                 given = base64.b64decode(given).decode("utf-8", "replace").partition(":")[2]
             except ValueError:
                 given = ""
-        client = client_of(request)
+        client = get_client_address(request)
         if not self._guesses.left(client):
-            raise RefusedError(429, "too many wrong tokens came from here; wait a minute")
-        is_right = hmac.compare_digest(
+            raise RequestError(429, "too many wrong tokens came from here; wait a minute")
+        is_correct = hmac.compare_digest(
             given.strip().encode("utf-8", "replace"), self._token.encode()
         )
-        if not is_right:
+        if not is_correct:
             self._guesses.take(client)
-        return is_right
+        return is_correct

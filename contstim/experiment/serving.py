@@ -15,7 +15,7 @@ from contstim.experiment.requests import is_loopback
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
-from contstim.experiment.vendor import PAGE, vendor_files
+from contstim.experiment.vendor import PAGE_FOLDER, vendor_files
 
 _SHORTEST, _FEWEST = 16, 8  # characters of a token, and different ones
 _MOST_CONNECTIONS = 1000  # open at the same time; others are answered 503
@@ -58,7 +58,7 @@ def serve(
     token: str | None = None,
     *,
     data: Path | None = None,
-    page: Path = PAGE,
+    page: Path = PAGE_FOLDER,
     say: Callable[[str], None] = _say,
     blinded: bool = False,
 ) -> None:

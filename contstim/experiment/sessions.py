@@ -17,22 +17,22 @@ from contstim.errors import InputError
 from contstim.experiment.messages import (
     PageEvent,
     SessionRequest,
-    named_id,
+    find_id,
     read_answer,
     read_event,
     read_responses,
 )
 from contstim.experiment.options import AllocationOptions
 from contstim.experiment.presentations import Presentation
-from contstim.experiment.schema import MOST_RESPONSES, insert
+from contstim.experiment.schema import MAX_RESPONSES, insert_row
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued, session_trials
 
 #: Seconds; without an answer for so long a session counts as idle.
-IDLE_S = 300.0
+IDLE_SECONDS = 300.0
 
 #: An answer so many seconds after the time limit still counts as in time.
-GRACE_S = 60.0
+GRACE_SECONDS = 60.0
 
 #: Characters that a session may add as events, and as second answers, besides so many a trial; a
 #: row counts `_ROW` and its detail. Only a fault or malice comes near.
@@ -42,7 +42,7 @@ _MOST, _MOST_A_TRIAL, _ROW = 100_000, 2000, 200
 _NOTE = "INSERT INTO allocations (at, action, assignment, session, why) VALUES (?, ?, ?, ?, ?)"
 
 #: How the reason begins why a study is closed that its own rule has closed; the verdict follows.
-BY_RULE = "by its rule"
+CLOSED_BY_RULE = "by its rule"
 
 _WHOLE_STUDY = 0  # no assignment has this number
 
@@ -73,11 +73,11 @@ def add_session(
         _column_of_id(connection, recruiter_id): recruiter_id,
         "parameters": json.dumps(dict(parameters)),
     }
-    participant = insert(connection, "participants", person).lastrowid
-    insert(connection, "sessions", {**row, "participant": participant})
+    participant = insert_row(connection, "participants", person).lastrowid
+    insert_row(connection, "sessions", {**row, "participant": participant})
 
 
-def complete_session(
+def update_imported_session(
     connection: sqlite3.Connection,
     study: Study,
     row: Mapping[str, Any],
@@ -92,7 +92,7 @@ def complete_session(
     connection, study
         As for `add_session`.
     row
-        The session as the data have it, see `session_row`.
+        The session as the data have it, see `find_session`.
     begun
         Columns of its table as another file has them; the earlier ``started_at`` is right.
     recruiter_id, parameters
@@ -124,7 +124,7 @@ def complete_session(
 def _keep_consent(connection: sqlite3.Connection, study: Study, row: Mapping[str, Any]) -> None:
     consent = {"sha256": study.consent_sha256, "version": study.consent.version}
     if all(row[f"consent_{name}"] == value for name, value in consent.items()):
-        insert(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
+        insert_row(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
 
 
 def _column_of_id(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
@@ -134,12 +134,12 @@ def _column_of_id(connection: sqlite3.Connection, recruiter_id: str | None) -> s
     return "claimed" if taken else "recruiter_id"
 
 
-def session_row(connection: sqlite3.Connection, session: str) -> Any:
+def find_session(connection: sqlite3.Connection, session: str) -> Any:
     """Return what the data hold of a session; None if there is no such session."""
     return connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
 
 
-def opened_session(connection: sqlite3.Connection, opening: SessionRequest) -> Any:
+def find_requested_session(connection: sqlite3.Connection, opening: SessionRequest) -> Any:
     """Return the session that a participant has, by the recruiter's id or else by the request."""
     where, value = "recruiter_id = ?", opening.participant
     if value is None:
@@ -150,10 +150,10 @@ def opened_session(connection: sqlite3.Connection, opening: SessionRequest) -> A
 
 def heartbeat(connection: sqlite3.Connection, session: str, now: float) -> Any:
     """Note a sign of life, with which an abandoned session returns; return the session's row."""
-    if session_row(connection, session)["released_why"] == "abandoned":
-        return_to_assignment(connection, session, now)
+    if find_session(connection, session)["released_why"] == "abandoned":
+        restore_assignment(connection, session, now)
     connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
-    return session_row(connection, session)
+    return find_session(connection, session)
 
 
 def take_assignment(
@@ -221,12 +221,12 @@ def _reassign(connection: sqlite3.Connection, now: float, options: AllocationOpt
     return release_assignment(connection, row["session"], "abandoned", now)
 
 
-def return_to_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
+def restore_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
     """Give a released session its assignment back if nobody has taken it.
 
     If somebody has, it goes on without one: its data are kept and its group has one session more.
     """
-    assignment = session_row(connection, session)["assignment"]
+    assignment = find_session(connection, session)["assignment"]
     free = "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL"
     if connection.execute(free, (session, assignment)).rowcount:
         connection.execute(
@@ -236,7 +236,7 @@ def return_to_assignment(connection: sqlite3.Connection, session: str, now: floa
         connection.execute(_NOTE, (now, "returned", assignment, session, ""))
 
 
-def release_stale(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
+def release_inactive(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
     """Release the assignments of unfinished sessions that have sent nothing since `before`."""
     rows = connection.execute(
         "SELECT session FROM sessions WHERE finished_at IS NULL AND released_at IS NULL"
@@ -266,13 +266,13 @@ def release_assignment(connection: sqlite3.Connection, session: str, why: str, n
     return True
 
 
-def set_closed(connection: sqlite3.Connection, closed: bool, why: str, now: float) -> None:
+def record_closure(connection: sqlite3.Connection, closed: bool, why: str, now: float) -> None:
     """Let nobody new in, or let people in again; whoever has begun goes on either way."""
     action = "closed" if closed else "reopened"
     connection.execute(_NOTE, (now, action, _WHOLE_STUDY, "", why))
 
 
-def why_closed(connection: sqlite3.Connection) -> str | None:
+def find_closing_reason(connection: sqlite3.Connection) -> str | None:
     """Return why nobody new is let into the study; None while it is open."""
     row = connection.execute(
         "SELECT action, why FROM allocations WHERE assignment = ? ORDER BY sequence DESC LIMIT 1",
@@ -284,14 +284,14 @@ def why_closed(connection: sqlite3.Connection) -> str | None:
 def close_by_rule(connection: sqlite3.Connection, verdict: str, now: float) -> bool:
     """Close the study, unless its rule has before: what was reopened since stays open."""
     query = "SELECT 1 FROM allocations WHERE assignment = ? AND why LIKE ?"
-    before = connection.execute(query, (_WHOLE_STUDY, f"{BY_RULE}%")).fetchone() is not None
+    before = connection.execute(query, (_WHOLE_STUDY, f"{CLOSED_BY_RULE}%")).fetchone() is not None
     if not before:
-        set_closed(connection, True, f"{BY_RULE}: {verdict}", now)
+        record_closure(connection, True, f"{CLOSED_BY_RULE}: {verdict}", now)
     return not before
 
 
 @dataclass
-class Received:
+class Receipt:
     """What became of answers or events, by their ids.
 
     Attributes
@@ -329,7 +329,7 @@ def record_answers(
     now: float,
     late: bool,
     presentation: Presentation,
-) -> Received:
+) -> Receipt:
     """Store answers; a repeat is acknowledged again, a second one to a trial is a conflict.
 
     Parameters
@@ -339,7 +339,7 @@ def record_answers(
     session
         Whose they are.
     trials
-        The trials of the session, by their ids and by those that the page has; see `trials_by_id`.
+        The trials of the session, see `map_trials_by_id`.
     answers
         As the page sent them.
     now
@@ -349,7 +349,7 @@ def record_answers(
     presentation
         How trials were shown, which says what can be answered.
     """
-    received = Received()
+    received = Receipt()
 
     def store(value: Any) -> None:
         answer = read_answer(value)
@@ -367,7 +367,7 @@ def record_answers(
             given = asdict(answer)
             row = {"answer": given.pop("id"), **given, "trial": trial.trial, "kind": trial.kind}
             row |= {"received_at": now, "late": int(late), "conflict": int(conflict)}
-            insert(connection, "answers", {"session": session, **row})
+            insert_row(connection, "answers", {"session": session, **row})
         elif (stored["trial"], stored["choice"]) != (trial.trial, answer.choice):
             raise InputError("id is that of another answer")
         else:
@@ -386,12 +386,12 @@ def record_events(
     trials: Mapping[str, Trial],
     events: Sequence[Any],
     now: float,
-) -> Received:
+) -> Receipt:
     """Store events, and responses to the study's questions; a repeat is acknowledged again.
 
     Parameters as of `record_answers`.
     """
-    received = Received()
+    received = Receipt()
 
     def store(value: Any) -> None:
         event = read_event(value)
@@ -401,7 +401,7 @@ def record_events(
             _require_room(connection, "events", session, trials)
             given = asdict(event)
             row = {"session": session, "event": given.pop("id"), **given, "received_at": now}
-            insert(connection, "events", row, "OR IGNORE")
+            insert_row(connection, "events", row, "OR IGNORE")
         received.acknowledged.append(event.id)
 
     return _each(events, store, received)
@@ -414,7 +414,7 @@ def _record_responses(
     earlier = connection.execute(
         "SELECT question, count(*) FROM responses WHERE session = ? AND event <> ?"
         " GROUP BY question HAVING count(*) >= ?",
-        (session, event.id, MOST_RESPONSES),
+        (session, event.id, MAX_RESPONSES),
     )
     for question, _ in earlier:
         if question in detail.responses:
@@ -429,26 +429,26 @@ def _record_responses(
             "at": event.at,
             "received_at": now,
         }
-        insert(connection, "responses", row, "OR IGNORE")
+        insert_row(connection, "responses", row, "OR IGNORE")
 
 
-def _each(values: Sequence[Any], store: Callable[[Any], None], received: Received) -> Received:
+def _each(values: Sequence[Any], store: Callable[[Any], None], received: Receipt) -> Receipt:
     """Store what can be stored; say of the others why not."""
     for value in values:
         try:
             store(value)
         except InputError as error:
-            received.refused.append((named_id(value), str(error)))
+            received.refused.append((find_id(value), str(error)))
     return received
 
 
-def is_over(study: Study, started_at: float, now: float, grace: float = 0.0) -> bool:
+def is_past_time_limit(study: Study, started_at: float, now: float, grace: float = 0.0) -> bool:
     """Return whether a session's time is over, if there is a limit; all in seconds."""
     limit = study.session.time_limit_minutes * 60
     return bool(limit) and now - started_at > limit + grace
 
 
-def outcome_of(
+def determine_outcome(
     connection: sqlite3.Connection, study: Study, session: str, now: float
 ) -> tuple[str | None, dict[str, list[str]]]:
     """Return how a session ends, by its answers and the time, and what has no answer.
@@ -459,11 +459,11 @@ def outcome_of(
         The outcome, None where answers are missing and the time is not over; and the ``missing``
         trials, as the page names them, and the ``questions`` that say who takes part.
     """
-    row = session_row(connection, session)
+    row = find_session(connection, session)
     answers = connection.execute(
         "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0", (session,)
     ).fetchall()
-    responses = responses_of(connection, session)
+    responses = read_first_responses(connection, session)
     if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
         return "screened_out", {"missing": [], "questions": []}
     choices = {answer["trial"]: answer["choice"] for answer in answers}
@@ -473,8 +473,8 @@ def outcome_of(
         "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
     }
     checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
-    is_right = study.presentation.is_right
-    failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)
+    is_correct = study.presentation.is_correct
+    failed = sum(not is_correct(choices[trial.trial], str(trial.expected)) for trial in checks)
     enough = study.session.failed_checks_from
     too_many = bool(enough) and failed >= enough
     if any(answer["late"] for answer in answers):
@@ -482,17 +482,17 @@ def outcome_of(
     if too_many and (study.session.end_at_once or not missing["missing"]):
         return "failed_checks", missing
     if any(missing.values()):
-        return "time_limit" if is_over(study, row["started_at"], now) else None, missing
+        return "time_limit" if is_past_time_limit(study, row["started_at"], now) else None, missing
     return "complete", missing
 
 
-def trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
+def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     """Return practice and a session's trials by their ids and by those that the page has."""
     both = (*study.practice_trials, *issued(trials))
     return {trial.trial: trial for trial in both} | {trial.page_id: trial for trial in both}
 
 
-def responses_of(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
+def read_first_responses(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
     """Return what a session answered to questions, the first answer to each, by their names."""
     rows = connection.execute(
         "SELECT question, response, min(sequence) AS first FROM responses WHERE session = ?"

@@ -18,15 +18,15 @@ from contstim.errors import ContstimError
 from contstim.experiment import sessions
 from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.messages import (
-    RefusedError,
+    RequestError,
     SessionRequest,
-    keep_materials,
+    list_trials_after,
     make_bundle,
-    outcome_link,
-    trials_after,
+    make_outcome_link,
+    store_materials,
 )
-from contstim.experiment.schema import data_path, insert, open_data
-from contstim.experiment.sessions import BY_RULE
+from contstim.experiment.schema import data_path, insert_row, open_data
+from contstim.experiment.sessions import CLOSED_BY_RULE
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, read_design, session_trials
 from contstim.experiment.writer import Writer
@@ -98,15 +98,15 @@ class Store:
         self._latest: LatestResult | None = None
         if study.adaptive is not None:
             # Loads pandas, which takes longer than all else; a fixed design does without.
-            from contstim.experiment.adaptive import Issuing, LatestResult
+            from contstim.experiment.adaptive import BlockIssuer, LatestResult
 
-            self._issuing = Issuing(study)
+            self._issuing = BlockIssuer(study)
             self._latest = LatestResult(study, self.path, blinded)
         self._closes = study.adaptive is not None and study.adaptive.auto_close
         self._n_analyses = 0  # that were asked for
         self.study = study
         #: Digests of tokens of sessions that are not in the data.
-        self.strangers: set[str] = set()
+        self.orphaned_tokens: set[str] = set()
         self._writer = Writer(
             lambda: open_data(self.path, study),
             say,
@@ -148,22 +148,22 @@ class Store:
         ------
         InputError
             If the participant's id is missing or none that a recruiter gives.
-        RefusedError
+        RequestError
             400 if the consent is to another text, 409 if the session is finished, 503 if the
             study is closed or no assignment is free.
         """
         now, study = self._clock(), self.study
         agreed = (opening.consent.version, opening.consent.sha256)
         if agreed != (study.consent.version, study.consent_sha256):
-            raise RefusedError(
+            raise RequestError(
                 400, "consent is to another version of the text; load the page again"
             )
         if study.recruiter is not None:
             study.recruiter.check_id(opening.participant)
         minutes = study.allocation.release_after_minutes
         if minutes:
-            sessions.release_stale(connection, now - minutes * 60, now)
-        row = sessions.opened_session(connection, opening)
+            sessions.release_inactive(connection, now - minutes * 60, now)
+        row = sessions.find_requested_session(connection, opening)
         new = row is None
         if row is None:
             session, is_first = self._create(connection, opening, now), True
@@ -172,7 +172,7 @@ class Store:
             is_first = opening.key is not None and row["request"] == opening.key
             if row["outcome"]:
                 link = self._link(row["outcome"], is_first)
-                raise RefusedError(
+                raise RequestError(
                     409, "this participant has finished already", outcome=row["outcome"], **link
                 )
             connection.execute(
@@ -192,50 +192,52 @@ class Store:
     @_transaction
     def add_answers(
         self, connection: Connection, token: str, answers: Sequence[Any]
-    ) -> sessions.Received:
+    ) -> sessions.Receipt:
         """Store answers; see `record_answers`."""
         now = self._clock()
         row = self._session(connection, token, now)
-        late = sessions.is_over(self.study, row["started_at"], now, sessions.GRACE_S)
-        trials = sessions.trials_by_id(self.study, self._trials(connection, row))
+        late = sessions.is_past_time_limit(
+            self.study, row["started_at"], now, sessions.GRACE_SECONDS
+        )
+        trials = sessions.map_trials_by_id(self.study, self._trials(connection, row))
         received = sessions.record_answers(
             connection, row["session"], trials, answers, now, late, self.study.presentation
         )
         if self._issuing is not None:
             self._issuing.learn(connection)
         if self.study.session.end_at_once and row["outcome"] is None:
-            outcome, _ = sessions.outcome_of(connection, self.study, row["session"], now)
+            outcome, _ = sessions.determine_outcome(connection, self.study, row["session"], now)
             received.over = outcome == "failed_checks"
         return received
 
     @_transaction
     def add_events(
         self, connection: Connection, token: str, events: Sequence[Any]
-    ) -> sessions.Received:
+    ) -> sessions.Receipt:
         """Store events and responses; see `record_events`."""
         now = self._clock()
         row = self._session(connection, token, now)
-        trials = sessions.trials_by_id(self.study, self._trials(connection, row))
+        trials = sessions.map_trials_by_id(self.study, self._trials(connection, row))
         return sessions.record_events(connection, self.study, row["session"], trials, events, now)
 
     @_transaction
     def next_trials(self, connection: Connection, token: str, after: int) -> dict[str, Any]:
         """Return the trials of a session after number `after`, choosing a block if one is due.
 
-        Asked again after a reply that was lost, it returns the same; see `trials_after`. Nothing
+        Repeated after a lost reply, it returns the same; see `list_trials_after`. Nothing
         is chosen before the first answer, which may be to a practice trial: who only consents
         takes no pairs from others.
         """
         now = self._clock()
         row = self._session(connection, token, now)
-        further = trials_after(self._trials(connection, row), after)
+        further = list_trials_after(self._trials(connection, row), after)
         if further["trials"] or not further["more"] or row["outcome"] or self._issuing is None:
             return further
         answered = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
         begun = connection.execute(answered, (row["session"],)).fetchone() is not None
         if begun or not self.study.practice:
             self._issuing.issue(connection, row["session"], now)
-        return trials_after(self._trials(connection, row), after)
+        return list_trials_after(self._trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
         """End a session; a study that closes itself then looks whether it may stop."""
@@ -251,7 +253,7 @@ class Store:
 
         Raises
         ------
-        RefusedError
+        RequestError
             409, with the ids of ``missing`` trials and the names of screening ``questions``, if any
             have no answer while there is time.
         """
@@ -259,10 +261,10 @@ class Store:
         row = self._session(connection, token, now)
         session, outcome, ended_by = row["session"], row["outcome"], row["finished_by"]
         if outcome is None:
-            outcome, missing = sessions.outcome_of(connection, self.study, session, now)
+            outcome, missing = sessions.determine_outcome(connection, self.study, session, now)
             if outcome is None:
                 n_missing = sum(map(len, missing.values()))
-                raise RefusedError(409, f"answers are missing: {n_missing}", **missing)
+                raise RequestError(409, f"answers are missing: {n_missing}", **missing)
             ended_by = digest(token)
             connection.execute(
                 "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ?, finished_by = ?"
@@ -294,9 +296,11 @@ class Store:
         query = "SELECT session FROM tokens WHERE sha256 = ?"
         row = connection.execute(query, (digest(token),)).fetchone()
         if row is None:
-            if len(self.strangers) < _STRANGERS and len(token) == len(secrets.token_urlsafe(32)):
-                self.strangers.add(digest(token))
-            raise RefusedError(401, "there is no such session; open the study again")
+            if len(self.orphaned_tokens) < _STRANGERS and len(token) == len(
+                secrets.token_urlsafe(32)
+            ):
+                self.orphaned_tokens.add(digest(token))
+            raise RequestError(401, "there is no such session; open the study again")
         sessions.heartbeat(connection, row["session"], now)
         query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
         return connection.execute(query, (digest(token),)).fetchone()
@@ -308,11 +312,11 @@ class Store:
             "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence",
             (session,),
         )
-        by_id = sessions.trials_by_id(self.study, trials)
+        by_id = sessions.map_trials_by_id(self.study, trials)
         # Practice may have changed since.
         answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
         elapsed = round(max(0.0, now - row["started_at"]), 3)
-        responded = sessions.responses_of(connection, session)
+        responded = sessions.read_first_responses(connection, session)
         bundle = make_bundle(
             self.study, row["assignment"], session, answered, elapsed, responded, trials
         )
@@ -323,13 +327,13 @@ class Store:
         return session_trials(connection, design, row["session"], row["assignment"])
 
     def _create(self, connection: Connection, opening: SessionRequest, now: float) -> str:
-        if sessions.why_closed(connection) is not None:
-            link = outcome_link(self.study, "full")
-            raise RefusedError(503, "the study is over", outcome="over", **link)
+        if sessions.find_closing_reason(connection) is not None:
+            link = make_outcome_link(self.study, "full")
+            raise RequestError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
         taken = sessions.take_assignment(connection, session, now, self.study.allocation)
         if taken is None:
-            raise RefusedError(503, "no place is free", **outcome_link(self.study, "full"))
+            raise RequestError(503, "no place is free", **make_outcome_link(self.study, "full"))
         assignment, group = taken
         if assignment not in self.study.design.trials:
             # `contstim experiment extend` has added trials.
@@ -346,7 +350,7 @@ class Store:
             "consent_sha256": opening.consent.sha256,
             "started_at": now,
             "last_at": now,
-            "materials": keep_materials(connection, self.study),
+            "materials": store_materials(connection, self.study),
         }
         sessions.add_session(connection, self.study, row, opening.participant, opening.parameters)
         return session
@@ -354,7 +358,7 @@ class Store:
     def _link(self, outcome: str, earned: bool) -> dict[str, str | None]:
         if not earned:
             return {"code": None, "redirect": None}
-        return outcome_link(self.study, outcome)
+        return make_outcome_link(self.study, outcome)
 
     def _analyse(self) -> None:
         """Have the study analysed if it closes itself; the writer does not wait for that."""
@@ -372,7 +376,7 @@ class Store:
                 return
             if self.close_by_rule(conclusion).result():
                 shown = "" if self._blinded else f": {conclusion}"
-                self._say(f"the study is closed {BY_RULE}{shown}; who has begun may finish")
+                self._say(f"the study is closed {CLOSED_BY_RULE}{shown}; who has begun may finish")
         except (ContstimError, sqlite3.Error) as error:
             self._say(f"nobody can say whether the study may close: {error}")
         else:
@@ -381,7 +385,7 @@ class Store:
     def summary(self) -> Future[dict[str, Any]]:
         """Return what the dashboard shows; see `read_summary`. The writer is not asked.
 
-        Also ``strangers``, browsers that hold a session which is not in the data, and of an
+        Also ``orphaned_sessions``, browsers that hold a session which is not in the data, and of an
         adaptive study ``adaptive``: how it stands, see `LatestResult.read`.
         """
         return self._reader.submit(self._summary)
@@ -389,9 +393,9 @@ class Store:
     def _summary(self) -> dict[str, Any]:
         now = self._clock()
         summary = read_summary(self.path, self.study, self._counts, now)
-        if self._blinded and (summary["closed"] or "").startswith(BY_RULE):
-            summary["closed"] = BY_RULE  # without the conclusion
-        summary["strangers"] = len(self.strangers)
+        if self._blinded and (summary["closed"] or "").startswith(CLOSED_BY_RULE):
+            summary["closed"] = CLOSED_BY_RULE  # without the conclusion
+        summary["orphaned_sessions"] = len(self.orphaned_tokens)
         if self._latest is not None:
             summary["adaptive"] = self._latest.read(self.study, now)
         return summary
@@ -401,7 +405,7 @@ def _new_token(connection: Connection, session: str, now: float, is_first: bool)
     """Make a token of a session; where there are many the oldest gives way, never a lock-out."""
     token = secrets.token_urlsafe(32)
     row = {"sha256": digest(token), "session": session, "made_at": now, "own": int(is_first)}
-    insert(connection, "tokens", row)
+    insert_row(connection, "tokens", row)
     connection.execute(
         "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
         " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",

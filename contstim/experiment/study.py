@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
-from contstim.experiment.presentations import Presentation, presentation_of
+from contstim.experiment.presentations import Presentation, make_presentation
 from contstim.experiment.trials import ANCHOR, Design, Trial, read_design
-from contstim.experiment.vendor import PAGE
+from contstim.experiment.vendor import PAGE_FOLDER
 from contstim.files import digest, digest_of
 from contstim.settings import build, read_toml
 
@@ -35,7 +35,7 @@ _LONGEST_CONSENT = 50_000
 _LONGEST_MODULE = 1_000_000
 
 
-def default_source(language: str = "en") -> str:
+def read_text_source(language: str = "en") -> str:
     """Return the file of the texts in one of `PAGE_LANGUAGES` as it is written."""
     name = "texts.toml" if language == "en" else f"translations/{language}.toml"
     return (files("contstim.experiment") / name).read_text("utf-8")
@@ -44,9 +44,9 @@ def default_source(language: str = "en") -> str:
 _parsed = cache(tomllib.loads)
 
 
-def default_texts() -> dict[str, str]:
+def read_default_texts() -> dict[str, str]:
     """Return the English texts by their keys."""
-    return {key: text.strip() for key, text in _parsed(default_source()).items()}
+    return {key: text.strip() for key, text in _parsed(read_text_source()).items()}
 
 
 def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
@@ -59,8 +59,8 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
         empty or names something in braces that the page cannot fill in there. Also if the
         presentation lacks a text of its own.
     """
-    texts = {**default_texts(), **presentation.wording_in("en")}
-    for key in presentation.texts.values():
+    texts = {**read_default_texts(), **presentation.translated_texts("en")}
+    for key in presentation.text_keys.values():
         require_known("text of the presentation", key, texts)
     for key, text in read_toml(path).items() if path.exists() else ():
         require_known(f"text in {path}", key, texts)
@@ -109,7 +109,7 @@ class Study(StudySettings):
     @cached_property
     def presentation(self) -> Presentation:
         """How trials are shown."""
-        return presentation_of(self.trial)
+        return make_presentation(self.trial)
 
     @property
     def consent_sha256(self) -> str:
@@ -124,7 +124,7 @@ class Study(StudySettings):
             for number, one in enumerate(self.practice, start=1)
         )
 
-    def content_of(self, assignment: int) -> list[Any]:
+    def assignment_content(self, assignment: int) -> list[Any]:
         """Return what the answers of an assignment refer to: its group, trials and sides."""
         own = self.design.trials[assignment]
         shown = ([t.trial, *t.shown.values(), t.side_1] for t in own)
@@ -137,7 +137,7 @@ class Study(StudySettings):
         A page carries it along, so that its answers are not taken for those to other sentences.
         """
         scale = self.presentation.scale
-        return {a: digest_of([scale, *self.content_of(a)]) for a in self.design.trials}
+        return {a: digest_of([scale, *self.assignment_content(a)]) for a in self.design.trials}
 
     def check_consent(self) -> None:
         """Refuse a consent form that nobody has filled in.
@@ -199,7 +199,7 @@ def read_study(folder: str | Path) -> Study:
         raise InputError(f"{path}: format is {number!r}; this version of contstim reads 1")
     try:
         options = build(StudySettings, table)
-        presentation = presentation_of(options.trial)
+        presentation = make_presentation(options.trial)
         plan = None if "adaptive" not in table else _plan(options.adaptive, presentation)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from None
@@ -207,8 +207,8 @@ def read_study(folder: str | Path) -> Study:
         for number, trial in enumerate(getattr(options, name), start=1):
             _check_shown(presentation, trial, f"{path}: [[{name}]] {number}")
     design = read_design(folder / "trials.csv", options.attention, presentation)
-    path, module = presentation.file(folder), None
-    if not path.is_relative_to(PAGE):
+    path, module = presentation.find_module(folder), None
+    if not path.is_relative_to(PAGE_FOLDER):
         module = _read(path, "presentation", f"file {path}, which trial.presentation names")
         if len(module) > _LONGEST_MODULE:
             raise InputError(f"{path} has {len(module)} characters; give at most {_LONGEST_MODULE}")
@@ -221,7 +221,7 @@ def read_study(folder: str | Path) -> Study:
         folder=folder,
         module=module,
     )
-    check_places(study, design)
+    check_positions(study, design)
     _check_adaptive(study)
     return study
 
@@ -259,7 +259,7 @@ def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
     from contstim.adaptive.conduct import AdaptivePlan
 
     plan = build(AdaptivePlan, table, "adaptive")
-    if not presentation.pair:
+    if not presentation.is_pair:
         raise InputError("[adaptive] chooses pairs; leave trial.presentation at 'choice'")
     return plan
 
@@ -267,11 +267,11 @@ def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
 def _check_shown(
     presentation: Presentation, trial: PracticeTrial | AttentionCheck, where: str
 ) -> None:
-    for name in presentation.needed:
+    for name in presentation.required_fields:
         if name not in trial.given:
             raise InputError(f"{where} has no {name!r}; this presentation shows one")
     for name in trial.given:
-        if name not in (*presentation.needed, *presentation.optional):
+        if name not in (*presentation.required_fields, *presentation.optional_fields):
             raise InputError(f"{where} has {name!r}, which this presentation does not show")
     if trial.expected is not None:
         try:
@@ -301,7 +301,7 @@ def _read(path: Path, what: str, missing: str) -> str:
         raise InputError(f"cannot read the {what} {path}: {error}") from None
 
 
-def check_places(study: Study, design: Design) -> None:
+def check_positions(study: Study, design: Design) -> None:
     """Refuse breaks and checks that stand after the last trial: they would never be seen there.
 
     Raises

@@ -7,7 +7,7 @@ from typing import Any
 
 from contstim.errors import require_known
 from contstim.experiment.options import TrialOptions
-from contstim.experiment.presentations import Presentation, presentation_of
+from contstim.experiment.presentations import Presentation, make_presentation
 from contstim.experiment.trials import Design, Trial
 
 #: Of what there is a list.
@@ -47,7 +47,7 @@ def timeline_variables(
         If `by` is neither.
     """
     require_known("list", by, LISTS)
-    shown = presentation or presentation_of(TrialOptions())
+    shown = presentation or make_presentation(TrialOptions())
     of_participants = by == "participant"
     lists = {}
     for assignment, trials in design.trials.items():
@@ -64,7 +64,7 @@ def _variables(trial: Trial, shown: Presentation, with_assignment: bool) -> dict
         for name, value in row.items()
         if with_assignment or name not in ("assignment", "trial")
     }
-    if shown.pair and trial.expected:
+    if shown.is_pair and trial.expected:
         data["expected"] = "1" if trial.expected == trial.side_1 else "2"
     return {**trial.shown, "data": data}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, TrialOptions
-from contstim.experiment.presentations import Presentation, presentation_of
+from contstim.experiment.presentations import Presentation, make_presentation
 from contstim.files import write_whole
 from contstim.text.normalise import normalise_sentence
 from contstim.text_files import format_csv_rows, read_csv_rows, read_lines
@@ -36,7 +36,7 @@ ANCHOR = "anchor"
 #: What each chosen trial's row says of its choice: number of its block (the order of issue), how
 #: probable it was, the pairs that could be chosen then, and at first: the pool without anchors.
 ISSUED_WITH = ("block", "propensity", "available", "pool")
-_CHOICE = presentation_of(TrialOptions())
+_CHOICE = make_presentation(TrialOptions())
 
 _Block = Mapping[str, Any] | sqlite3.Row
 
@@ -61,7 +61,7 @@ class Trial:
     side_1
         Where sentence 1 of a pair stands, ``left`` or ``right``.
     expected
-        What is right, if anything is (see `Presentation.is_right`): of an attention check; in a
+        What is right, if anything is (see `Presentation.is_correct`): of an attention check; in a
         catch trial the side of sentence 1; else as the design's column ``expected`` says, of a
         pair the side of the sentence that it numbers.
     row
@@ -199,8 +199,8 @@ def read_design(
         Naming the file and, of a fault in a row, its number (1: the first after the header).
     """
     rows, columns = read_rows(path)
-    pair = presentation.pair
-    needed = [name for name in presentation.needed if not (pair and name in _SIDES)]
+    pair = presentation.is_pair
+    needed = [name for name in presentation.required_fields if not (pair and name in _SIDES)]
     for column in (*_LAYOUT, *(_PAIR if pair else ()), *needed):
         if column not in columns:
             raise InputError(f"{path} has no column {column!r}; {_SOURCE[pair]}")
@@ -235,7 +235,7 @@ class _Assignments:
 
     def add(self, row: Mapping[str, str]) -> None:
         assignment, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
-        pair = self._presentation.pair
+        pair = self._presentation.is_pair
         if pair and row["condition"] == CHOSEN and not row["sentence_1"] + row["sentence_2"]:
             trial = Trial("", place, "choice", CHOSEN, {}, row=row)
         else:
@@ -291,14 +291,14 @@ def read_row(
         Naming the cell.
     """
     _check_text("condition", row["condition"])
-    shown, identity = _pair(row) if presentation.pair else ({}, ())
-    for name in (*presentation.needed, *presentation.optional):
+    shown, identity = _pair(row) if presentation.is_pair else ({}, ())
+    for name in (*presentation.required_fields, *presentation.optional_fields):
         text = normalise_sentence(row.get(name, ""))
-        if name in shown or not (text or name in presentation.needed):
+        if name in shown or not (text or name in presentation.required_fields):
             continue
         _check_text(name, text)
         shown, identity = {**shown, name: text}, (*identity, text)
-    if presentation.pair:
+    if presentation.is_pair:
         return shown, identity, _side_expected(row)
     if row.get("expected"):
         presentation.check_expected(shown, row["expected"])

@@ -19,10 +19,10 @@ from contstim.errors import MissingExtraError
 from contstim.files import digest_of, file_digest, write_whole
 
 #: The page's own sources.
-PAGE = Path(__file__).parent / "page"
+PAGE_FOLDER = Path(__file__).parent / "page"
 
 #: Files of ``page/vendor`` and where npm puts them.
-VENDORED = {
+VENDORED_FILES = {
     "jspsych.min.js": "jspsych/dist/index.browser.min.js",
     **{
         f"{name}.min.js": f"@jspsych/plugin-{name}/dist/index.browser.min.js"
@@ -45,7 +45,7 @@ _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
 
 
 @cache
-def page_version(page: Path = PAGE) -> str:
+def page_version(page: Path = PAGE_FOLDER) -> str:
     """Return a digest of the page's sources, by which browsers may keep them.
 
     The files of other projects count by their lock file, which is there before they are.
@@ -55,7 +55,7 @@ def page_version(page: Path = PAGE) -> str:
     return digest_of([[path.name, file_digest(path)] for path in paths])[:12]
 
 
-def vendor_files(page: Path = PAGE) -> dict[str, Path]:
+def vendor_files(page: Path = PAGE_FOLDER) -> dict[str, Path]:
     """Return the files of other projects by name.
 
     Raises
@@ -63,7 +63,7 @@ def vendor_files(page: Path = PAGE) -> dict[str, Path]:
     MissingExtraError
         If one is not there; the message names the command that fetches it.
     """
-    files = {name: page / "vendor" / name for name in VENDORED}
+    files = {name: page / "vendor" / name for name in VENDORED_FILES}
     for name, path in files.items():
         if not path.is_file():
             raise MissingExtraError(f"the experiment's page lacks {name}; {_HOW}")
@@ -78,13 +78,13 @@ def page_files() -> dict[str, Path]:
     MissingExtraError
         If the files of other projects are not there; the message names the command to run.
     """
-    own = [path for pattern in _OWN_FILES for path in sorted(PAGE.glob(pattern))]
-    files = {path.relative_to(PAGE).as_posix(): path for path in own}
+    own = [path for pattern in _OWN_FILES for path in sorted(PAGE_FOLDER.glob(pattern))]
+    files = {path.relative_to(PAGE_FOLDER).as_posix(): path for path in own}
     files |= {f"vendor/{name}": path for name, path in vendor_files().items()}
     return {f"static/{page_version()}/{name}": path for name, path in files.items()}
 
 
-def fetch_on_first_use(page: Path = PAGE) -> None:
+def fetch_on_first_use(page: Path = PAGE_FOLDER) -> None:
     """Fetch the files of other projects if they are lacking and npm is there; say so.
 
     Raises
@@ -92,13 +92,13 @@ def fetch_on_first_use(page: Path = PAGE) -> None:
     MissingExtraError, OutputError
         As `fetch_vendor`.
     """
-    lacking = [name for name in VENDORED if not (page / "vendor" / name).is_file()]
+    lacking = [name for name in VENDORED_FILES if not (page / "vendor" / name).is_file()]
     if lacking and shutil.which("npm") is not None:
         print("fetching the files of the experiment's page with npm, once ...", file=sys.stderr)
         fetch_vendor(page)
 
 
-def fetch_vendor(page: Path = PAGE) -> list[Path]:
+def fetch_vendor(page: Path = PAGE_FOLDER) -> list[Path]:
     """Install the page's npm packages in a temporary folder and keep the files that it needs.
 
     npm refuses a package whose hash is not the one in the lock file, and runs no package's
@@ -135,7 +135,7 @@ def fetch_vendor(page: Path = PAGE) -> list[Path]:
             lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
             reason = " ".join((lines or ["no reason given"])[0].split())
             raise MissingExtraError(f"npm could not install the page's packages: {reason}")
-        for name, source in VENDORED.items():
+        for name, source in VENDORED_FILES.items():
             text = (Path(folder) / "node_modules" / source).read_text("utf-8")
             target = page / "vendor" / name
             write_whole(target, _SOURCE_MAP.sub("", text))

@@ -21,7 +21,7 @@ from contstim.benchmarks.publishing import About, publish
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.experiment.exporting import check_psychds
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.store import Store
 from contstim.files import file_digest
 

@@ -11,7 +11,7 @@ from hosts import ARGUMENTS, FileHost, Server, chromium
 from playing import open_context
 from studies import edit, make_trials
 
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.study import Study
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from studies import add
 
 from contstim.adaptive.policies import PolicyOptions
 from contstim.experiment.collected import read_collected
+from contstim.experiment.maintenance import close_study
 from contstim.experiment.schema import DATA_FILE
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.upkeep import close_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -19,7 +19,7 @@ from test_session import rows, wait_for_rows
 
 from contstim import design_trials
 from contstim.design.trials import Layout
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.study import Study, read_study
 from contstim.text.languages import get_language
 

@@ -18,7 +18,7 @@ from test_session import rows, wait_for_rows
 
 from contstim.cli import main
 from contstim.experiment.collected import read_collected
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study
 from contstim.text.languages import get_language

@@ -15,7 +15,7 @@ from contstim.design import Layout, design_trials
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
 from contstim.errors import InputError
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.schema import open_data
 from contstim.models.recurrent import NetworkConfig
 from contstim.training.options import TrainingOptions

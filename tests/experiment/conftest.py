@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from studies import make_trials
 
-from contstim.experiment.new import new_study
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.study import Study, read_study
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from contstim.experiment.messages import Consent, SessionRequest
-from contstim.experiment.schema import writing
+from contstim.experiment.schema import write_transaction
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -76,7 +76,7 @@ def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -
 
 def silent(study: Study, seconds: float) -> None:
     """Let the sessions' last sign of life be so long ago."""
-    with writing(study.folder / "collected.sqlite3") as connection:
+    with write_transaction(study.folder / "collected.sqlite3") as connection:
         connection.execute(
             "UPDATE sessions SET started_at = started_at - ?, last_at = last_at - ?",
             (seconds, seconds),

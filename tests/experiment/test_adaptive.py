@@ -20,15 +20,15 @@ from talking import answer, answers_to, consent, opening
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
 from contstim.evaluation.stopping import Stopping
-from contstim.experiment.adaptive import Issuing, new_adaptive_study, read_pool
+from contstim.experiment.adaptive import BlockIssuer, new_adaptive_study, read_pool
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import data_dictionary, write_export
-from contstim.experiment.messages import RefusedError
+from contstim.experiment.maintenance import delete_participant, extend_study
+from contstim.experiment.messages import RequestError
 from contstim.experiment.schema import connect, open_data
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import read_study
-from contstim.experiment.upkeep import extend_study, forget_participant
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def blocks_of(study):
 def state_of(study):
     """Return the posterior's bits and the next block, as made from the data alone."""
     with closing(open_data(study.folder / "collected.sqlite3", study)) as connection:
-        conductor = Issuing(study).conductor(connection)
+        conductor = BlockIssuer(study).conductor(connection)
         return conductor.weights.tobytes(), conductor.issue("somebody new")
 
 
@@ -60,7 +60,7 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
         assert store.next_trials(token, 5).result() == first
         assert store.next_trials(token, 9).result() == {"trials": [], "more": True}
         assert len(blocks_of(study)) == 2
-        with pytest.raises(RefusedError, match="answers are missing: 12$"):
+        with pytest.raises(RequestError, match="answers are missing: 12$"):
             store.finish(token).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
         last = store.next_trials(token, 9).result()
@@ -229,7 +229,7 @@ def people(study, seed, told):
             if name not in known:
                 try:
                     known[name], _ = begin(store, name)
-                except RefusedError:  # finished
+                except RequestError:  # finished
                     continue
             bundle = store.resume(known[name]).result()
             trials = bundle["trials"]
@@ -338,7 +338,7 @@ def test_what_a_deleted_person_was_asked_stays_asked(study):
     with Store(study) as store:
         take_part(store, "Ada")
         take_part(store, "Bo")
-    forget_participant(study, "Ada", "asked by mail")
+    delete_participant(study, "Ada", "asked by mail")
     rows = blocks_of(study)
     assert [row["session"] == "" for row in rows] == [True] * 3 + [False] * 3
     with Store(study) as store:
@@ -502,7 +502,7 @@ def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
         assert told.startswith("the study is closed by its rule: a, b and c are equivalent within")
         assert take_part(store, "Bo", token=token)[0]["outcome"] == "complete"
         settle(store)
-        with pytest.raises(RefusedError, match="the study is over") as refused:
+        with pytest.raises(RequestError, match="the study is over") as refused:
             begin(store, "Di")
         assert refused.value.status == 503
         assert refused.value.more == {"outcome": "over", "code": None, "redirect": None}
@@ -532,7 +532,7 @@ def test_what_is_closed_stays_so_until_it_is_reopened(tmp_path, capsys):
         settle(store)
     token = {"Authorization": f"Bearer {'t' * 16}"}
     with Store(study, blinded=True) as store, TestClient(make_app(store, "t" * 16)) as client:
-        with pytest.raises(RefusedError, match="the study is over"):
+        with pytest.raises(RequestError, match="the study is over"):
             begin(store, "Cy")
         page = client.get("/dashboard", headers=token).text
         assert "The study is closed (by its rule): nobody new is let in" in page
@@ -575,7 +575,7 @@ def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
     with Store(study) as store:
         for name in ("Ada", "Bo"):
             take_part(store, name)
-        with pytest.raises(RefusedError, match="no place"):
+        with pytest.raises(RequestError, match="no place"):
             begin(store, "Cy")
         assert extend_study(study, larger.folder / "trials.csv") == [3]
         assert take_part(store, "Cy", 3)[0]["outcome"] == "complete"
@@ -590,4 +590,4 @@ def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
     assert choices.groupby("participant")["block"].count().tolist() == [8, 8, 8]
     after = read_study(study.folder)
     with closing(open_data(study.folder / "collected.sqlite3", after)) as connection:
-        assert learnt(Issuing(after), connection) == bits
+        assert learnt(BlockIssuer(after), connection) == bits

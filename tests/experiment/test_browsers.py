@@ -5,7 +5,7 @@ from studies import RECRUITER, add
 from talking import answer, answers_to, opening
 
 from contstim.experiment.collected import read_collected
-from contstim.experiment.messages import RefusedError
+from contstim.experiment.messages import RequestError
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -31,10 +31,10 @@ def test_another_browser_goes_on_is_counted_and_learns_nothing(recruited: Study)
         assert store.finish(token).result()["code"] == "DONE1"
         assert store.finish(other).result() == {"complete": True, "outcome": "complete", **NO_CODE}
         for request in (OTHER, None):
-            with pytest.raises(RefusedError, match="finished already") as error:
+            with pytest.raises(RequestError, match="finished already") as error:
                 store.open(opening(recruited, "P", request)).result()
             assert error.value.more == {"outcome": "complete", **NO_CODE}
-        with pytest.raises(RefusedError) as error:
+        with pytest.raises(RequestError) as error:
             store.open(opening(recruited, "P", MINE)).result()
         assert error.value.more["code"] == "DONE1"
     assert read_collected(recruited).sessions["browsers"].tolist() == [2]
@@ -45,7 +45,7 @@ def test_who_names_no_request_is_not_the_browser_that_named_none(recruited: Stud
         token, bundle, _ = store.open(opening(recruited, "P")).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
         assert store.finish(token).result()["code"] == "DONE1"
-        with pytest.raises(RefusedError) as error:
+        with pytest.raises(RequestError) as error:
             store.open(opening(recruited, "P")).result()
         assert error.value.more["code"] is None
 
@@ -65,7 +65,7 @@ def test_nobody_is_locked_out_by_openings_of_others(recruited: Study) -> None:
         others = [store.open(opening(recruited, "P")).result()[0] for _ in range(50)]
         one = answer(bundle["trials"][0]["trial"])
         assert store.add_answers(token, [one]).result().acknowledged
-        with pytest.raises(RefusedError, match="there is no such session"):
+        with pytest.raises(RequestError, match="there is no such session"):
             store.resume(others[0]).result()
         assert store.resume(others[-1]).result()["session"] == bundle["session"]
 
@@ -75,6 +75,6 @@ def test_browsers_with_sessions_that_the_data_do_not_have_are_counted(study: Stu
         token, _, _ = store.open(opening(study)).result()
         unknown = token[::-1]
         for given in (unknown, unknown, "short"):
-            with pytest.raises(RefusedError, match="there is no such session"):
+            with pytest.raises(RequestError, match="there is no such session"):
                 store.resume(given).result()
-        assert store.summary().result()["strangers"] == 1
+        assert store.summary().result()["orphaned_sessions"] == 1

@@ -25,11 +25,11 @@ from contstim.evaluation.importers import read_choices
 from contstim.experiment.collected import participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
-from contstim.experiment.messages import RefusedError, make_bundle, materials_digest
-from contstim.experiment.schema import open_data, writing
+from contstim.experiment.maintenance import release_sessions, replacement_table
+from contstim.experiment.messages import RequestError, make_bundle, materials_digest
+from contstim.experiment.schema import open_data, write_transaction
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.upkeep import release_sessions, replacement_table
 from contstim.tables import read_table
 
 
@@ -409,7 +409,7 @@ def test_data_that_cannot_be_written_are_one_line_and_nothing_is_kept(
     open_data(path, study).close()
 
     def fill(statement: str) -> None:
-        with writing(path) as connection:
+        with write_transaction(path) as connection:
             connection.execute("DROP TRIGGER IF EXISTS full")
             connection.execute(
                 f"CREATE TRIGGER full BEFORE {statement} BEGIN"
@@ -485,7 +485,7 @@ def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_
 def test_replacement_frees_the_assignments(
     filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Store(filled) as store, pytest.raises(RefusedError, match="no place"):
+    with Store(filled) as store, pytest.raises(RequestError, match="no place"):
         store.open(opening(filled, "NEXT")).result()
     out = tmp_path / "replace.csv"
     silent(filled, 400)

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from studies import ATTENTION, add
 from talking import answer, opening
 
-from contstim.experiment.dashboard import dashboard_page
+from contstim.experiment.dashboard import render_dashboard
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -69,8 +69,8 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     group = {"group": nasty, "assignments": 1, "taken": 1, "complete": 0}
     summary = {"study": nasty, "assignments": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
     summary |= {"funnel": {"consent": 1}, "disk_mb": 100, "failed_checks": 1, "last_answer": 2.5}
-    summary |= {"strangers": 2, "closed": nasty}
-    shown = dashboard_page(
+    summary |= {"orphaned_sessions": 2, "closed": nasty}
+    shown = render_dashboard(
         {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
     )
     assert "<img" not in shown

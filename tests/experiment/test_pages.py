@@ -26,12 +26,20 @@ from contstim.experiment.pages import (
     jatos_archive,
     write_static,
 )
-from contstim.experiment.presentations import PRESENTATIONS, presentation_of
-from contstim.experiment.study import Study, default_texts
-from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, page_files, vendor_files
+from contstim.experiment.presentations import PRESENTATIONS, make_presentation
+from contstim.experiment.study import Study, read_default_texts
+from contstim.experiment.vendor import (
+    PAGE_FOLDER,
+    VENDORED_FILES,
+    fetch_vendor,
+    page_files,
+    vendor_files,
+)
 
 SOURCES = [
-    path for place in ("", "transports/", "presentations/") for path in PAGE.glob(f"{place}*.js")
+    path
+    for place in ("", "transports/", "presentations/")
+    for path in PAGE_FOLDER.glob(f"{place}*.js")
 ]
 
 
@@ -75,7 +83,7 @@ def test_npm_is_asked_for_the_locked_packages_and_runs_no_scripts(
         f"mkdir -p node_modules/{Path(target).parent} && "
         f"printf 'code();\\n//# sourceMappingURL=https://elsewhere.example/x.map\\n' "
         f"> node_modules/{target} && "
-        for target in VENDORED.values()
+        for target in VENDORED_FILES.values()
     )
     script = (
         'echo "$@" > node_arguments && test -f package-lock.json && '
@@ -86,12 +94,12 @@ def test_npm_is_asked_for_the_locked_packages_and_runs_no_scripts(
     page = tmp_path / "page"
     page.mkdir()
     for name in ("package.json", "package-lock.json"):
-        (page / name).write_bytes((PAGE / name).read_bytes())
+        (page / name).write_bytes((PAGE_FOLDER / name).read_bytes())
     written = fetch_vendor(page)[0]
     # A source map on another host would be asked for by browsers.
     assert written.read_text("utf-8").strip() == "code();"
     assert vendor_files(page)["jspsych.min.js"] == written
-    assert [*vendor_files(page)] == [*VENDORED]
+    assert [*vendor_files(page)] == [*VENDORED_FILES]
     arguments = (tmp_path / "arguments").read_text("utf-8").split()
     assert arguments[0] == "ci"
     assert "--ignore-scripts" in arguments
@@ -102,36 +110,36 @@ def test_npm_is_asked_for_the_locked_packages_and_runs_no_scripts(
 
 
 def test_every_npm_package_is_pinned_by_a_hash_and_no_address() -> None:
-    lock = json.loads((PAGE / "package-lock.json").read_text("utf-8"))
+    lock = json.loads((PAGE_FOLDER / "package-lock.json").read_text("utf-8"))
     packages = {name: package for name, package in lock["packages"].items() if name}
     assert all(package["integrity"].startswith("sha512-") for package in packages.values())
     assert not any("resolved" in package for package in packages.values())
 
 
 def test_the_licences_of_what_is_vendored_are_noted_with_their_versions() -> None:
-    notice = (PAGE / "THIRD_PARTY.txt").read_text("utf-8")
+    notice = (PAGE_FOLDER / "THIRD_PARTY.txt").read_text("utf-8")
     # type-fest is types only: nothing of it is in the file.
-    lock = json.loads((PAGE / "package-lock.json").read_text("utf-8"))
+    lock = json.loads((PAGE_FOLDER / "package-lock.json").read_text("utf-8"))
     for path, package in lock["packages"].items():
         name = path.removeprefix("node_modules/")
         if name:
             assert (f"\n{name} {package['version']}" in notice) != (name == "type-fest")
-    assert (PAGE / "THIRD_PARTY.txt").exists()
+    assert (PAGE_FOLDER / "THIRD_PARTY.txt").exists()
 
 
 def test_sources_ask_no_other_host_and_set_no_html() -> None:
     assert len(SOURCES) > 8
-    for path in (*SOURCES, PAGE / "page.css", PAGE / "index.html"):
+    for path in (*SOURCES, PAGE_FOLDER / "page.css", PAGE_FOLDER / "index.html"):
         text = path.read_text("utf-8")
         assert not re.search(r"(https?:)?//[a-z0-9-]+\.[a-z]", text), path
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
     # Where the pointer rests must not suggest an answer.
-    assert ":hover" not in (PAGE / "page.css").read_text("utf-8")
+    assert ":hover" not in (PAGE_FOLDER / "page.css").read_text("utf-8")
 
 
 def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
     code = "\n".join(path.read_text("utf-8") for path in SOURCES)
-    html = (PAGE / "index.html").read_text("utf-8")
+    html = (PAGE_FOLDER / "index.html").read_text("utf-8")
     used = {*re.findall(r'"([a-z]+(?:_[a-z]+)+|loading|saving|offline|progress)"', code)}
     used |= {*re.findall(r"\{(loading|no_script|not_loaded)\}", html), "refused"}
     used |= {f"confidence_{number}" for number in range(1, 5)}
@@ -142,8 +150,8 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
     used |= {f"{name}_{part}" for name in ends.split() for part in ("title", "text")}
     used |= {f"{name}_title" for name in titles.split()}
     for name in PRESENTATIONS:
-        used |= {*presentation_of(TrialOptions(name)).texts.values()}
-    texts = {*default_texts()}
+        used |= {*make_presentation(TrialOptions(name)).text_keys.values()}
+    texts = {*read_default_texts()}
     assert texts - used == set()
     assert set(re.findall(r'say\("(\w+)"', code)) <= texts
 
@@ -352,7 +360,7 @@ def test_the_files_are_fetched_on_first_use_only(
     assert fetched == [tmp_path]
     assert "once" in capsys.readouterr().err
     (tmp_path / "vendor").mkdir()
-    for name in VENDORED:
+    for name in VENDORED_FILES:
         (tmp_path / "vendor" / name).write_text("", "utf-8")
     vendor.fetch_on_first_use(tmp_path)
     assert fetched == [tmp_path]

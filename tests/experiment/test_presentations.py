@@ -19,12 +19,12 @@ from contstim.cli import main
 from contstim.errors import InputError, ValidationError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import data_dictionary, data_files
-from contstim.experiment.messages import fnv1a, make_bundle, page_checks
-from contstim.experiment.new import new_study, write_sentence_trials
+from contstim.experiment.maintenance import extend_study
+from contstim.experiment.messages import fnv1a, make_bundle, make_page_checks
 from contstim.experiment.pages import study_files
+from contstim.experiment.scaffold import new_study, write_sentence_trials
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.upkeep import extend_study
 
 ITEMS = """sentence,item,condition,question,expected
 The key to the cabinets were on the table.,1,attracted,Was the key on the table?,yes
@@ -526,7 +526,7 @@ def test_the_dictionary_has_type_levels_and_bounds_of_every_column(
 
 def test_pages_without_a_server_learn_only_digests_of_failing_answers(study: Study) -> None:
     study = add(study, ATTENTION)
-    checks, right = page_checks(study, 2), study.presentation.is_right
+    checks, right = make_page_checks(study, 2), study.presentation.is_correct
     assert checks is not None
     for trial in study.design.trials[2]:
         for choice in study.presentation.choices(trial.shown) or ():

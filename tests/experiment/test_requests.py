@@ -9,9 +9,9 @@ from starlette.types import Message
 
 from contstim.experiment.requests import (
     RateLimiter,
-    client_of,
+    get_client_address,
+    handle_errors,
     read_body,
-    safely,
 )
 
 
@@ -22,7 +22,7 @@ def request(client: str = "192.0.2.1", **headers: str) -> Request:
 
 
 def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contstim.experiment.requests.SLOWEST_BODY", 0.05)
+    monkeypatch.setattr("contstim.experiment.requests.BODY_TIMEOUT", 0.05)
 
     async def half() -> Message:
         await asyncio.sleep(0.03)  # a sign of life each time, and no end
@@ -33,17 +33,21 @@ def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.Mon
         return Response()
 
     scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
-    reply = asyncio.run(safely(endpoint)(Request(scope, half)))
+    reply = asyncio.run(handle_errors(endpoint)(Request(scope, half)))
     assert reply.status_code == 408
     assert reply.body == b'{"error":"the body took longer than 0.05 seconds"}'
 
 
 def test_a_client_is_an_address_and_of_ipv6_its_network() -> None:
-    assert client_of(request("192.0.2.1")) == "192.0.2.1"
-    assert client_of(request("2001:db8:1:2:3::4")) == client_of(request("2001:db8:1:2:ffff::1"))
-    assert client_of(request("2001:db8:1:3::4")) != client_of(request("2001:db8:1:2::4"))
-    assert client_of(request("::ffff:192.0.2.1")) == "192.0.2.1"
-    assert client_of(request("testclient")) == "testclient"
+    assert get_client_address(request("192.0.2.1")) == "192.0.2.1"
+    assert get_client_address(request("2001:db8:1:2:3::4")) == get_client_address(
+        request("2001:db8:1:2:ffff::1")
+    )
+    assert get_client_address(request("2001:db8:1:3::4")) != get_client_address(
+        request("2001:db8:1:2::4")
+    )
+    assert get_client_address(request("::ffff:192.0.2.1")) == "192.0.2.1"
+    assert get_client_address(request("testclient")) == "testclient"
 
 
 def test_an_allowance_comes_back_bit_by_bit() -> None:

@@ -27,12 +27,12 @@ from talking import answer, answers_to, consent, event, opening
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.experiment.collected import read_collected
-from contstim.experiment.requests import LONGEST_BODY, safely
+from contstim.experiment.requests import MAX_BODY_BYTES, handle_errors
 from contstim.experiment.server import make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.vendor import VENDORED, page_version
+from contstim.experiment.vendor import VENDORED_FILES, page_version
 
 TOKEN = "a-token-of-the-tests"
 
@@ -44,7 +44,7 @@ def page(tmp_path: Path) -> Path:
     (folder / "vendor").mkdir(parents=True)
     index = "<!doctype html><html lang={lang}><title>{title}</title>"
     (folder / "index.html").write_text(index, "utf-8")
-    for name in VENDORED:
+    for name in VENDORED_FILES:
         (folder / "vendor" / name).write_text("// stands for it\n", "utf-8")
     (tmp_path / "secret.txt").write_text("secret", "utf-8")
     return folder
@@ -280,7 +280,7 @@ def test_halves_of_characters_stop_neither_a_session_nor_an_export(
 
 def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:
     headers, _ = start(client, study)
-    long = b'{"answers": [' + b" " * LONGEST_BODY + b"]}"
+    long = b'{"answers": [' + b" " * MAX_BODY_BYTES + b"]}"
     json_type = {**headers, "content-type": "application/json"}
     assert client.post("/api/answers", content=long, headers=json_type).status_code == 413
     parts = (b" " * 1000 for _ in range(100))  # without a length in the headers
@@ -429,7 +429,7 @@ def test_a_request_that_the_stopping_server_ends_is_answered() -> None:
         return Response()
 
     async def stopped() -> Response:
-        task = asyncio.ensure_future(safely(wait)(Request({"type": "http"})))
+        task = asyncio.ensure_future(handle_errors(wait)(Request({"type": "http"})))
         await asyncio.sleep(0)
         task.cancel()  # as the server does once it has waited long enough
         return await task

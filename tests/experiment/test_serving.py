@@ -19,7 +19,7 @@ _SERVE = """
 import sys
 from contstim.experiment import requests, serving
 from contstim.experiment.study import read_study
-requests.SLOWEST_BODY = serving._SLOWEST_HEAD = 1.0
+requests.BODY_TIMEOUT = serving._SLOWEST_HEAD = 1.0
 serving.serve(read_study(sys.argv[1]), port=int(sys.argv[2]), token="a-token-of-the-tests")
 """
 

@@ -9,7 +9,7 @@ from studies import add
 from talking import answers_to, event, opening
 
 from contstim.experiment.collected import read_collected
-from contstim.experiment.messages import RefusedError
+from contstim.experiment.messages import RequestError
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -133,7 +133,7 @@ def test_a_screening_question_that_is_left_out_is_missing(store: Store, asking: 
     token, bundle, _ = store.open(opening(asking)).result()
     store.add_answers(token, answers_to(bundle["trials"])).result()
     respond(store, token, native="perhaps")
-    with pytest.raises(RefusedError, match="answers are missing: 1$") as error:
+    with pytest.raises(RequestError, match="answers are missing: 1$") as error:
         store.finish(token).result()
     assert error.value.more == {"missing": [], "questions": ["native"]}
     respond(store, token, native="both")

@@ -18,7 +18,7 @@ from talking import answer, answers_to, event, opening
 
 from contstim.cli import main
 from contstim.errors import OutputError
-from contstim.experiment.messages import Consent, RefusedError, SessionRequest
+from contstim.experiment.messages import Consent, RequestError, SessionRequest
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 
@@ -66,7 +66,7 @@ def test_assignments_are_balanced_at_every_moment_and_then_full(store: Store, st
         taken = groups_taken(store)
         assert max(taken) - min(taken) <= 1
     assert sorted(seen) == [1, 2, 3, 4]
-    with pytest.raises(RefusedError, match="no place is free") as error:
+    with pytest.raises(RequestError, match="no place is free") as error:
         store.open(opening(study)).result()
     assert error.value.status == 503
     # Who found no place leaves no trace, the recruiter's id included.
@@ -78,7 +78,7 @@ def test_consent_is_kept_with_its_text(store: Store, study: Study) -> None:
     query = "SELECT consent_sha256, consent_version, text FROM sessions JOIN consents"
     assert rows(store, query) == [(study.consent_sha256, "1", study.consent_text)]
     for wrong in (Consent("2", study.consent_sha256), Consent("1", "0" * 64)):
-        with pytest.raises(RefusedError, match="another version"):
+        with pytest.raises(RequestError, match="another version"):
             store.open(SessionRequest(wrong, None, None, {})).result()
 
 
@@ -170,7 +170,7 @@ def test_the_end(study: Study) -> None:
         token, bundle, _ = store.open(opening(study, "P")).result()
         trials = bundle["trials"]
         store.add_answers(token, answers_to(trials[:-2])).result()
-        with pytest.raises(RefusedError, match="answers are missing: 2$") as error:
+        with pytest.raises(RequestError, match="answers are missing: 2$") as error:
             store.finish(token).result()
         assert error.value.status == 409
         missing = [t["trial"] for t in trials[-2:]]
@@ -185,7 +185,7 @@ def test_the_end(study: Study) -> None:
         assert store.finish(token).result() == done
         assert store.finish(token).result() == done
         assert store.resume(token).result()["finished"] == "complete"
-        with pytest.raises(RefusedError, match="finished already") as error:
+        with pytest.raises(RequestError, match="finished already") as error:
             store.open(opening(study, "P")).result()
         assert error.value.status == 409
 
@@ -253,7 +253,7 @@ def test_the_time_limit_is_the_servers(study: Study, clock: Clock) -> None:
         token, bundle, _ = store.open(opening(study, "A")).result()
         assert bundle["elapsed_s"] == 5399
         store.add_answers(token, answers_to(trials[:-1])).result()
-        with pytest.raises(RefusedError, match="answers are missing: 1$"):
+        with pytest.raises(RequestError, match="answers are missing: 1$"):
             store.finish(token).result()
         clock.now += 2
         assert store.finish(token).result()["outcome"] == "time_limit"
@@ -298,7 +298,7 @@ def test_abandoned_assignments_go_to_the_next_and_late_returns_come_first(
     kept = store.add_answers(tokens[1 - back], answers_to(lost["trials"])).result()
     assert len(kept.acknowledged) == 6
     store.resume(tokens[2]).result()
-    with pytest.raises(RefusedError, match="no place"):
+    with pytest.raises(RequestError, match="no place"):
         store.open(opening(study, "F")).result()
     actions = Counter(a for (a,) in rows(store, "SELECT action FROM allocations"))
     assert actions == {"taken": 5, "released": 2, "returned": 1}
@@ -316,7 +316,7 @@ def test_the_session_that_is_silent_longest_makes_room_for_a_newcomer(
         token, bundle = people[name]
         store.add_answers(token, [answer(bundle["trials"][0]["trial"])]).result()
     clock.now += 60 * 4
-    with pytest.raises(RefusedError, match="no place"):
+    with pytest.raises(RequestError, match="no place"):
         store.open(opening(study, "E")).result()
     clock.now += 60 * 1
     _, bundle, _ = store.open(opening(study, "E")).result()
@@ -338,7 +338,7 @@ def test_no_assignment_is_handed_on_where_the_study_says_never(study: Study, clo
         for name in "ABCD":
             store.open(opening(study, name)).result()
         clock.now += 60 * 119
-        with pytest.raises(RefusedError, match="no place"):
+        with pytest.raises(RequestError, match="no place"):
             store.open(opening(study, "E")).result()
 
 

@@ -1,6 +1,6 @@
 """Study folders: what is written is read, and every fault is one line that says where.
 
-Tests `contstim.experiment.study`, `contstim.experiment.new`, `contstim.experiment.options`,
+Tests `contstim.experiment.study`, `contstim.experiment.scaffold`, `contstim.experiment.options`,
 `contstim.experiment.trials`.
 """
 
@@ -19,16 +19,16 @@ from studies import ATTENTION, RECRUITER, add, edit
 from contstim.cli import main
 from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.evaluation.ratings import SCALES, rescale
-from contstim.experiment.messages import make_bundle, outcome_link, study_info
-from contstim.experiment.new import new_study
+from contstim.experiment.messages import make_bundle, make_outcome_link, make_study_info
 from contstim.experiment.options import Codes, Recruiter, TrialOptions
-from contstim.experiment.presentations import presentation_of
+from contstim.experiment.presentations import make_presentation
+from contstim.experiment.scaffold import new_study
 from contstim.experiment.study import (
     PAGE_LANGUAGES,
     Study,
-    default_source,
-    default_texts,
+    read_default_texts,
     read_study,
+    read_text_source,
     read_texts,
 )
 from contstim.experiment.trials import read_design
@@ -50,7 +50,7 @@ def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.Da
             two = trial.shown["right" if row["side_1"] == "left" else "left"]
             assert (one, two) == (row["sentence_1"], row["sentence_2"])
             assert trial.expected == (row["side_1"] if row["kind"] == "catch" else None)
-    assert study.texts == default_texts()
+    assert study.texts == read_default_texts()
     assert "consent.md still has places marked" in study.notes[0]
 
 
@@ -87,7 +87,7 @@ def test_breaks(study: Study) -> None:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_ratings_by_side(side: str) -> None:
-    shown = presentation_of(TrialOptions())
+    shown = make_presentation(TrialOptions())
     found = [shown.rating(choice, side) for choice in (-3, -2, -1, 1, 2, 3)]
     assert found == sorted(found, reverse=side == "right")
     assert sorted(found) == [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
@@ -95,7 +95,7 @@ def test_ratings_by_side(side: str) -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
 def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: int) -> None:
-    shown = presentation_of(TrialOptions(levels=levels))
+    shown = make_presentation(TrialOptions(levels=levels))
     choices = shown.choices({}) or ()
     assert len(choices) in SCALES.values()  # or `evaluate` refuses what is exported
     wanted = rescale([*range(1, 2 * levels + 1)], 1, 2 * levels).tolist()
@@ -105,7 +105,7 @@ def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: 
 @pytest.mark.parametrize("choice", [0, 4, -4, 1.0, True, "1", None])
 def test_no_other_choice_has_a_rating(choice: Any) -> None:
     with pytest.raises(InputError, match="choice is"):
-        presentation_of(TrialOptions()).rating(choice, "left")
+        make_presentation(TrialOptions()).rating(choice, "left")
 
 
 def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> None:
@@ -131,18 +131,18 @@ def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> Non
         "code": "NO2",
         "redirect": "https://app.prolific.com/submissions/complete?cc=NO2",
     }
-    assert outcome_link(study, "complete")["code"] == "DONE1"
-    assert outcome_link(study, "full") == {"code": None, "redirect": None}
-    assert set(study_info(study)) < set(bundle)
+    assert make_outcome_link(study, "complete")["code"] == "DONE1"
+    assert make_outcome_link(study, "full") == {"code": None, "redirect": None}
+    assert set(make_study_info(study)) < set(bundle)
     with pytest.raises(InputError, match="no participant 9"):
         make_bundle(study, 9)
     with pytest.raises(InputError, match="no outcome 'over'"):
-        outcome_link(study, "over")
+        make_outcome_link(study, "over")
 
 
 def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
-    assert outcome_link(study, "complete") == {"code": None, "redirect": None}
-    assert study_info(study)["recruiter"] is None
+    assert make_outcome_link(study, "complete") == {"code": None, "redirect": None}
+    assert make_study_info(study)["recruiter"] is None
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_faults_in_the_form_of_the_trials(tmp_path: Path) -> None:
 def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
     path = tmp_path / "texts.toml"
     path.write_text('continue_button = "Weiter"\nprogress = "{number} von {total}"\n', "utf-8")
-    texts = read_texts(path, presentation_of(TrialOptions()))
+    texts = read_texts(path, make_presentation(TrialOptions()))
     assert texts["continue_button"] == "Weiter"
-    assert texts["break_title"] == default_texts()["break_title"]
+    assert texts["break_title"] == read_default_texts()["break_title"]
     for line, message in (
         ('continue_buton = "x"', "did you mean 'continue_button'"),
         ('continue_button = ""', "give a text"),
@@ -285,13 +285,13 @@ def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
     ):
         path.write_text(line, "utf-8")
         with pytest.raises(InputError, match=message):
-            read_texts(path, presentation_of(TrialOptions()))
+            read_texts(path, make_presentation(TrialOptions()))
 
 
 def test_every_default_text_survives_its_own_file(tmp_path: Path) -> None:
     path = tmp_path / "texts.toml"
-    path.write_text(default_source(), "utf-8")
-    assert read_texts(path, presentation_of(TrialOptions())) == default_texts()
+    path.write_text(read_text_source(), "utf-8")
+    assert read_texts(path, make_presentation(TrialOptions())) == read_default_texts()
 
 
 def test_the_commands(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -434,8 +434,8 @@ def test_texts_that_come_with_the_package_are_whole(
         language,
         get_language(language).direction,
     )
-    own = tomllib.loads(default_source(language))
-    english = default_texts()
+    own = tomllib.loads(read_text_source(language))
+    english = read_default_texts()
     assert [*own] == [*english]
     for key, text in own.items():
         # Every name that the page fills in is there, and nothing was left in English.

@@ -11,7 +11,7 @@ from studies import make_trials
 from contstim.cli import main
 from contstim.evaluation import read_choices
 from contstim.experiment.options import TrialOptions
-from contstim.experiment.presentations import presentation_of
+from contstim.experiment.presentations import make_presentation
 from contstim.experiment.timeline import timeline_variables
 from contstim.experiment.trials import read_design
 
@@ -110,7 +110,7 @@ def test_sentences_to_rate_come_with_what_is_expected(tmp_path):
     path.write_text(
         "participant,group,trial,condition,sentence,item,expected\n1,1,1,a,Dogs run.,4,5\n", "utf-8"
     )
-    rating = presentation_of(TrialOptions("rating"))
+    rating = make_presentation(TrialOptions("rating"))
     lists = timeline_variables(read_design(path, presentation=rating), rating)
     (one,) = lists["1"]
     assert one["sentence"] == "Dogs run."

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from contstim.experiment.presentations import TwoSentences
+from contstim.experiment.presentations import PairChoice
 
 
-class Coins(TwoSentences):
+class Coins(PairChoice):
     """Two sentences and ten coins: 9 and 1, 8 and 2 ... 1 and 9, never 5 and 5."""
 
     module = "coins.js"
-    texts = {"trial_prompt": "coins_prompt", "instructions_text": "coins_instructions"}
-    wording = {
+    text_keys = {"trial_prompt": "coins_prompt", "instructions_text": "coins_instructions"}
+    translations = {
         "en": {
             "coins_prompt": "How do you divide ten coins between the sentences?",
             "coins_instructions": "Give more coins to the sentence that is more likely.",
@@ -23,8 +23,10 @@ class Coins(TwoSentences):
         },
     }
     task = "You will see pairs of sentences and divide ten coins between them."
-    answers = "-4 (nine coins to the left sentence) to 4 (nine to the right one), never 0"
-    timed = None
+    answer_description = (
+        "-4 (nine coins to the left sentence) to 4 (nine to the right one), never 0"
+    )
+    time_columns = None
 
     @property
     def scale(self) -> str:

@@ -221,7 +221,7 @@ def replace(
         output table [standard output]
     """
     from contstim.experiment.collected import read_collected
-    from contstim.experiment.upkeep import release_sessions, replacement_table
+    from contstim.experiment.maintenance import release_sessions, replacement_table
 
     described = read_study(study)
     collected = read_collected(described, data.file(study))
@@ -284,7 +284,7 @@ def release(
     why
         reason, stored with the date
     """
-    from contstim.experiment.upkeep import release_sessions
+    from contstim.experiment.maintenance import release_sessions
 
     if not session and idle is None:
         raise InputError("say which assignments: --session ID, or --idle MINUTES")
@@ -305,7 +305,7 @@ def extend(study: File, /, *, trials: File, data: StudyData = DATA_OF_STUDY) -> 
     trials
         trials, output of `contstim design trials`
     """
-    from contstim.experiment.upkeep import extend_study
+    from contstim.experiment.maintenance import extend_study
 
     added = extend_study(read_study(study), Path(trials), data.file(study))
     print(f"{len(added)} assignments added: {added[0]} to {added[-1]}")
@@ -321,7 +321,7 @@ def close(study: File, /, *, why: Text = "by hand", data: StudyData = DATA_OF_ST
     why
         reason, stored with the date
     """
-    from contstim.experiment.upkeep import close_study
+    from contstim.experiment.maintenance import close_study
 
     close_study(read_study(study), why, data.file(study), True)
     print("nobody new is let in; who has begun may finish")
@@ -337,7 +337,7 @@ def reopen(study: File, /, *, why: Text = "by hand", data: StudyData = DATA_OF_S
     why
         reason, stored with the date
     """
-    from contstim.experiment.upkeep import close_study
+    from contstim.experiment.maintenance import close_study
 
     close_study(read_study(study), why, data.file(study), False)
     print("people are let in again")
@@ -376,9 +376,9 @@ def forget(
     why
         reason, stored with the date
     """
-    from contstim.experiment.upkeep import forget_participant
+    from contstim.experiment.maintenance import delete_participant
 
-    code = forget_participant(read_study(study), participant, why, data.file(study))
+    code = delete_participant(read_study(study), participant, why, data.file(study))
     print(f"{code} is deleted; copies, exports and files for import that you have are not")
 
 

@@ -38,14 +38,14 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InputError, MissingExtraError, require_known
 from contstim.experiment.commands.data import DATA_OF_STUDY, KINDS, StudyData
-from contstim.experiment.new import (
+from contstim.experiment.options import TrialOptions
+from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
+from contstim.experiment.scaffold import (
     STUDY_PRESETS,
     example_study,
     new_study,
     write_sentence_trials,
 )
-from contstim.experiment.options import TrialOptions
-from contstim.experiment.presentations import PRESENTATIONS, Presentation, presentation_of
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.timeline import timeline_text, timeline_variables
 from contstim.experiment.trials import read_design
@@ -172,7 +172,7 @@ def new(
         )
     elif stimuli is not None:
         shown = _presentation_called(presentation)
-        if shown.pair:
+        if shown.is_pair:
             raise InputError(
                 "--stimuli are for --presentation rating or reading; say which, or lay pairs out "
                 f"with `contstim design trials --pairs {stimuli}`"
@@ -216,7 +216,7 @@ def _new_adaptive(
     language: str,
     presentation: str,
 ) -> Study:
-    if not _presentation_called(presentation).pair:
+    if not _presentation_called(presentation).is_pair:
         raise InputError(f"--pairs are of two sentences; leave out --presentation {presentation}")
     if scores is None:
         raise InputError("--pairs needs the models' scores of its sentences; give --scores")
@@ -398,7 +398,7 @@ def timeline(
 
 def _presentation_called(name: str) -> Presentation:
     require_known("presentation", name, PRESENTATIONS)
-    return presentation_of(TrialOptions(name))
+    return make_presentation(TrialOptions(name))
 
 
 def _study_to_host(folder: str) -> Study:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import TrialOptions
-from contstim.experiment.presentations import PRESENTATIONS, Presentation, presentation_of
-from contstim.experiment.study import PAGE_LANGUAGES, Study, default_source, read_study
+from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
+from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study, read_text_source
 from contstim.experiment.trials import (
     read_design,
     read_row,
@@ -151,7 +151,7 @@ def new_study(
     if preset is not None and presentation != "choice":
         raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
     folder, trials = Path(folder), Path(trials)
-    shown = presentation_of(TrialOptions(presentation))
+    shown = make_presentation(TrialOptions(presentation))
     check_empty_folder(folder)
     # Says what is wrong before anything is written.
     read_design(trials, presentation=shown)
@@ -175,9 +175,9 @@ def new_study(
     contents["consent.md"] = _CONSENT.format(task=shown.task).encode()
     own_texts = "".join(
         f"{key} = {json.dumps(text, ensure_ascii=False)}\n"
-        for key, text in shown.wording_in(language).items()
+        for key, text in shown.translated_texts(language).items()
     )
-    contents["texts.toml"] = (_changed(default_source(language), texts) + own_texts).encode()
+    contents["texts.toml"] = (_changed(read_text_source(language), texts) + own_texts).encode()
     contents |= {target: source.read_bytes() for target, source in (more or {}).items()}
     contents["study.toml"] = (template + tables).encode()
     write_folder(folder, contents)

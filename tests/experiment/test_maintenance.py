@@ -19,15 +19,15 @@ from contstim.cli import main
 from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.importing import import_logs
-from contstim.experiment.messages import RefusedError
+from contstim.experiment.maintenance import (
+    delete_participant,
+    extend_study,
+    release_sessions,
+)
+from contstim.experiment.messages import RequestError
 from contstim.experiment.schema import DATA_FILE, backup_data, session_code
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.upkeep import (
-    extend_study,
-    forget_participant,
-    release_sessions,
-)
 
 
 def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
@@ -44,7 +44,7 @@ def test_more_participants_follow_and_those_who_sit_stay(study: Study, tmp_path:
         token, bundle, _ = store.open(opening(study, "A")).result()
         for name in "BCD":
             store.open(opening(study, name)).result()
-        with pytest.raises(RefusedError, match="no place"):
+        with pytest.raises(RequestError, match="no place"):
             store.open(opening(study, "E")).result()
         assert extend_study(study, tmp_path / "more.csv") == [5, 6]
         groups = [store.open(opening(study, name)).result()[1]["group"] for name in "EF"]
@@ -231,5 +231,5 @@ def test_reasons_that_no_file_holds_are_refused_in_python_too(study: Study, plac
     with pytest.raises(InputError, match=r"is not text; give letters and signs"):
         release_sessions(study, given)
     with pytest.raises(InputError, match=r"is not text; give letters and signs"):
-        forget_participant(study, session, "\udcff")
+        delete_participant(study, session, "\udcff")
     assert read_collected(study).sessions["released"].tolist() == [""]

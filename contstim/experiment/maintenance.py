@@ -16,22 +16,22 @@ import pandas as pd
 from contstim.errors import InputError, OutputError
 from contstim.experiment.collected import Collected
 from contstim.experiment.schema import (
-    check_words,
+    check_encodable,
     data_path,
     open_data,
-    raw_log_open,
     session_code,
-    writing,
+    unlocked_raw_log,
+    write_transaction,
 )
 from contstim.experiment.sessions import (
-    IDLE_S,
+    IDLE_SECONDS,
+    find_closing_reason,
+    find_session,
+    record_closure,
     release_assignment,
-    release_stale,
-    session_row,
-    set_closed,
-    why_closed,
+    release_inactive,
 )
-from contstim.experiment.study import Study, check_places, read_study
+from contstim.experiment.study import Study, check_positions, read_study
 from contstim.experiment.trials import numbered_by, read_design, read_rows, write_trials
 from contstim.files import digest, replacing
 
@@ -41,7 +41,7 @@ _Row = Mapping[str, str]
 _PAIR = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
 
 
-def forget_participant(study: Study, who: str, why: str, data: Path | None = None) -> str:
+def delete_participant(study: Study, who: str, why: str, data: Path | None = None) -> str:
     """Delete everything that is known of a participant; a server may be running.
 
     What stays says that there was a session, on which assignment, and when and why it was deleted;
@@ -72,19 +72,19 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
     """
     path = data_path(study, data)
     for words in (who, why):
-        check_words(words)
-    with writing(path) as connection:
+        check_encodable(words)
+    with write_transaction(path) as connection:
         session = _meant(connection, who)
         code = session_code(session)
         release_assignment(connection, session, "deleted", time.time())
-        row = session_row(connection, session)
+        row = find_session(connection, session)
         connection.execute(
             "INSERT INTO forgotten VALUES"
             " (?, ?, ?, ?, (SELECT count(*) FROM answers WHERE session = ?), ?, ?)",
             (digest(session), code, row["assignment"], row["outcome"], session, time.time(), why),
         )
         connection.execute("PRAGMA secure_delete = ON")  # what is deleted is written over
-        with raw_log_open(connection):
+        with unlocked_raw_log(connection):
             for table in ("answers", "responses", "events", "tokens", "sessions"):
                 connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - tables of ours
             # Which pairs were asked already stays known; of whom does not.
@@ -164,7 +164,7 @@ def replacement_table(
 def _idle(session: Mapping[Hashable, Any], now: float) -> bool:
     """Return whether an unfinished session has sent nothing for long."""
     started = datetime.fromisoformat(session["started_at"]).timestamp()
-    return bool(now - started - 60 * session["minutes"] > IDLE_S)
+    return bool(now - started - 60 * session["minutes"] > IDLE_SECONDS)
 
 
 def release_sessions(
@@ -202,17 +202,17 @@ def release_sessions(
     """
     now, done = time.time(), []
     for words in (*sessions, *sessions.values()):
-        check_words(words)
-    with writing(data_path(study, data)) as connection:
+        check_encodable(words)
+    with write_transaction(data_path(study, data)) as connection:
         for session, why in sessions.items():
-            if session_row(connection, session) is None:
+            if find_session(connection, session) is None:
                 raise InputError(
                     f"there is no session {session!r}; `contstim experiment export` lists them"
                 )
             if release_assignment(connection, session, why, now):
                 done.append(session)
         if idle_minutes is not None:
-            done += release_stale(connection, now - idle_minutes * 60, now)
+            done += release_inactive(connection, now - idle_minutes * 60, now)
     return done
 
 
@@ -240,11 +240,11 @@ def close_study(study: Study, why: str, data: Path | None = None, closed: bool =
     OutputError
         If the data cannot be written.
     """
-    check_words(why)
-    with writing(data_path(study, data)) as connection:
-        if closed == (why_closed(connection) is not None):
+    check_encodable(why)
+    with write_transaction(data_path(study, data)) as connection:
+        if closed == (find_closing_reason(connection) is not None):
             raise InputError(f"{study.folder} is {'closed' if closed else 'open'} already")
-        set_closed(connection, closed, why, time.time())
+        record_closure(connection, closed, why, time.time())
 
 
 def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:
@@ -286,12 +286,12 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         raise InputError(f"{trials} and {path} do not have the same columns ({odd}); make them so")
     if collected.exists():
         open_data(collected, study).close()  # the study is still that of its data
-    rows = _added(old, new, (*_PAIR, *shown.needed, *shown.optional))
+    rows = _added(old, new, (*_PAIR, *shown.required_fields, *shown.optional_fields))
     if not rows:
         raise InputError(f"{trials} holds no assignment that {study.folder} lacks; nothing to do")
     with replacing(path) as temporary:
         write_trials(temporary, [*old, *rows], columns)
-        check_places(study, read_design(temporary, study.attention, shown))
+        check_positions(study, read_design(temporary, study.attention, shown))
     if collected.exists():
         # Opening the data adds the new assignments.
         open_data(collected, read_study(study.folder)).close()
