@@ -117,7 +117,7 @@ def read_table(
         Types of the cells. ``typed``: columns of numbers only are numbers, all others text; the
         first column and the columns of sentences and models are always text. ``text``: all cells
         are text, and empty cells are missing. ``inferred``: columns of numbers or truth values only
-        have that type, except labels such as participants and codes such as ``007``.
+        have that type, except labels (for example participants) and codes (``007``).
 
     Raises
     ------

@@ -87,7 +87,7 @@ _FIELDS = {
 
 
 def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
-    """Convert texts such as ``catch<0.75`` or ``participants=FILE`` to fields of `ExclusionRules`.
+    """Convert texts like ``catch<0.75`` or ``participants=FILE`` to fields of `ExclusionRules`.
 
     Raises
     ------
