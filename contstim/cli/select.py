@@ -28,7 +28,7 @@ from contstim.cli.parameters import (
     integer,
     real,
 )
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.text import read_words
 from contstim.text.languages import ENGLISH
 
@@ -356,7 +356,7 @@ def _write(
                 f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs",
             )
     tell(
-        f"{len(selected)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
+        f"{format_count(len(selected), 'row')}, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
         f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
     )
 

@@ -44,7 +44,7 @@ def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
     >>> import contstim
     >>> pairs = contstim.datasets.written_triplets().head(1)
     >>> add_token_counts(pairs).filter(like="tokens_1").iloc[0].tolist()
-    [8, 12, 10]
+    [10, 14, 14]
     """
     columns = [column for column in _SENTENCES if column in stimuli]
     suffixes = {column: suffix for column, suffix in _SUFFIXES.items() if column in stimuli}
