@@ -356,8 +356,9 @@ def _write(
                 f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs",
             )
     tell(
-        f"{format_count(len(selected), 'row')}, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
-        f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
+        f"{format_count(len(selected), 'row')}, {attrs['status']}: objective "
+        f"{attrs['objective']:.10g}, bound {attrs['bound']:.10g}, gap {attrs['gap']:.3g} "
+        f"({attrs['solver']})",
     )
 
 
