@@ -12,10 +12,10 @@ import pandas as pd
 
 from contstim.tables import read_table
 
-__all__ = ["FOLLOWED", "natural_scores", "simulated_choices", "written_triplets"]
+__all__ = ["FOLLOWED_MODEL", "natural_scores", "readable_triplets", "simulated_choices"]
 
 #: The model that the simulated participants of `simulated_choices` follow.
-FOLLOWED = "contstim:gpt"
+FOLLOWED_MODEL = "contstim:gpt"
 
 
 def natural_scores() -> pd.DataFrame:
@@ -38,7 +38,7 @@ def natural_scores() -> pd.DataFrame:
     return _read("natural_scores.csv").set_index("sentence").astype(float)
 
 
-def written_triplets() -> pd.DataFrame:
+def readable_triplets() -> pd.DataFrame:
     """Return 35 readable triplets for two pairs of bundled models, written by SmolLM2.
 
     Returns
@@ -49,9 +49,9 @@ def written_triplets() -> pd.DataFrame:
 
     Examples
     --------
-    >>> written_triplets()["synthetic_1"].iloc[1]
+    >>> readable_triplets()["synthetic_1"].iloc[1]
     'I am afraid of my brother and mother in law.'
-    >>> written_triplets()["synthetic_2"].iloc[1]
+    >>> readable_triplets()["synthetic_2"].iloc[1]
     'In my youth I was afraid of snakes and spiders too.'
     """
     return _read("triplets.csv")
@@ -64,7 +64,7 @@ def simulated_choices() -> pd.DataFrame:
     -------
     DataFrame
         A row per trial and person, as `evaluate` reads them: six groups of five people, on the
-        triplets of `written_triplets`, on natural pairs and on catch trials.
+        triplets of `readable_triplets`, on natural pairs and on catch trials.
 
     Examples
     --------

@@ -24,32 +24,32 @@ _MOST_OF_VALUE, _MOST, _MOST_OF_CELL = 60, 600, 400
 _MOST_ROWS = 20
 
 
-def displayed(cls: type[_Class]) -> type[_Class]:
+def displayable(cls: type[_Class]) -> type[_Class]:
     """Give a class, mostly a dataclass, a repr of one line and a notebook's HTML of its fields.
 
     What the class defines itself stays, but for the repr that a dataclass writes.
     """
-    shown: dict[str, Callable[[Any], str]] = {"__repr__": short_repr, "_repr_html_": html_of}
+    shown: dict[str, Callable[[Any], str]] = {"__repr__": format_repr, "_repr_html_": format_html}
     for name, function in shown.items():
         if name == "__repr__" or name not in vars(cls):
             setattr(cls, name, function)
     return cls
 
 
-def short_repr(shown: object) -> str:
+def format_repr(shown: object) -> str:
     """Return a line with the fields of an object, tables and long values by their sizes."""
-    values = ", ".join(f"{name}={brief(value)}" for name, value in _fields(shown))
+    values = ", ".join(f"{name}={format_brief(value)}" for name, value in _fields(shown))
     line = f"{type(shown).__name__}({values})"
     return line if len(line) <= _MOST else f"{line[: _MOST - 2]}…)"
 
 
-def brief(value: object, most: int = _MOST_OF_VALUE) -> str:
+def format_brief(value: object, most: int = _MOST_OF_VALUE) -> str:
     """Return a value in `most` letters: the size of a table or array, the start of a long text."""
     if _is_table(value):
         return f"<table of {len(value):,} rows, {len(value.columns)} columns>"
     if isinstance(value, np.ndarray):
         return f"<array of {' x '.join(map(str, value.shape))}>"
-    text = f"{type(value).__name__}(…)" if type(value).__repr__ is short_repr else repr(value)
+    text = f"{type(value).__name__}(…)" if type(value).__repr__ is format_repr else repr(value)
     if len(text) <= most and "\n" not in text:
         return text
     if isinstance(value, str):
@@ -59,7 +59,7 @@ def brief(value: object, most: int = _MOST_OF_VALUE) -> str:
     return f"<{type(value).__name__}>"
 
 
-def html_of(shown: object, texts: Iterable[str] = (), drawing: str = "") -> str:
+def format_html(shown: object, texts: Iterable[str] = (), drawing: str = "") -> str:
     """Return an object's fields as HTML: values in a table, tables folded below it.
 
     Parameters
@@ -77,18 +77,19 @@ def html_of(shown: object, texts: Iterable[str] = (), drawing: str = "") -> str:
     values, tables = [], []
     for name, value in _fields(shown):
         if _is_table(value):
-            tables.append(table_html(name, value))
+            tables.append(format_table_html(name, value))
         else:
+            text = escape(format_brief(value, _MOST_OF_CELL))
             values.append(
                 f"<tr><th style='text-align:left'>{escape(name)}</th>"
-                f"<td style='text-align:left'>{escape(brief(value, _MOST_OF_CELL))}</td></tr>"
+                f"<td style='text-align:left'>{text}</td></tr>"
             )
     if values and not parts:
         parts = [f"<p><b>{type(shown).__name__}</b></p><table>{''.join(values)}</table>"]
     return "".join([*parts, drawing, *tables])
 
 
-def table_html(name: str, table: pd.DataFrame) -> str:
+def format_table_html(name: str, table: pd.DataFrame) -> str:
     """Return a table, folded under its name and size; of a long one the first rows."""
     size = f"{len(table):,} row{'s' * (len(table) != 1)}"
     rows = table.head(_MOST_ROWS).to_html(index=False, float_format="{:.3f}".format)

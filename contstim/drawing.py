@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
 from contstim.errors import InputError
-from contstim.files import replacing
+from contstim.files import replace_atomically
 
 #: Okabe and Ito's colours, told apart by readers of every kind of colour vision.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -31,27 +31,27 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def colour(index: int) -> str:
+def series_colour(index: int) -> str:
     """Return the colour of the series with this number."""
     return PALETTE[index % len(PALETTE)]
 
 
-class Sheet(Figure):
+class PageFigure(Figure):
     """A figure that no one keeps but its axes, as large as what is drawn on it."""
 
 
-def sheet(panels: int = 1) -> list[Axes]:
+def create_axes(panels: int = 1) -> list[Axes]:
     """Return empty axes beside each other for pages and files, outside of pyplot.
 
     Functions that draw a figure set its size.
     """
     with mpl.rc_context(_SETTINGS):
-        figure = Sheet(layout="constrained")
+        figure = PageFigure(layout="constrained")
         FigureCanvasAgg(figure)
         return _plain(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def drawing_axes(
+def prepare_axes(
     given: Sequence[Axes | None] | None,
     width: float,
     height: float,
@@ -64,7 +64,7 @@ def drawing_axes(
     given
         The axes; None, or a None in it, for new ones.
     width, height
-        Of a new figure and of a `sheet`, inches.
+        Of a new figure and of a `create_axes`, inches.
     columns
         The relative widths of its panels.
 
@@ -83,7 +83,7 @@ def drawing_axes(
             return _plain(row[0])
     if len(axes) != len(columns):
         raise InputError(f"the figure needs {len(columns)} axes, got {len(axes)}; give as many")
-    if isinstance(axes[0].figure, Sheet):
+    if isinstance(axes[0].figure, PageFigure):
         axes[0].figure.set_size_inches(width, height)
         grid = axes[0].get_gridspec()
         if grid is not None:
@@ -100,7 +100,7 @@ def _plain(axes: Iterable[Axes]) -> list[Axes]:
     return row
 
 
-def legend_below(ax: Axes, **options: Any) -> None:
+def add_legend_below(ax: Axes, **options: Any) -> None:
     """Put a legend below the label of the axis."""
     below = ax.transAxes + ScaledTranslation(0, -0.42, ax.figure.dpi_scale_trans)
     ax.legend(
@@ -114,7 +114,7 @@ def legend_below(ax: Axes, **options: Any) -> None:
     )
 
 
-def svg_text(ax: Axes) -> str:
+def render_svg(ax: Axes) -> str:
     """Return the figure that has these axes as an SVG element, for a page."""
     figure, buffer = ax.figure.canvas.figure, io.StringIO()
     with mpl.rc_context(_SETTINGS):
@@ -148,12 +148,12 @@ def save_figure(drawn: Axes | Figure, path: str | Path) -> Path:
     """
     place, figure = Path(path), drawn.figure.canvas.figure
     metadata = {"Date": None} if place.suffix == ".svg" else None
-    with replacing(place) as temporary, mpl.rc_context(_SETTINGS):
+    with replace_atomically(place) as temporary, mpl.rc_context(_SETTINGS):
         figure.savefig(temporary, format=place.suffix[1:] or None, dpi=300, metadata=metadata)
     return place
 
 
-def short(name: object, most: int = 32) -> str:
+def shorten_name(name: object, most: int = 32) -> str:
     """Shorten a model's name in the middle, so that labels leave room for the data."""
     text = str(name)
     if len(text) <= most:
@@ -162,16 +162,16 @@ def short(name: object, most: int = 32) -> str:
     return f"{text[:half]}…{text[-half:]}"
 
 
-def short_names(names: Sequence[str], most: int = 32) -> list[str]:
-    """Shorten the names of a figure so that none is like another; see `short`.
+def shorten_names(names: Sequence[str], most: int = 32) -> list[str]:
+    """Shorten the names of a figure so that none is like another; see `shorten_name`.
 
     Of names that would look alike, what they begin with in common is left out.
     """
-    texts = [short(name, most) for name in names]
+    texts = [shorten_name(name, most) for name in names]
     alike = [name for name, text in zip(names, texts, strict=True) if texts.count(text) > 1]
     ends = zip(min(alike, default=""), max(alike, default=""), strict=False)
     begin = next((place for place, (one, two) in enumerate(ends) if one != two), 0)
     for place, name in enumerate(names):
         if name in alike and begin:
-            texts[place] = short(f"\u2026{name[begin:]}", most)
+            texts[place] = shorten_name(f"\u2026{name[begin:]}", most)
     return texts

@@ -38,9 +38,9 @@ class UnknownNameError(InputError):
     """A name (model, metric, strategy, column ...) that is not among those offered."""
 
     @classmethod
-    def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    def with_suggestions(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
         """Build the error for `name`, listing near matches or, failing those, all of `known`."""
-        return cls(f"unknown {kind} {name!r}; {near_matches(name, known)}")
+        return cls(f"unknown {kind} {name!r}; {suggest_names(name, known)}")
 
 
 class UnknownWordError(InputError):
@@ -79,7 +79,7 @@ class MissingExtraError(ContstimError, ImportError):
     """An optional dependency that is not installed; the message gives the install line."""
 
 
-def shortened(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Return text for a message: of more than `most` characters the first, and dots."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
@@ -89,7 +89,7 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of") -> str:
+def suggest_names(name: str, known: Iterable[str], all_of: str = "choose one of") -> str:
     """Say which of `known` resemble `name`, or list them all, after `all_of`, when none does."""
     choices = sorted({*known})
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
@@ -98,7 +98,7 @@ def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of")
     return f"{all_of} " + ", ".join(repr(c) for c in choices)
 
 
-def require_whole(name: str, value: object, least: int) -> None:
+def require_integer(name: str, value: object, least: int) -> None:
     """Refuse what is not a whole number of at least `least`.
 
     Raises
@@ -119,4 +119,4 @@ def require_known(kind: str, name: str, known: Collection[str]) -> None:
         Naming near matches or, failing those, all of `known`.
     """
     if name not in known:
-        raise UnknownNameError.among(kind, name, known)
+        raise UnknownNameError.with_suggestions(kind, name, known)

@@ -20,12 +20,12 @@ from filelock import SoftFileLease, Timeout
 from contstim.errors import InputError, OutputError
 
 #: Seconds between two signs of life of a lock's holder.
-HEARTBEAT = 20.0
+HEARTBEAT_INTERVAL = 20.0
 
 #: Seconds without a sign of life after which a holder on another machine is taken for dead.
-PATIENCE = 120.0
+LOCK_TIMEOUT = 120.0
 #: Seconds after which a lock that does not say who holds it is left over.
-UNSIGNED = 10.0
+UNSIGNED_TIMEOUT = 10.0
 
 
 def digest(content: str | bytes) -> str:
@@ -41,13 +41,13 @@ def digest_parts(parts: Iterable[bytes]) -> str:
     return whole.hexdigest()
 
 
-def digest_of(value: Any) -> str:
+def json_digest(value: Any) -> str:
     """Return 32 hexadecimal digits of the SHA-256 of a JSON value, keys in order."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return digest(text)[:32]
 
 
-def json_value(text: str | bytes) -> Any:
+def decode_json(text: str | bytes) -> Any:
     """Return the value of a JSON text, with a byte-order mark or without.
 
     Raises
@@ -86,7 +86,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
+def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
     """Yield a place for a file or folder that takes the name `path` when the block ends.
 
     What the block writes to that place, beside `path`, is synchronised and renamed; then the
@@ -134,11 +134,11 @@ def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
 
 
 @contextmanager
-def replacing_folder(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield a place for a folder that takes that of one that may be there already.
 
-    As `replacing`, but that a crash between the old folder and the new one may leave the new one
-    beside its place, whole.
+    Like `replace_atomically`, except that a crash may leave the complete new folder
+    beside the place of the old one.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     check_replaceable(folder)
     new = folder.with_name(f".{folder.name}.new")
     remove(new)
-    with replacing(new) as temporary:
+    with replace_atomically(new) as temporary:
         yield temporary
     remove(folder)
     new.replace(folder)
@@ -202,7 +202,7 @@ def check_empty_folder(folder: Path) -> None:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Put `content`, bytes or text (UTF-8), at `path` in one step, on the disk before returning.
 
     Folders that are not there are made.
@@ -212,7 +212,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     OutputError
         If the place cannot be written to.
     """
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         _make_folder(path.parent)
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -237,9 +237,9 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     """
     if folder.exists():
         for name, content in contents.items():
-            write_whole(folder / name, content)
+            write_atomically(folder / name, content)
         return
-    with replacing(folder) as place:
+    with replace_atomically(folder) as place:
         for name, content in contents.items():
             path = place / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -295,7 +295,7 @@ class LockedError(InputError):
     """Another process works on what was to be worked on."""
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """Who holds a lock: a process, its machine, and the local time since when."""
 
     pid: int
@@ -306,7 +306,7 @@ class Holder(NamedTuple):
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
-def holder_of(path: Path) -> Holder | None:
+def find_lock_holder(path: Path) -> LockHolder | None:
     """Return the holder of a lock, or None if it has no living one.
 
     On this machine the dead are known; a holder on another one counts as living.
@@ -326,7 +326,7 @@ def lock(path: Path, what: str, *, wait: bool = False) -> Iterator[Callable[[], 
 
     The lock is a small file, so that it works between the machines of a cluster, and says who
     holds it. A dead holder cannot keep it: on the holder's own machine it is recognised at once;
-    a holder on another machine is dead when it gives no sign of life for `PATIENCE` seconds,
+    a holder on another machine is dead when it gives no sign of life for `LOCK_TIMEOUT` seconds,
     which are waited for.
 
     Parameters
@@ -372,7 +372,7 @@ def lock(path: Path, what: str, *, wait: bool = False) -> Iterator[Callable[[], 
 
 def _lease(path: Path) -> SoftFileLease:
     return SoftFileLease(
-        path, lease_duration=PATIENCE, heartbeat_interval=HEARTBEAT, thread_local=False
+        path, lease_duration=LOCK_TIMEOUT, heartbeat_interval=HEARTBEAT_INTERVAL, thread_local=False
     )
 
 
@@ -387,7 +387,7 @@ def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None
         except Timeout:
             holder = _read_holder(path)
             if holder is None and unsigned == _last_sign(path) != 0:
-                if time.monotonic() - seen > UNSIGNED:
+                if time.monotonic() - seen > UNSIGNED_TIMEOUT:
                     raise LockedError(
                         f"the lock {path} does not say who holds {what}: the process that "
                         "made it was killed at that moment; remove it if nothing runs there"
@@ -410,7 +410,7 @@ def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None
             return
 
 
-def _read_holder(path: Path) -> Holder | None:
+def _read_holder(path: Path) -> LockHolder | None:
     owner = _lease(path).owner
     if owner is None:
         return None
@@ -419,7 +419,7 @@ def _read_holder(path: Path) -> Holder | None:
     except OSError:
         return None
     since = next((x[6:] for x in text.splitlines() if x.startswith("since=")), "just now")
-    return Holder(owner.pid, owner.hostname, since)
+    return LockHolder(owner.pid, owner.hostname, since)
 
 
 def _this_host(beside: Path) -> str | None:
@@ -436,12 +436,12 @@ def _last_sign(path: Path) -> int:
         return 0
 
 
-def record_path(table: Path) -> Path:
+def metadata_path(table: Path) -> Path:
     """Return the path of the file that records how a table was made: seed and options."""
     return table.with_name(f"{table.name}.meta.json")
 
 
-def write_record(table: Path, options: Mapping[str, Any]) -> None:
+def write_metadata(table: Path, options: Mapping[str, Any]) -> None:
     """Write beside a table how it was made: version, options and seed, and its digest.
 
     Raises
@@ -450,4 +450,4 @@ def write_record(table: Path, options: Mapping[str, Any]) -> None:
         If the place cannot be written to.
     """
     made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(table)}
-    write_whole(record_path(table), json.dumps(made, indent=2) + "\n")
+    write_atomically(metadata_path(table), json.dumps(made, indent=2) + "\n")

@@ -73,9 +73,9 @@ class Registry(Collection[str], Generic[_Thing]):
         if thing is None:
             entry = self._entries().get(name)
             if entry is None:
-                raise UnknownNameError.among(self.kind, name, self)
+                raise UnknownNameError.with_suggestions(self.kind, name, self)
             return self._brought(entry)
-        return cast(_Thing, imported(thing) if isinstance(thing, str) else thing)
+        return cast(_Thing, import_object(thing) if isinstance(thing, str) else thing)
 
     def __setitem__(self, name: str, thing: _Thing) -> None:
         self._things[name] = thing
@@ -109,22 +109,22 @@ class Registry(Collection[str], Generic[_Thing]):
 
     def _brought(self, entry: EntryPoint) -> _Thing:
         what = f"the {self.kind} {entry.name!r}"
-        thing = imported(entry.value, what, package_name(entry))
+        thing = import_object(entry.value, what, distribution_name(entry))
         fits = issubclass if isinstance(thing, type) else isinstance
         if self.form is not None and not fits(thing, self.form):
             raise InputError(
-                f"the package {package_name(entry)} provides {thing!r} as {what}; it must be a "
-                f"{self.form.__name__}"
+                f"the package {distribution_name(entry)} provides {thing!r} as {what}; it must be "
+                f"a {self.form.__name__}"
             )
         return cast(_Thing, thing)
 
 
-def package_name(entry: EntryPoint) -> str:
+def distribution_name(entry: EntryPoint) -> str:
     """Return the name of the package whose metadata has an entry point."""
     return "without a name" if entry.dist is None else entry.dist.name
 
 
-def imported(address: str, what: str = "", package: str = "") -> Any:
+def import_object(address: str, what: str = "", package: str = "") -> Any:
     """Return what an address, ``module:name``, stands for.
 
     Parameters

@@ -92,7 +92,7 @@ def track(
 
 
 @contextmanager
-def waiting(label: str, most: float | None = None) -> Iterator[None]:
+def show_elapsed_time(label: str, most: float | None = None) -> Iterator[None]:
     """Report on standard error how long one step has lasted, from two seconds on.
 
     Parameters
@@ -135,13 +135,13 @@ def _is_silent() -> bool:
     return not is_on or multiprocessing.parent_process() is not None
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print to standard output, above a bar of `track` if there is one."""
     tqdm.write(text, file=sys.stdout)
 
 
-class Progress:
-    """Steps of a training: a bar on a terminal, and lines of `say` unless it is not `shown`."""
+class TrainingProgress:
+    """Progress bar of a training run, with log lines."""
 
     def __init__(self, total: int, done: int, shown: bool) -> None:
         self._shown = shown
@@ -150,7 +150,7 @@ class Progress:
             total=total, initial=done, unit="step", desc="training", disable=not is_bar
         )
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> TrainingProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,7 +161,7 @@ class Progress:
         self._bar.update()
         self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """Report an evaluation or the like."""
         if self._shown:
             tqdm.write(line, file=sys.stderr)

@@ -28,19 +28,19 @@ from typing import (
 from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from contstim.errors import ContstimError, InputError, UnknownNameError, near_matches, shortened
+from contstim.errors import ContstimError, InputError, UnknownNameError, suggest_names, truncate
 
 _Kind = TypeVar("_Kind")
 _Item = TypeVar("_Item")
 
 #: Any number of items, which a list may give, in the order given.
-Several = Annotated[tuple[_Item, ...], Strict(False)]
+TupleFromList = Annotated[tuple[_Item, ...], Strict(False)]
 
 #: A whole number of at least 1.
-Count = Annotated[int, Field(ge=1)]
+PositiveInt = Annotated[int, Field(ge=1)]
 
 #: A whole number of at least 0.
-Natural = Annotated[int, Field(ge=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
 
 #: What everything left to chance hangs on.
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -93,7 +93,7 @@ def option(default: Any, text: str, metavar: str | None = None, name: str | None
     return field(default=default, metadata={"help": text, "metavar": metavar, "name": name})
 
 
-def one_of(names: Collection[str], kind: str | None = None) -> AfterValidator:
+def validate_choice(names: Collection[str], kind: str | None = None) -> AfterValidator:
     """Return a mark for ``Annotated``: one of the texts `names`.
 
     `kind` says in messages what is chosen, ``unknown KIND 'value'``, in place of the key's path.
@@ -102,14 +102,14 @@ def one_of(names: Collection[str], kind: str | None = None) -> AfterValidator:
     def check(value: str) -> str:
         if value not in names:
             if kind is not None:
-                raise UnknownNameError.among(kind, value, names)
-            raise _UnknownValueError(near_matches(value, names))
+                raise UnknownNameError.with_suggestions(kind, value, names)
+            raise _UnknownValueError(suggest_names(value, names))
         return value
 
     return _OneOf(check, names)
 
 
-def matching(pattern: str, advice: str) -> AfterValidator:
+def validate_pattern(pattern: str, advice: str) -> AfterValidator:
     """Return a mark for ``Annotated``: a text that matches `pattern` wholly, else say `advice`."""
     wanted = re.compile(pattern)
 
@@ -143,7 +143,7 @@ def settings(kind: type[_Kind]) -> type[_Kind]:
     return cast("type[_Kind]", made)
 
 
-def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
+def parse_settings(kind: type[_Kind], table: object, where: str = "") -> _Kind:
     """Make settings from a table of a TOML file or an object of JSON.
 
     Parameters
@@ -186,14 +186,14 @@ def _input_error(error: ValidationError, kind: type, where: str = "") -> Contsti
         if isinstance(part, str) and owner is not None:
             keys = [item.name for item in fields(owner)]
             if unknown and part not in keys:
-                return InputError(f"unknown key {path}; {near_matches(part, keys)}")
+                return InputError(f"unknown key {path}; {suggest_names(part, keys)}")
             hint = get_type_hints(owner).get(part, object)
     if fault["type"] == "missing" and is_dataclass(hint):
         return InputError(f"the table [{path}] is missing")
     if fault["type"] == "missing":
         wanted = "a list" if get_origin(hint) is tuple else _NAMES[hint]
         return InputError(f"{path} is missing; give {wanted}")
-    value = shortened(repr(fault["input"]), 80)
+    value = truncate(repr(fault["input"]), 80)
     if isinstance(cause, _UnknownValueError):
         return UnknownNameError(f"{path} is {value}; {cause}")
     if fault["type"] == "tuple_type" and isinstance(fault["input"], dict):
@@ -210,7 +210,7 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
-def range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
+def field_bounds(kind: type, name: str) -> tuple[type, dict[str, Any]]:
     """Return what a field of settings takes: ``int``, ``float``, ``str`` or ``bool``; and of these.
 
     The bounds are ``ge``, ``gt``, ``le`` and ``lt``, where it has them, and ``choices`` of texts.

@@ -18,7 +18,7 @@ from typing import Literal
 
 import pandas as pd
 
-from contstim.errors import InputError, NoDataError, near_matches
+from contstim.errors import InputError, NoDataError, suggest_names
 from contstim.text_files import SEPARATORS, find_separator, format_source, print_once, read_lines
 
 #: One row per sentence and model; `log_prob` in nats.
@@ -95,7 +95,7 @@ def require_columns(table: pd.DataFrame, columns: Iterable[str], name: str) -> N
     present = [str(column) for column in table.columns]
     for column in columns:
         if column not in present:
-            hint = near_matches(column, present, "it has") if present else "it has no column"
+            hint = suggest_names(column, present, "it has") if present else "it has no column"
             raise InputError(f"{name} has no column {column!r}; {hint}")
 
 

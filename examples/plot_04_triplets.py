@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 
 import contstim
 
-table = contstim.datasets.written_triplets()
+table = contstim.datasets.readable_triplets()
 table = table[table["model_1"] == "contstim:bigram"]
 models = [contstim.load_model("contstim:bigram"), contstim.load_model("contstim:trigram")]
 

@@ -12,7 +12,7 @@ def test_natural_scores_are_log_probabilities_of_six_models() -> None:
 
 
 def test_triplets_are_of_two_pairs_whose_models_order_them_oppositely() -> None:
-    triplets = datasets.written_triplets()
+    triplets = datasets.readable_triplets()
     assert list(triplets.columns[: len(TRIPLETS)]) == list(TRIPLETS)
     assert sorted(triplets.groupby(["model_1", "model_2"]).size()) == [17, 18]
     by_1 = triplets["synthetic_1_lp_1"] - triplets["synthetic_2_lp_1"]
@@ -26,6 +26,6 @@ def test_six_groups_of_five_people_answered_triplets_and_catch_trials() -> None:
     assert choices["participant"].nunique() == 30
     assert choices["group"].nunique() == 6
     assert {"catch", "natural_controversial"} < {*choices["condition"]}
-    written = datasets.written_triplets()
+    written = datasets.readable_triplets()
     shown = {*choices["sentence_1"], *choices["sentence_2"]}
     assert len(shown & {*written["synthetic_1"], *written["synthetic_2"]}) > 20

@@ -12,13 +12,13 @@ import pytest
 import contstim
 from contstim import adaptive, datasets
 from contstim.design.studies import StudySimulator
-from contstim.display import brief, displayed, html_of, short_repr
+from contstim.display import displayable, format_brief, format_html, format_repr
 from contstim.evaluation import Analysis
 
 MOST = 700  # letters
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class Made:
     """A result with all sorts of fields."""
@@ -29,7 +29,7 @@ class Made:
     parts: tuple[int, ...]
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class Said(Made):
     """One that says itself."""
@@ -47,11 +47,11 @@ def test_a_line_has_sizes_in_place_of_what_is_long() -> None:
         f"Made(name='{'x' * 57}…', table=<table of 30 rows, 2 columns>, values=<array of 4 x 5>, "
         "parts=<tuple of 100>)"
     )
-    assert brief(3.5) == "3.5"
-    assert brief((1, 2)) == "(1, 2)"
-    assert brief(Made(*FIELDS)) == "Made(…)"
+    assert format_brief(3.5) == "3.5"
+    assert format_brief((1, 2)) == "(1, 2)"
+    assert format_brief(Made(*FIELDS)) == "Made(…)"
     many = dataclass(type("Many", (), {"__annotations__": {f"a_{i:04}": int for i in range(99)}}))
-    assert len(short_repr(many(*range(99)))) <= 600
+    assert len(format_repr(many(*range(99)))) <= 600
 
 
 def test_a_notebook_has_values_in_a_table_and_tables_folded() -> None:
@@ -59,7 +59,7 @@ def test_a_notebook_has_values_in_a_table_and_tables_folded() -> None:
     assert "<b>Made</b>" in shown
     assert "<details><summary>table: 30 rows</summary>" in shown
     assert shown.count("<tr") == 3 + 1 + 20  # fields, and the head of the table
-    said = html_of(Said(*FIELDS))
+    said = format_html(Said(*FIELDS))
     assert said.startswith("<p>one &lt;thing&gt;</p><p>and another</p><details>")
 
 

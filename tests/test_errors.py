@@ -3,7 +3,13 @@
 import pytest
 
 from contstim import errors
-from contstim.errors import InputError, UnknownNameError, near_matches, require_known, require_whole
+from contstim.errors import (
+    InputError,
+    UnknownNameError,
+    require_integer,
+    require_known,
+    suggest_names,
+)
 
 CLASSES = [thing for thing in vars(errors).values() if isinstance(thing, type)]
 OWN = [k for k in CLASSES if issubclass(k, Exception) and k.__module__ == errors.__name__]
@@ -17,8 +23,8 @@ def test_every_error_has_the_root_and_a_built_in_one(kind: type[Exception]) -> N
 
 
 def test_near_names_are_offered_and_all_of_them_where_none_is_near() -> None:
-    assert near_matches("trigam", ["trigram", "bigram"]) == "did you mean 'trigram' or 'bigram'?"
-    assert near_matches("x", ["b", "a", "b"]) == "choose one of 'a', 'b'"
+    assert suggest_names("trigam", ["trigram", "bigram"]) == "did you mean 'trigram' or 'bigram'?"
+    assert suggest_names("x", ["b", "a", "b"]) == "choose one of 'a', 'b'"
     with pytest.raises(UnknownNameError) as error:
         require_known("metric", "pl", ("pll", "permutation"))
     assert str(error.value) == "unknown metric 'pl'; did you mean 'pll'?"
@@ -27,6 +33,6 @@ def test_near_names_are_offered_and_all_of_them_where_none_is_near() -> None:
 @pytest.mark.parametrize("value", [0, 1.0, True, "1", None])
 def test_a_count_is_a_whole_number(value: object) -> None:
     with pytest.raises(InputError) as error:
-        require_whole("per_pair", value, 1)
+        require_integer("per_pair", value, 1)
     assert str(error.value) == f"per_pair is {value!r}; give a whole number of at least 1"
-    require_whole("per_pair", 1, 1)
+    require_integer("per_pair", 1, 1)

@@ -16,16 +16,16 @@ from contstim import files
 from contstim.errors import OutputError
 from contstim.files import (
     LockedError,
+    decode_json,
     digest,
-    digest_of,
     file_digest,
-    holder_of,
-    json_value,
+    find_lock_holder,
+    json_digest,
     lock,
-    replacing,
-    replacing_folder,
+    replace_atomically,
+    replace_folder,
+    write_atomically,
     write_folder,
-    write_whole,
 )
 
 
@@ -56,33 +56,33 @@ def test_a_folder_takes_the_place_of_another_but_not_of_that_in_which_one_works(
         (tmp_path / name / "file").write_text("old")
     monkeypatch.chdir(tmp_path / "below" / "here")
     for folder in (Path(), Path(".."), tmp_path / "below"):
-        with pytest.raises(OutputError, match="in which you work"), replacing_folder(folder):
+        with pytest.raises(OutputError, match="in which you work"), replace_folder(folder):
             raise AssertionError("nothing is made")
         assert Path("file").read_text() == "old"
-    with replacing_folder(Path("../../old")) as place:
+    with replace_folder(Path("../../old")) as place:
         place.mkdir()
     assert sorted(tmp_path.rglob("file")) == [tmp_path / "below" / "here" / "file"]
 
 
 def test_json_values_and_what_is_none() -> None:
-    assert json_value('{"a": [1, "é"]}') == {"a": [1, "é"]}
-    assert json_value("\ufeff[1]") == json_value(b"\xef\xbb\xbf[1]") == [1]
+    assert decode_json('{"a": [1, "é"]}') == {"a": [1, "é"]}
+    assert decode_json("\ufeff[1]") == decode_json(b"\xef\xbb\xbf[1]") == [1]
     for text in ("", "{", "[" * 100_000, b"\xff"):
         with pytest.raises(ValueError, match=r"Expecting|too deep|codec"):
-            json_value(text)
+            decode_json(text)
 
 
 def test_the_digest_is_of_the_value_not_of_its_order() -> None:
-    assert digest_of({"a": 1, "b": [1.5, "é"]}) == digest_of({"b": [1.5, "é"], "a": 1})
-    assert digest_of([1]) != digest_of(["1"])
-    assert len(digest_of(None)) == 32
+    assert json_digest({"a": 1, "b": [1.5, "é"]}) == json_digest({"b": [1.5, "é"], "a": 1})
+    assert json_digest([1]) != json_digest(["1"])
+    assert len(json_digest(None)) == 32
 
 
 def test_a_file_that_could_not_be_finished_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "new" / "deep" / "file.json"
-    write_whole(path, "old é")
+    write_atomically(path, "old é")
     assert path.read_text("utf-8") == "old é"
 
     def fail(descriptor: int) -> None:
@@ -90,7 +90,7 @@ def test_a_file_that_could_not_be_finished_leaves_the_old_one(
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OutputError, match="No space left"):
-        write_whole(path, "new")
+        write_atomically(path, "new")
     assert path.read_text("utf-8") == "old é"
     assert os.listdir(path.parent) == ["file.json"]
 
@@ -107,7 +107,7 @@ def test_file_and_folder_are_synchronised_before_it_returns(
 
     monkeypatch.setattr(os, "fsync", record)
     path = tmp_path / "file.json"
-    write_whole(path, "text")
+    write_atomically(path, "text")
     assert synchronised == [path.stat().st_ino, tmp_path.stat().st_ino]
 
 
@@ -122,14 +122,14 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         write(place)
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), replacing(out) as place:
+    with pytest.raises(KeyboardInterrupt), replace_atomically(out) as place:
         interrupted(place)
     assert os.listdir(tmp_path) == []
-    with replacing(out) as place:
+    with replace_atomically(out) as place:
         write(place)
         assert not out.exists()
     assert (out / "deep" / "file").read_text() == "whole"
-    with pytest.raises(OutputError) as error, replacing(out) as place:
+    with pytest.raises(OutputError) as error, replace_atomically(out) as place:
         write(place)
     assert str(error.value) == f"cannot write {out}: Directory not empty"
     assert os.listdir(tmp_path) == ["out"]
@@ -140,7 +140,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
     reader.start()
-    with replacing(tmp_path / "pipe") as place:
+    with replace_atomically(tmp_path / "pipe") as place:
         place.write_text("text")
     reader.join()
     assert read == ["text"]
@@ -157,7 +157,7 @@ def test_a_symbolic_link_stays_one_and_what_it_points_to_is_written(
         target.write_text("old")
     link = tmp_path / "link.csv"
     link.symlink_to(Path("elsewhere") / "file.csv")
-    write_whole(link, "new")
+    write_atomically(link, "new")
     assert link.is_symlink()
     assert target.read_text() == "new"
     assert sorted(os.listdir(tmp_path)) == ["elsewhere", "link.csv"]
@@ -169,7 +169,7 @@ def test_a_link_that_leads_nowhere_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to(Path("no") / "such" / "file")
     for name, reason in (("loop", "its links lead round"), ("gone", "No such file")):
         with pytest.raises(OutputError, match=f"cannot write {tmp_path / name}: {reason}"):
-            write_whole(tmp_path / name, "new")
+            write_atomically(tmp_path / name, "new")
     assert sorted(os.listdir(tmp_path)) == ["gone", "loop"]
 
 
@@ -185,7 +185,7 @@ def _forge(path: Path, old: str, new: str) -> None:
 def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
     path = tmp_path / "locks" / "run.lock"
     with lock(path, "the run") as check:
-        holder = holder_of(path)
+        holder = find_lock_holder(path)
         assert holder is not None
         assert abs(time.mktime(time.strptime(holder.since, "%Y-%m-%d %H:%M:%S")) - time.time()) < 60
         with pytest.raises(LockedError) as error, lock(path, "the run"):
@@ -197,7 +197,7 @@ def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
         assert holder.host.startswith(platform.node())
         check()
     assert list(path.parent.iterdir()) == []
-    assert holder_of(path) is None
+    assert find_lock_holder(path) is None
     with lock(path, "the run"):
         pass
 
@@ -211,9 +211,9 @@ def test_a_dead_process_of_this_machine_loses_it_at_once(tmp_path: Path) -> None
         begun = time.monotonic()
         with lock(path, "it") as check:
             check()
-        assert time.monotonic() - begun < files.PATIENCE
+        assert time.monotonic() - begun < files.LOCK_TIMEOUT
     _forge(path, r"^pid=.*", f"pid={process.pid}")
-    assert holder_of(path) is None
+    assert find_lock_holder(path) is None
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs the start times of processes")
@@ -229,8 +229,8 @@ def test_a_process_number_used_again_is_not_taken_for_the_holder(tmp_path: Path)
 def test_another_machine_is_believed_while_it_gives_signs_of_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(files, "PATIENCE", 3.0)
-    monkeypatch.setattr(files, "HEARTBEAT", 1.0)
+    monkeypatch.setattr(files, "LOCK_TIMEOUT", 3.0)
+    monkeypatch.setattr(files, "HEARTBEAT_INTERVAL", 1.0)
     path = tmp_path / "lock"
     _forge(path, r"^host=.*", "host=elsewhere")
     done = threading.Event()
@@ -256,7 +256,7 @@ def test_another_machine_is_believed_while_it_gives_signs_of_life(
 def test_signs_of_life_and_a_lock_that_was_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "HEARTBEAT", 0.02)
+    monkeypatch.setattr(files, "HEARTBEAT_INTERVAL", 0.02)
     path = tmp_path / "lock"
     with lock(path, "it") as check:
         os.utime(path, (1, 1))
@@ -318,7 +318,7 @@ def test_a_lock_that_nobody_signed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool
 ) -> None:
     """As a process leaves it that is killed between making the file and writing into it."""
-    monkeypatch.setattr(files, "UNSIGNED", 0.6)
+    monkeypatch.setattr(files, "UNSIGNED_TIMEOUT", 0.6)
     path = tmp_path / "run.lock"
     path.touch()
     with pytest.raises(LockedError) as error, lock(path, "the run", wait=wait):

@@ -77,15 +77,15 @@ def test_a_table_of_triplets_is_a_frame_that_shows_them() -> None:
 
 def test_an_evaluation_takes_models_and_shows_its_figure() -> None:
     choices = datasets.simulated_choices()
-    result = contstim.evaluate(choices, [TRIGRAM, datasets.FOLLOWED])
+    result = contstim.evaluate(choices, [TRIGRAM, datasets.FOLLOWED_MODEL])
     values = result.models.query("analysis == 'all' and measure == 'accuracy'")
-    assert values.set_index("model")["value"].idxmax() == datasets.FOLLOWED
+    assert values.set_index("model")["value"].idxmax() == datasets.FOLLOWED_MODEL
     shown = result._repr_html_()
     assert shown.count("<svg") == 1
-    assert f"{datasets.FOLLOWED} predicts people best" in shown
+    assert f"{datasets.FOLLOWED_MODEL} predicts people best" in shown
     assert "<summary>models: " in shown
     assert len(repr(result)) < 700
-    assert str(result).startswith(f"{datasets.FOLLOWED} predicts people best")
+    assert str(result).startswith(f"{datasets.FOLLOWED_MODEL} predicts people best")
     assert result.figure("no such analysis") is None
 
 

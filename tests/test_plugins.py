@@ -8,7 +8,7 @@ from installed import install
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.plugins import Registry
-from contstim.settings import one_of, range_of, settings
+from contstim.settings import field_bounds, settings, validate_choice
 
 GROUP = "contstim.fruits"
 
@@ -72,8 +72,8 @@ def test_settings_take_the_names_as_they_are_then() -> None:
 
     @settings
     class Basket:
-        fruit: Annotated[str, one_of(names)] = "pear"
+        fruit: Annotated[str, validate_choice(names)] = "pear"
 
     names["fig"] = 0.1
     assert Basket("fig").fruit == "fig"
-    assert range_of(Basket, "fruit")[1]["choices"] == ("pear", "fig")
+    assert field_bounds(Basket, "fruit")[1]["choices"] == ("pear", "fig")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from contstim.progress import track, waiting
+from contstim.progress import show_elapsed_time, track
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_progress_can_be_turned_off(
     monkeypatch.setenv("CONTSTIM_PROGRESS", "off")
     for _ in track("abc", 3, "work"):
         pass
-    with waiting("step"):
+    with show_elapsed_time("step"):
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
 
@@ -77,22 +77,22 @@ def test_work_within_work_is_not_reported(
 def test_a_step_of_unknown_length_says_how_long_it_has_gone_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with waiting("quick"):
+    with show_elapsed_time("quick"):
         pass
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.05)
-    with waiting("choosing", most=60):
+    with show_elapsed_time("choosing", most=60):
         _until_said(capsys, r"choosing: [\d:]+ of at most 60 s\n")
     # A step within a step, and a step within what is shown as a whole, are not reported.
-    with waiting("outer"), waiting("inner"):
+    with show_elapsed_time("outer"), show_elapsed_time("inner"):
         assert "inner" not in _until_said(capsys, r"outer: [\d:]+\n")
     for _ in track([1], 1, "whole"):
-        with waiting("part"):
+        with show_elapsed_time("part"):
             time.sleep(0.2)
     assert "part" not in capsys.readouterr().err
-    with pytest.raises(KeyError), waiting("fails"):
+    with pytest.raises(KeyError), show_elapsed_time("fails"):
         raise KeyError
-    with waiting("after"):
+    with show_elapsed_time("after"):
         _until_said(capsys, r"after: [\d:]+\n")
 
 
@@ -101,7 +101,7 @@ def test_a_terminal_gets_a_line_that_goes_when_the_step_is_done(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("contstim.progress._SILENT", 0.05)
-    with waiting("loading"):
+    with show_elapsed_time("loading"):
         said = _until_said(capsys, r"\rloading: [\d:]+")
     assert "\n" not in said + capsys.readouterr().err
 

@@ -12,7 +12,16 @@ from pydantic import Field
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.options import EvaluationOptions
 from contstim.pipeline.options import SynthesisOptions
-from contstim.settings import Count, Several, build, matching, one_of, range_of, read_toml, settings
+from contstim.settings import (
+    PositiveInt,
+    TupleFromList,
+    field_bounds,
+    parse_settings,
+    read_toml,
+    settings,
+    validate_choice,
+    validate_pattern,
+)
 from contstim.synthesis.edit import Edit
 from contstim.synthesis.writer import SamplingOptions
 
@@ -28,13 +37,13 @@ class Codes:
 class Options:
     """Settings with a field of each kind."""
 
-    name: Annotated[str, matching("[a-z]+", "use letters")]
-    n: Count = 3
+    name: Annotated[str, validate_pattern("[a-z]+", "use letters")]
+    n: PositiveInt = 3
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     flag: bool = False
-    numbers: Several[int] = ()
-    side: Annotated[str, one_of(("left", "right"))] = "left"
-    kind: Annotated[str, one_of(("one", "two"), "kind")] = "one"
+    numbers: TupleFromList[int] = ()
+    side: Annotated[str, validate_choice(("left", "right"))] = "left"
+    kind: Annotated[str, validate_choice(("one", "two"), "kind")] = "one"
     codes: Codes = field(default_factory=Codes)
 
     def __post_init__(self) -> None:
@@ -44,7 +53,7 @@ class Options:
 
 def test_what_is_accepted() -> None:
     table = {"name": "a", "share": 1, "numbers": [2, 1], "codes": {"complete": "x"}}
-    options = build(Options, table, "options")
+    options = parse_settings(Options, table, "options")
     assert options == Options("a", share=1.0, numbers=(2, 1), codes=Codes("x"))
     assert isinstance(options.share, float)
     assert asdict(options)["codes"] == {"complete": "x"}
@@ -70,12 +79,12 @@ def test_what_is_accepted() -> None:
         (lambda: Options("a", numbers=[1, "x"]), "numbers[1] is 'x'; give a whole number"),
         (lambda: Options("a", nam=1), "unknown key nam; did you mean 'name'?"),
         (lambda: replace(Options("a"), n=4), "n is 4, but there are no numbers"),
-        (lambda: build(Options, {"n": 1}, "run"), "run.name is missing; give text"),
-        (lambda: build(Options, {"name": "a", "codes": 1}, "run"),
+        (lambda: parse_settings(Options, {"n": 1}, "run"), "run.name is missing; give text"),
+        (lambda: parse_settings(Options, {"name": "a", "codes": 1}, "run"),
          "run.codes is 1; make it a table, [run.codes]"),
-        (lambda: build(Options, {"name": "a", "codes": {"complete": 1}}, "run"),
+        (lambda: parse_settings(Options, {"name": "a", "codes": {"complete": 1}}, "run"),
          "run.codes.complete is 1; give text"),
-        (lambda: build(Options, {"name": "a", "codes": {"compete": 1}}, "run"),
+        (lambda: parse_settings(Options, {"name": "a", "codes": {"compete": 1}}, "run"),
          "unknown key run.codes.compete; did you mean 'complete'?"),
     ],
 )  # fmt: skip
@@ -87,7 +96,7 @@ def test_what_is_refused(make: Callable[[], Any], message: str) -> None:
 
 def test_values_that_are_not_offered() -> None:
     with pytest.raises(UnknownNameError) as error:
-        build(Options, {"name": "a", "side": "lef"}, "run")
+        parse_settings(Options, {"name": "a", "side": "lef"}, "run")
     assert str(error.value) == "run.side is 'lef'; did you mean 'left'?"
     with pytest.raises(UnknownNameError) as error:
         Options("a", kind="x")
@@ -115,7 +124,7 @@ def test_toml_files(tmp_path: Path) -> None:
 
 
 def test_the_range_of_a_field() -> None:
-    assert range_of(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
-    assert range_of(Edit, "inputs") == (int, {"ge": 1})  # or None
-    assert range_of(SamplingOptions, "writer") == (str, {})
-    assert range_of(EvaluationOptions, "equivalence") == (float, {"gt": 0, "lt": 1})
+    assert field_bounds(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
+    assert field_bounds(Edit, "inputs") == (int, {"ge": 1})  # or None
+    assert field_bounds(SamplingOptions, "writer") == (str, {})
+    assert field_bounds(EvaluationOptions, "equivalence") == (float, {"gt": 0, "lt": 1})

@@ -20,10 +20,10 @@ from contstim.adaptive.policies import (
 )
 from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.arrays import BoolArray, FloatArray
-from contstim.display import displayed, html_of
+from contstim.display import displayable, format_html
 from contstim.errors import InputError
 from contstim.evaluation.stopping import Stopping
-from contstim.settings import Count, Natural, Seed, settings
+from contstim.settings import NonNegativeInt, PositiveInt, Seed, settings
 from contstim.text.languages import language_from_script
 
 _AT_ONCE = 3  # blocks whose answers are taken in when another is issued
@@ -60,8 +60,8 @@ class AdaptivePlan:
     link: Link = Link()
     stopping: Stopping = Stopping()
     trials: Annotated[int, Field(ge=1, le=5000)] = 40
-    anchors: Natural = 24
-    max_pending: Count = 200
+    anchors: NonNegativeInt = 24
+    max_pending: PositiveInt = 200
     auto_close: bool = False
     seed: Seed = 0
 
@@ -72,10 +72,10 @@ class AdaptivePlan:
 
     def _repr_html_(self) -> str:
         """Return the fields, which notebooks show; `plan_paragraphs` puts them in sentences."""
-        return html_of(self)
+        return format_html(self)
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class Block:
     """Trials issued to a participant at once.

@@ -15,7 +15,7 @@ from contstim.adaptive.policies import Pool
 from contstim.adaptive.posterior import ModelPosterior, softmax
 from contstim.adaptive.sequences import asymptotic_sequence, fit_e_value
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import InputError, NoDataError
 from contstim.evaluation.group_sequential import repeated_p_value
 from contstim.evaluation.inference import benjamini_hochberg
@@ -32,7 +32,7 @@ from contstim.trial_kinds import EXPERIMENTAL, add_kinds
 _ANCHOR = "anchor"  # condition of the trials that all participants see; no policy chooses them
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class Conclusion:
     """What can be concluded after a number of participants.
@@ -83,7 +83,7 @@ class Conclusion:
         return self.kind != "continue"
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class InterimResult:
     """What a study's choices say so far.

@@ -13,18 +13,18 @@ from pydantic import Field
 
 from contstim.adaptive.posterior import Curves, Link, Nodes, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.plugins import Registry
 from contstim.response_model import log_prob_scale
-from contstim.settings import Count, one_of, settings
+from contstim.settings import PositiveInt, settings, validate_choice
 
 _MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the likeliest
 _MOST_BLOCK = 50
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class Pool:
     """The N pairs that may be asked.
@@ -125,7 +125,7 @@ class Pool:
         return digest(text.encode() + self.preferences.tobytes())
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class PolicyState:
     """What a policy knows when it chooses a pair for a participant.
@@ -374,11 +374,11 @@ class PolicyOptions:
     1.0
     """
 
-    policy: Annotated[str, one_of(POLICIES, "policy")] = "information"
+    policy: Annotated[str, validate_choice(POLICIES, "policy")] = "information"
     epsilon: Annotated[float, Field(ge=0, le=1)] = 0.1
     temperature: Annotated[float, Field(gt=0, le=100)] = 0.002
     block: Annotated[int, Field(ge=1, le=_MOST_BLOCK)] = 5
-    shortlist: Count = 500
+    shortlist: PositiveInt = 500
     repeats: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property

@@ -13,7 +13,7 @@ from scipy.special import expit
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.response_model import ResponseModel
-from contstim.settings import Several, settings
+from contstim.settings import TupleFromList, settings
 
 _FARTHEST = 30.0  # logits beyond which a choice is certain but for lapses
 _STEP = 0.0025  # of the tabled curve, whose error is below 1e-7
@@ -71,10 +71,10 @@ class Link:
     """
 
     people: ResponseModel = ResponseModel()
-    slopes: Several[float] = (0.3, 0.45, 0.65, 0.91, 1.3, 1.9, 2.7)
-    slope_weights: Several[float] = ()
-    thresholds: Several[float] = ()
-    prior: Several[float] = ()
+    slopes: TupleFromList[float] = (0.3, 0.45, 0.65, 0.91, 1.3, 1.9, 2.7)
+    slope_weights: TupleFromList[float] = ()
+    thresholds: TupleFromList[float] = ()
+    prior: TupleFromList[float] = ()
 
     def __post_init__(self) -> None:
         if not self.slopes or not all(0 < value <= 100 for value in self.slopes):

@@ -22,7 +22,7 @@ from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.stopping import Stopping
 from contstim.evaluation.summary import format_range
-from contstim.settings import build, read_toml
+from contstim.settings import parse_settings, read_toml
 from contstim.tables import require_columns
 from contstim.trial_kinds import EXPERIMENTAL
 
@@ -132,7 +132,7 @@ def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
     table = read_toml(Path(path)).get("adaptive")
     if table is None:
         raise InputError(f"{path} has no table [adaptive]; write the plan of the study there")
-    return build(AdaptivePlan, table, "adaptive")
+    return parse_settings(AdaptivePlan, table, "adaptive")
 
 
 def study_paragraphs(

@@ -19,7 +19,7 @@ from contstim.adaptive.interim import (
 )
 from contstim.adaptive.policies import Pool
 from contstim.arrays import FloatArray
-from contstim.errors import InputError, require_known, require_whole
+from contstim.errors import InputError, require_integer, require_known
 from contstim.progress import track
 from contstim.response_model import ResponseModel
 
@@ -85,7 +85,7 @@ def simulate(
     0  contstim:gpt  inconclusive             5
     1  contstim:gpt  inconclusive             5
     """
-    require_whole("n_studies", n_studies, 1)
+    require_integer("n_studies", n_studies, 1)
     if not seconds > 0:
         raise InputError(f"a trial takes {seconds} seconds; give a number above 0")
     people = people or plan.link.people

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pandas as pd
 
 from contstim.benchmarks.estimates import with_shares
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import InputError
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
@@ -48,7 +48,7 @@ def figure_table(rows: Iterable[tuple[object, ...]] = ()) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=list(FIGURE_COLUMNS))
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class Judgement:
     """How well models predict a benchmark.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import ContstimError, InputError, require_known
 from contstim.files import cache_folder, file_digest
 from contstim.plugins import Registry
@@ -47,7 +47,7 @@ class DataFile:
     address: str
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DataSet:
     """Published human data on sentences.
@@ -111,7 +111,7 @@ class _Files(dict[str, Path]):
         raise MissingFileError(f"{self.source} has no file {name}; download it from {file.address}")
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class FetchedData:
     """A data set with its files on this machine.

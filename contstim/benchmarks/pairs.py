@@ -19,7 +19,7 @@ from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.inference.base import CEILING_INTERVALS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.scores import join_scores, score_table
-from contstim.files import json_value
+from contstim.files import decode_json
 from contstim.tables import read_table
 from contstim.text.normalise import normalise_sentence
 
@@ -296,7 +296,7 @@ def _read_json_pairs(stem: str, text: str) -> pd.DataFrame:
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            entry = json_value(line)
+            entry = decode_json(line)
             pair = [entry["sentence_good"], entry["sentence_bad"]]
         except (ValueError, KeyError, TypeError):
             pair, entry = [None], {}

@@ -18,7 +18,7 @@ from contstim.evaluation.scores import ScoreSource, find_unscored_catch, score_t
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import DESCRIBED, Column, check_psychds, described_text
 from contstim.experiment.study import read_study
-from contstim.files import check_new_folder, file_digest, replacing, write_whole
+from contstim.files import check_new_folder, file_digest, replace_atomically, write_atomically
 from contstim.tables import CHOICES, escape_table
 from contstim.text.normalise import alphanumeric_key
 from contstim.text_files import format_csv
@@ -210,10 +210,10 @@ def publish(
         for table in tables.values()
         for column in table
     }
-    with replacing(folder) as place:
+    with replace_atomically(folder) as place:
         for task, table in tables.items():
             path = place / "data" / f"{prefix}-{task}_data.csv"
-            write_whole(path, format_csv(escape_table(table)))
+            write_atomically(path, format_csv(escape_table(table)))
         text = described_text(
             about.title,
             about.description or about.title,
@@ -222,7 +222,7 @@ def publish(
             author=list(about.authors),
             license=about.licence,
         )
-        write_whole(place / "dataset_description.json", text)
+        write_atomically(place / "dataset_description.json", text)
         if has_scores:
             data = prepare_choices(RawChoices(published, scale="slider"))
             evaluate(data, tables["scores"], preset=preset).report(place / "results")
@@ -244,12 +244,12 @@ def publish(
             checksums=CHECKSUMS,
             columns="\n".join(f"- `{name}`: {one.description}" for name, one in described.items()),
         )
-        write_whole(place / "README.md", readme)
+        write_atomically(place / "README.md", readme)
         files = sorted(path for path in place.rglob("*") if path.is_file())
         _check_files(place, files, ids, secret)
         check_psychds(place)
         sums = [f"{file_digest(path)}  {path.relative_to(place).as_posix()}" for path in files]
-        write_whole(place / CHECKSUMS, "\n".join(sums) + "\n")
+        write_atomically(place / CHECKSUMS, "\n".join(sums) + "\n")
 
 
 def _check_files(

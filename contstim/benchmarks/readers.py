@@ -18,7 +18,7 @@ from contstim.benchmarks.words import SuiteBenchmark, WordBenchmark
 from contstim.evaluation.choices import CleaningRules, HumanData, RawChoices, prepare_choices
 from contstim.evaluation.importers import read_choices
 from contstim.evaluation.ratings import rescale
-from contstim.files import json_value
+from contstim.files import decode_json
 from contstim.tables import read_table, require_columns
 from contstim.text.cola import read_cola
 
@@ -50,7 +50,7 @@ def golan2023(files: _Files, shared: _Shared) -> Benchmark:
 
 def _blimp_summary(files: _Files) -> pd.DataFrame:
     lines = files["models_summary.jsonl"].read_text("utf-8").splitlines()
-    table = pd.DataFrame([json_value(line) for line in lines])
+    table = pd.DataFrame([decode_json(line) for line in lines])
     return table[["UID", "linguistics_term", *_BLIMP_MODELS]].rename(columns=_BLIMP_MODELS)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from contstim.benchmarks.benchmark import RESULTS, Benchmark, Judgement
 from contstim.errors import InputError
-from contstim.files import check_replaceable, replacing_folder, write_whole
+from contstim.files import check_replaceable, replace_folder, write_atomically
 from contstim.models.base import SentenceModel, SentenceScores
 from contstim.models.cache import ScoreCache, describe_model, model_identity, package_versions
 from contstim.progress import track
@@ -142,7 +142,7 @@ class BenchmarkRun:
             If it cannot be written.
         """
         check_results_folder(Path(folder))
-        with replacing_folder(Path(folder)) as place:
+        with replace_folder(Path(folder)) as place:
             for name, judgement in self.judgements.items():
                 part = place / name.replace("/", "-")
                 part.mkdir(parents=True)
@@ -153,12 +153,12 @@ class BenchmarkRun:
                     compared = self.benchmarks[name].compare_figures(judgement.results)
                     tables["published"] = compared
                 for stem, table in tables.items():
-                    write_whole(part / f"{stem}.csv", format_csv(escape_table(table)))
+                    write_atomically(part / f"{stem}.csv", format_csv(escape_table(table)))
                 scores = self.scores[name]
                 if judgement.evaluation is None and scores is not None:
                     text = format_csv(escape_table(scores))
-                    write_whole(part / "scores.csv.gz", gzip.compress(text.encode(), mtime=0))
-            write_whole(place / "results.csv", format_csv(escape_table(self.results)))
+                    write_atomically(part / "scores.csv.gz", gzip.compress(text.encode(), mtime=0))
+            write_atomically(place / "results.csv", format_csv(escape_table(self.results)))
             provenance = {
                 "benchmarks": {name: one.title for name, one in self.benchmarks.items()},
                 "models": list(self.models),
@@ -166,7 +166,7 @@ class BenchmarkRun:
                 "versions": package_versions("pandas"),
             }
             text = json.dumps(provenance, indent=1, ensure_ascii=False) + "\n"
-            write_whole(place / PROVENANCE, text)
+            write_atomically(place / PROVENANCE, text)
 
 
 def check_results_folder(folder: Path) -> None:

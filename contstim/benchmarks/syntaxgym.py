@@ -14,7 +14,7 @@ import pandas as pd
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.files import json_value
+from contstim.files import decode_json
 
 #: A function from S sentences to S arrays of word log-probabilities in nats, such as the
 #: method `score_words` of a model.
@@ -138,7 +138,7 @@ def read_suite(path: str | Path) -> Suite:
     """
     path = Path(path)
     try:
-        suite = json_value(path.read_text(encoding="utf-8"))
+        suite = decode_json(path.read_text(encoding="utf-8"))
         formulas = tuple(str(prediction["formula"]) for prediction in suite["predictions"])
         cases = tuple(
             (

@@ -22,7 +22,7 @@ from cyclopts.exceptions import (
 )
 
 from contstim.cli.parameters import Output
-from contstim.errors import InputError, OutputError, UnknownNameError, near_matches, shortened
+from contstim.errors import InputError, OutputError, UnknownNameError, suggest_names, truncate
 from contstim.files import is_stream
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _DESCRIPTIONS, _WIDEST = 25, 100
 
 
-def application(
+def create_application(
     name: str, text: str | None, command: Callable[..., int | None] | None = None, **settings: Any
 ) -> App:
     """Return the application of a command, or of one kind of a command.
@@ -55,7 +55,7 @@ def application(
         help=text,
         default_command=command,
         help_format="plaintext",
-        help_formatter=PlainHelp(),
+        help_formatter=PlainTextHelp(),
         help_flags=("--help", "-h"),
         version_flags=(),
         group_arguments=Group.create_default_arguments("arguments"),
@@ -101,14 +101,14 @@ def _describe(error: CycloptsError) -> str:
         names = [name for known in error.app.assemble_argument_collection() for name in known.names]
         near = difflib.get_close_matches(option, names, 1, 0.75)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"there is no option {shortened(option, 40)!r} here{hint}"
+        return f"there is no option {truncate(option, 40)!r} here{hint}"
     if isinstance(error, UnknownCommandError):
         assert error.unused_tokens is not None
         assert error.app is not None
         kinds = [name for name in error.app if not name.startswith("-")]
-        return str(UnknownNameError.among("kind", error.unused_tokens[0], kinds))
+        return str(UnknownNameError.with_suggestions("kind", error.unused_tokens[0], kinds))
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
-        return f"{shortened(error.unused_tokens[0], 40)!r} is an argument too many"
+        return f"{truncate(error.unused_tokens[0], 40)!r} is an argument too many"
     if isinstance(error, MissingArgumentError):
         assert argument is not None
         values = argument.parameter.metavar or ""
@@ -123,7 +123,7 @@ def _describe(error: CycloptsError) -> str:
         if error.msg is not None:
             return f"{where}{error.msg}"
         if get_origin(error.target_type) is Literal and token is not None:
-            choices = near_matches(token.value, get_args(error.target_type))
+            choices = suggest_names(token.value, get_args(error.target_type))
             return f"{where}unknown value {token.value!r}; {choices}"
     return str(error)
 
@@ -141,7 +141,7 @@ def _refuse_one_output_for_two(bound: inspect.BoundArguments) -> None:
                 )
 
 
-class PlainHelp:
+class PlainTextHelp:
     """Formats the help of a command as plain text: one entry per option, grouped, without boxes.
 
     The value that an option takes follows its name; its default follows the description in

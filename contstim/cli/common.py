@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from contstim.cli.parameters import read_output
 from contstim.errors import InputError
-from contstim.files import is_stream, replacing
+from contstim.files import is_stream, replace_atomically
 from contstim.text.languages import detect_language, get_language
 from contstim.text_files import format_csv
 
@@ -60,14 +60,14 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
         ]
         if left_out:
             shown = ", ".join(map(repr, left_out[:3])) + (" ..." if len(left_out) > 3 else "")
-            tell(
+            print_message(
                 f"{path}: {len(left_out)} words left out, which are no bare words or may stand "
                 f"nowhere: {shown}",
             )
     return vocabulary if options is None else options.filter(vocabulary, Path())
 
 
-def text_language(code: str | None, files: Sequence[str]) -> Language:
+def resolve_language(code: str | None, files: Sequence[str]) -> Language:
     """Return the language of a code or, without one, that which the first of some files is of.
 
     Where that is not English it is told. Of a text that can be read only once nothing is known but
@@ -80,11 +80,11 @@ def text_language(code: str | None, files: Sequence[str]) -> Language:
         return get_language(code or "en")
     language = detect_language(corpus_sentences(path))
     if language.code != "en":
-        tell(f"{path} seems to be {language.name}; --language CODE says what else it is")
+        print_message(f"{path} seems to be {language.name}; --language CODE says what else it is")
     return language
 
 
-def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) -> str:
+def describe_low_coverage(sentences: Iterable[str], vocabulary: Vocabulary | None = None) -> str:
     """Return how few words of sentences a vocabulary has, "1 of the 7", or nothing if enough.
 
     Parameters
@@ -123,7 +123,7 @@ def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) ->
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
+def explain_interruption() -> Iterator[None]:
     """Say, if the work is interrupted, that the same command goes on with it."""
     try:
         yield
@@ -161,19 +161,19 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
     refuse_overwriting(path, reading)
     read_output(path)
     with (
-        replacing(Path(path), hint="choose another output") as place,
+        replace_atomically(Path(path), hint="choose another output") as place,
         place.open("w", encoding="utf-8", newline="") as file,
     ):
         yield file
 
 
-def write_rows(table: pd.DataFrame, path: str, reading: Iterable[str | None] = ()) -> None:
+def write_table(table: pd.DataFrame, path: str, reading: Iterable[str | None] = ()) -> None:
     """Write a table as CSV; parameters and errors as of `write_output`."""
     with write_output(path, reading) as out:
         out.write(format_csv(table))
 
 
-def executor_of(where: str | None) -> Executor:
+def create_executor(where: str | None) -> Executor:
     """Return the executor of ``--executor``; Dask is loaded only if it is needed."""
     if where is None:
         from contstim.pipeline import InProcess
@@ -184,31 +184,31 @@ def executor_of(where: str | None) -> Executor:
     return executor_called(where)
 
 
-def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:
+def report_failed_tasks(failed: Sequence[tuple[Task, str]]) -> None:
     """List the tasks that failed on standard error, each with its error."""
     for task, error in failed:
-        tell(f"failed: {task}: {error}")
-    tell(f"{len(failed)} tasks failed; the same command tries them again")
+        print_message(f"failed: {task}: {error}")
+    print_message(f"{len(failed)} tasks failed; the same command tries them again")
 
 
-def tell_model(model: SentenceModel) -> None:
+def report_model(model: SentenceModel) -> None:
     """Say what a model gives a probability, and which one it is where it has a name."""
     spec = "" if model.name == model.spec else f"{model.spec}, "
-    tell(f"{model.name}: {spec}{model.event}")
+    print_message(f"{model.name}: {spec}{model.event}")
     if model.event.skips_first_word:
-        tell(
+        print_message(
             f"note: {model.name} has no start token, so the first word of each sentence has no "
             "probability and is left out of its score; set one in the spec, such as prefix=eos or "
             "prefix=TOKEN"
         )
 
 
-def tell(line: object) -> None:
+def print_message(line: object) -> None:
     """Print a line for people, on standard error: standard output is for tables."""
     print(line, file=sys.stderr, flush=True)
 
 
-def check_figure(path: Path | None) -> None:
+def check_figure_path(path: Path | None) -> None:
     """Refuse a figure's file, if there is one, that ends otherwise than figures do."""
     if path is not None and path.suffix not in (".svg", ".pdf", ".png"):
         raise InputError(f"--figure {path} does not end in .svg, .pdf or .png; choose one of these")

@@ -16,12 +16,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from contstim.cli.application import application
+from contstim.cli.application import create_application
 from contstim.cli.parameters import OutputFolder, Port, RandomSeed
 from contstim.errors import InputError
-from contstim.plugins import imported
+from contstim.plugins import import_object
 
-app = application("demo", __doc__)
+app = create_application("demo", __doc__)
 
 
 @app.default
@@ -50,7 +50,7 @@ def demo(
             raise InputError(
                 "--experiment needs contstim.experiment, which is missing; leave it out"
             )
-        serve_example = imported("contstim.experiment.commands.experiment:serve_example")
+        serve_example = import_object("contstim.experiment.commands.experiment:serve_example")
         serve_example(Path(out) / "study", port)
         return
     from contstim.cli.demonstration import demonstrate

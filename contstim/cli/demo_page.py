@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 
-from contstim.drawing import sheet, svg_text
+from contstim.drawing import create_axes, render_svg
 from contstim.page import TEMPLATES, inline_svg
 from contstim.selection.figure import TRIPLET_COLOURS, triplet_figure
 from contstim.selection.triplet_objectives import controversiality
@@ -103,7 +103,7 @@ def demonstration_page(
         pairs=pairs,
         sections=drawn,
         verdict=verdict,
-        figure=figure and inline_svg(svg_text(figure), len(drawn) + 1, " ".join(verdict)),
+        figure=figure and inline_svg(render_svg(figure), len(drawn) + 1, " ".join(verdict)),
         further=further,
     )
 
@@ -116,7 +116,9 @@ def _sections(
     for key, group in triplets.groupby(["model_1", "model_2"], sort=False):
         first, second = (str(model) for model in key)
         order = controversiality(group).sort_values(ascending=False, kind="stable").index
-        svg = svg_text(triplet_figure(group, reference[first], reference[second], sheet()[0]))
+        svg = render_svg(
+            triplet_figure(group, reference[first], reference[second], create_axes()[0])
+        )
         for kind in TRIPLET_COLOURS:  # the sentence of each dot is its tooltip
             for number, text in enumerate(group[kind]):
                 dot = f'<g id="{kind}-{number}">'

@@ -17,16 +17,16 @@ import pandas as pd
 
 from contstim import datasets
 from contstim.cli.demo_page import OrderedPair, demonstration_page
-from contstim.drawing import sheet
+from contstim.drawing import create_axes
 from contstim.errors import InputError, OutputError
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.summary import summarize
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.models.base import SentenceModel
 from contstim.models.devices import limit_torch_threads
 from contstim.models.registry import load_model
-from contstim.progress import say, track
+from contstim.progress import print_line, track
 from contstim.selection import select_natural_pairs
 from contstim.synthesis import synthesize
 from contstim.synthesis.edits import Edits
@@ -100,32 +100,34 @@ def demonstrate(folder: Path, seed: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write to the folder {folder}: {error.strerror}") from None
-    say(f"{_QUESTION}\n")
+    print_line(f"{_QUESTION}\n")
     scores = datasets.natural_scores()
     natural = _natural_pair(scores[list(_NATURAL)])
-    say(_told(natural))
+    print_line(_told(natural))
     written = _readable()
-    say("\n".join(_told(pair) for pair in written[::_SHOWN]))
+    print_line("\n".join(_told(pair) for pair in written[::_SHOWN]))
     rows = []
     for triplet, bounded in write_triplets(scores, _WANTED, seed):
         rows.append(triplet.row())
-        say(_told(_pair_of(triplet, _SEARCHED + _BOUNDED * bounded, triplet.natural)))
+        print_line(_told(_pair_of(triplet, _SEARCHED + _BOUNDED * bounded, triplet.natural)))
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {seed + 1}")
     table = pd.DataFrame(rows)
-    write_whole(folder / "triplets.csv", format_csv(table))
+    write_atomically(folder / "triplets.csv", format_csv(table))
     result = _evaluate(folder / "results")
     verdict = summarize(result)
-    say("\nWhich model people follow: choices of 30 simulated people, who come with contstim")
-    say("\n".join(f"  {text}" for text in verdict))
+    print_line(
+        "\nWhich model people follow: choices of 30 simulated people, who come with contstim"
+    )
+    print_line("\n".join(f"  {text}" for text in verdict))
     page = folder / "index.html"
     reference = {str(model): scores[model].tolist() for model in scores}
-    figure = result.figure(ax=sheet()[0])
+    figure = result.figure(ax=create_axes()[0])
     pairs = [*written, natural]
-    write_whole(page, demonstration_page(pairs, table, reference, verdict, figure, _FURTHER))
-    say(f"\nAll of it in {time.monotonic() - started:.0f} s, on one page: {page}")
+    write_atomically(page, demonstration_page(pairs, table, reference, verdict, figure, _FURTHER))
+    print_line(f"\nAll of it in {time.monotonic() - started:.0f} s, on one page: {page}")
     for what, commands in _FURTHER.items():
-        say(f"  {what}:\n    " + "\n    ".join(commands))
+        print_line(f"  {what}:\n    " + "\n    ".join(commands))
     _open(page)
 
 
@@ -223,7 +225,7 @@ def _natural_pair(scores: pd.DataFrame) -> OrderedPair:
 
 def _readable() -> list[OrderedPair]:
     """Return the first written triplets of each pair of models, without their natural sentences."""
-    table = datasets.written_triplets()
+    table = datasets.readable_triplets()
     chosen = [table[(table["model_1"] == a) & (table["model_2"] == b)] for a, b in PAIRS]
     records = pd.concat([of_pair.head(_SHOWN) for of_pair in chosen]).to_dict("records")
     rows = [Triplet(**{str(name): value for name, value in row.items()}) for row in records]

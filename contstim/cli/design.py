@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import small_share, tell, write_rows
+from contstim.cli.application import create_application
+from contstim.cli.common import describe_low_coverage, print_message, write_table
 from contstim.cli.design_studies import POWER, SIMULATE, power, simulate
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
@@ -23,10 +23,10 @@ from contstim.cli.parameters import (
     OutputFile,
     RandomSeed,
     Text,
-    integer,
+    integer_parameter,
 )
 from contstim.errors import InputError, format_count
-from contstim.files import is_stream, write_record
+from contstim.files import is_stream, write_metadata
 from contstim.tables import read_table
 from contstim.text import pool, read_sentences
 
@@ -46,10 +46,10 @@ LAYOUT = Group.create_ordered("layout")
 OUTPUT = Group.create_ordered("running and output")
 
 Material = Annotated[File | None, Parameter(group=MATERIAL)]
-Count = Annotated[int | None, integer(1), Parameter(group=LAYOUT)]
-CountOrNone = Annotated[int | None, integer(0), Parameter(group=LAYOUT)]
+Count = Annotated[int | None, integer_parameter(1), Parameter(group=LAYOUT)]
+CountOrNone = Annotated[int | None, integer_parameter(0), Parameter(group=LAYOUT)]
 
-app = application("design", __doc__)
+app = create_application("design", __doc__)
 
 
 def trials(
@@ -138,16 +138,16 @@ def trials(
         chosen_layout,
         seed=seed,
     )
-    write_rows(table, out, [natural, triplets, sentences])
+    write_table(table, out, [natural, triplets, sentences])
     resolved = LAYOUTS[layout] if layout is not None else Layout(**numbers)
     if out != "-" and not is_stream(Path(out)):
-        write_record(Path(out), {"layout": asdict(resolved), "seed": seed})
-    tell(f"{format_count(table.attrs['trials'], 'trial')} per participant")
+        write_metadata(Path(out), {"layout": asdict(resolved), "seed": seed})
+    print_message(f"{format_count(table.attrs['trials'], 'trial')} per participant")
     compared = table[table["model_1"].notna()]
     shown_sentences = {*compared[["sentence_1", "sentence_2"]].to_numpy().flat}
     from_pool = resolved.catch + resolved.random_natural
-    if from_pool and not sentences and (share := small_share(shown_sentences)):
-        tell(
+    if from_pool and not sentences and (share := describe_low_coverage(shown_sentences)):
+        print_message(
             "catch trials and random pairs are made of the bundled English sentences, and the "
             f"bundled words have {share} different words of your pairs and triplets; if those are "
             "in another language, give natural sentences of it as --sentences"
@@ -161,18 +161,22 @@ def _lay_out_pairs(
     from contstim.design.latin import latin_square
 
     table = latin_square(read_table(pairs, cells="text"), **numbers, factors=factors, seed=seed)
-    write_rows(table, out, [pairs])
+    write_table(table, out, [pairs])
     notes = table.attrs["notes"]
     if out != "-" and not is_stream(Path(out)):
         record = {**numbers, "factors": list(factors), "seed": seed, "notes": notes}
-        write_record(Path(out), record)
+        write_metadata(Path(out), record)
     of_one = table[table["participant"] == table["participant"].iloc[0]]
     n_lists = table.attrs["lists"]
-    tell(f"{format_count(len(of_one), 'trial')} per participant, {format_count(n_lists, 'list')}")
+    print_message(
+        f"{format_count(len(of_one), 'trial')} per participant, {format_count(n_lists, 'list')}"
+    )
     for note in notes:
-        tell(note)
+        print_message(note)
 
 
-app.command(application("trials", TRIALS, trials))
-app.command(application("simulate", SIMULATE, simulate))
-app.command(application("power", POWER, power, usage="contstim design power [options] [TRIALS]"))
+app.command(create_application("trials", TRIALS, trials))
+app.command(create_application("simulate", SIMULATE, simulate))
+app.command(
+    create_application("power", POWER, power, usage="contstim design power [options] [TRIALS]")
+)

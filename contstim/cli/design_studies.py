@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.common import check_figure, tell, write_rows
+from contstim.cli.common import check_figure_path, print_message, write_table
 from contstim.cli.evaluate import AS_RECOGNISED, ChoiceFormat
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
@@ -24,8 +24,8 @@ from contstim.cli.parameters import (
     Share,
     Spec,
     Text,
-    integer,
-    real,
+    float_parameter,
+    integer_parameter,
 )
 from contstim.errors import InputError
 from contstim.tables import read_table
@@ -65,8 +65,8 @@ Numbers = Annotated[
     tuple[PositiveInteger, ...], Parameter(group=SIZE, metavar="N ...", consume_multiple=(1, None))
 ]
 Follow = Annotated[tuple[Text, ...], Parameter(group=PEOPLE, metavar="SPEC[=WEIGHT]")]
-Noise = Annotated[float | None, real(0, 1e6, "SD"), Parameter(group=PEOPLE)]
-Effect = Annotated[float | None, real(0, 100, "SD"), Parameter(group=PEOPLE)]
+Noise = Annotated[float | None, float_parameter(0, 1e6, "SD"), Parameter(group=PEOPLE)]
+Effect = Annotated[float | None, float_parameter(0, 100, "SD"), Parameter(group=PEOPLE)]
 Out = Annotated[OutputFile, Parameter(group=OUTPUT)]
 Seeded = Annotated[RandomSeed, Parameter(group=OUTPUT)]
 
@@ -78,7 +78,7 @@ def simulate(
     follow: Follow = (),
     noise: Noise = None,
     lapse: Annotated[Share | None, Parameter(group=PEOPLE)] = None,
-    slope_sd: Annotated[float | None, real(0, 2, "SD"), Parameter(group=PEOPLE)] = None,
+    slope_sd: Annotated[float | None, float_parameter(0, 2, "SD"), Parameter(group=PEOPLE)] = None,
     item_sd: Effect = None,
     shared: Annotated[Share | None, Parameter(group=PEOPLE)] = None,
     seed: Seeded = 0,
@@ -116,7 +116,7 @@ def simulate(
     given: dict[str, Any] = {name: value for name, value in effects.items() if value is not None}
     table = read_table(trials, cells="text")
     choices = simulate_choices(table, models or None, Simulation(weights, **given), seed=seed)
-    write_rows(choices, out, [trials])
+    write_table(choices, out, [trials])
 
 
 #: Options of `design power` that only some sources of studies have.
@@ -135,7 +135,7 @@ def power(
         tuple[Spec, ...], Parameter(group=STUDIES, metavar="SPEC ...", consume_multiple=(1, None))
     ] = (),
     scores: Annotated[File | None, Parameter(group=STUDIES)] = None,
-    difference: Annotated[float | None, real(0, 1), Parameter(group=STUDIES)] = None,
+    difference: Annotated[float | None, float_parameter(0, 1), Parameter(group=STUDIES)] = None,
     pilot_choices: Annotated[File | None, Parameter(group=STUDIES)] = None,
     pilot_format: Annotated[ChoiceFormat, Parameter(group=PILOT)] = AS_RECOGNISED,
     participants: Numbers = (),
@@ -144,7 +144,7 @@ def power(
     follow: Follow = (),
     noise: Noise = None,
     item_sd: Effect = None,
-    simulations: Annotated[int, integer(1, 10**6), Parameter(group=OUTPUT)] = 1000,
+    simulations: Annotated[int, integer_parameter(1, 10**6), Parameter(group=OUTPUT)] = 1000,
     figure: Annotated[NewFile | None, Parameter(group=OUTPUT)] = None,
     seed: Seeded = 0,
     out: Out = STANDARD_OUTPUT,
@@ -192,7 +192,7 @@ def power(
     from contstim.design.figures import power_figure
     from contstim.design.power import power_curve, required_sample_size
     from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
-    from contstim.drawing import save_figure, sheet
+    from contstim.drawing import create_axes, save_figure
     from contstim.evaluation.summary import describe_disagreement
 
     sources = {"difference": difference, "pilot_choices": pilot_choices}
@@ -211,7 +211,7 @@ def power(
             raise InputError(f"{option} has no effect with {other}; leave it out")
     if source != "difference" and bool(compare) == bool(scores):
         raise InputError("give the models that are compared: either --compare or --scores")
-    check_figure(None if figure is None else Path(figure))
+    check_figure_path(None if figure is None else Path(figure))
     effects: dict[str, Any] = {"noise": noise, "item_sd": item_sd}
     effects = {name: value for name, value in effects.items() if value is not None}
     if difference is not None:
@@ -224,7 +224,7 @@ def power(
         simulator = _simulate_trials(str(trials), compare, scores, follow, effects)
     if difference is None:
         for line in describe_disagreement(simulator.models, simulator.ratios):
-            tell(line)
+            print_message(line)
     numbers = trials_each or (simulator.default_trials,)
     if participants:
         table = power_curve(simulator, participants, numbers, simulations, seed)
@@ -234,11 +234,11 @@ def power(
             needed, tried = required_sample_size(simulator, n_trials, target, simulations, seed)
             parts.append(tried)
             for row in needed.to_dict("records"):
-                tell(_describe_need({str(k): v for k, v in row.items()}, target, tried))
+                print_message(_describe_need({str(k): v for k, v in row.items()}, target, tried))
         table = pd.concat(parts, ignore_index=True)
-    write_rows(table, out, [trials, pilot_choices, scores])
+    write_table(table, out, [trials, pilot_choices, scores])
     if figure is not None:
-        axes = sheet(table["measure"].nunique())
+        axes = create_axes(table["measure"].nunique())
         power_figure(table, target, axes)
         save_figure(axes[0], Path(figure))
 
@@ -265,11 +265,11 @@ def _simulate_pilot(
     else:
         table = read_table(str(scores))
     for note in human.notes:
-        tell(note)
+        print_message(note)
     evaluation = evaluate(human, table)
     simulator = StudySimulator.from_pilot(evaluation.data)
     for row in evaluation.comparisons.query("analysis == 'all'").itertuples():
-        tell(
+        print_message(
             f"pilot: {row.model_1} minus {row.model_2}, {row.measure}: {row.difference:.3f} "
             f"({row.ci_low:.3f} to {row.ci_high:.3f}); power is that of the estimate itself"
         )

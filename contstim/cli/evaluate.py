@@ -22,16 +22,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import tell, tell_model
-from contstim.cli.parameters import File, Name, OutputFolder, RandomSeed, Spec, Text, integer, real
+from contstim.cli.application import create_application
+from contstim.cli.common import print_message, report_model
+from contstim.cli.parameters import (
+    File,
+    Name,
+    OutputFolder,
+    RandomSeed,
+    Spec,
+    Text,
+    float_parameter,
+    integer_parameter,
+)
 from contstim.errors import InputError, require_known
 from contstim.tables import read_table
 
 if TYPE_CHECKING:
     from contstim.evaluation.choices import HumanData
 
-app = application(
+app = create_application(
     "evaluate", __doc__, usage="Usage: contstim evaluate [options] CHOICES [CHOICES ...]"
 )
 DATA = Group.create_ordered("data")
@@ -67,7 +76,7 @@ class ChoiceFormat:
     low: Annotated[Text | None, Parameter(metavar="CODE")] = None
     high: Annotated[Text | None, Parameter(metavar="CODE")] = None
     side: Annotated[Name | None, Parameter(metavar="COLUMN")] = None
-    buttons: Annotated[int | None, integer(2, 100)] = None
+    buttons: Annotated[int | None, integer_parameter(2, 100)] = None
 
     def read(
         self, files: list[str], trials: str | None = None, separate: bool = False
@@ -103,7 +112,7 @@ def evaluate_choices(
     ] = None,
     exclude: Annotated[tuple[Text, ...], Parameter(group=ANALYSIS, metavar="RULE")] = (),
     equivalence: Annotated[
-        float | None, real(metavar="SHARE", above=0, below=1), Parameter(group=ANALYSIS)
+        float | None, float_parameter(metavar="SHARE", above=0, below=1), Parameter(group=ANALYSIS)
     ] = None,
     preset: Annotated[Name, Parameter(group=ANALYSIS)] = "default",
     plan: Annotated[File | None, Parameter(group=ANALYSIS)] = None,
@@ -185,7 +194,7 @@ def evaluate_choices(
     if model:
         models = load_models(model)
         for loaded in models:
-            tell_model(loaded)
+            report_model(loaded)
         human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
         to_score = human.choices
         if table is not None:
@@ -195,7 +204,7 @@ def evaluate_choices(
     folder = Path(out)
     result = evaluate(human, table, preset, plan=plan, **changes)
     for note in result.provenance.notes:
-        tell(note)
+        print_message(note)
     result.report(folder)
     if mixed_models:
         from contstim.evaluation.mixed import write_mixed_models
@@ -237,7 +246,7 @@ def _read_files(
     complete, notes = drop_partial_files([Path(path) for path in files])
     paths = [str(path) for path in complete]
     for note in notes:
-        tell(note)
+        print_message(note)
     if len(paths) == 1:
         return read_choices(paths[0], format, **options)
     names = [path.name.split(".")[0] for path in complete]

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from contstim.cli.application import application
+from contstim.cli.application import create_application
 from contstim.cli.parameters import File, Spec
-from contstim.plugins import imported
+from contstim.plugins import import_object
 from contstim.text import read_sentences
 
 CHECK = """Check that a model follows the contract of sentence models.
@@ -23,7 +23,7 @@ examples:
   contstim models check hf:my-folder --sentences mine.txt
 """
 
-app = application("models", __doc__)
+app = create_application("models", __doc__)
 
 
 def list_models() -> None:
@@ -74,10 +74,10 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
         print(f"ok  {line}")
 
 
-app.command(application("list", "List bundled models and model families.", list_models))
-app.command(application("info", "Describe a model and what it scores.", info))
-app.command(application("check", CHECK, check))
+app.command(create_application("list", "List bundled models and model families.", list_models))
+app.command(create_application("info", "Describe a model and what it scores.", info))
+app.command(create_application("check", CHECK, check))
 # Surrounding packages need not be installed.
 if find_spec("contstim.training") is not None:
-    for kind in imported("contstim.training.commands:KINDS"):
+    for kind in import_object("contstim.training.commands:KINDS"):
         app.command(kind, name=kind.name[0].removeprefix("contstim "))

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from cyclopts import CoercionError, Parameter, Token
 
-from contstim.errors import ContstimError, InputError, OutputError, shortened
+from contstim.errors import ContstimError, InputError, OutputError, truncate
 from contstim.files import is_stream
 
 
@@ -25,7 +25,7 @@ class Output(str):
 STANDARD_OUTPUT = Output("-")
 
 
-def reads(read: Callable[[str], Any], metavar: str) -> Parameter:
+def parsed_by(read: Callable[[str], Any], metavar: str) -> Parameter:
     """Return the parameter that reads one text with `read` and is called `metavar` in the help.
 
     `read` raises an `InputError` that names the value and says what to write.
@@ -44,7 +44,7 @@ def reads(read: Callable[[str], Any], metavar: str) -> Parameter:
     return Parameter(converter=convert, metavar=metavar, allow_leading_hyphen=True)
 
 
-def integer(least: int, most: int = 10**9, metavar: str = "N") -> Parameter:
+def integer_parameter(least: int, most: int = 10**9, metavar: str = "N") -> Parameter:
     """Return the parameter of a whole number from `least` to `most`."""
 
     def read(text: str) -> int:
@@ -56,10 +56,10 @@ def integer(least: int, most: int = 10**9, metavar: str = "N") -> Parameter:
             raise InputError(f"{_quoted(text)} is too large, the most is {most}")
         raise InputError(f"{_quoted(text)} is not a whole number from {least} up")
 
-    return reads(read, metavar)
+    return parsed_by(read, metavar)
 
 
-def real(
+def float_parameter(
     least: float = -math.inf,
     most: float = math.inf,
     metavar: str = "NUMBER",
@@ -83,7 +83,7 @@ def real(
             raise InputError(f"{_quoted(text)} is not {' '.join(['a finite number', *bounds])}")
         return value
 
-    return reads(read, metavar)
+    return parsed_by(read, metavar)
 
 
 def read_output(text: str) -> Output:
@@ -144,19 +144,19 @@ def _check_place(text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    return repr(shortened(text, 40))
+    return repr(truncate(text, 40))
 
 
 #: Text that stands for itself; `File` may be ``-``, standard input.
-Text = Annotated[str, reads(str, "TEXT")]
-Name = Annotated[str, reads(str, "NAME")]
-Where = Annotated[str, reads(str, "WHERE")]
-Spec = Annotated[str, reads(str, "SPEC")]
-File = Annotated[str, reads(str, "FILE")]
-OutputFile = Annotated[str, reads(read_output, "FILE")]
-NewFile = Annotated[str, reads(read_new_file, "FILE")]
-OutputFolder = Annotated[str, reads(read_output_folder, "FOLDER")]
-PositiveInteger = Annotated[int, integer(1)]
-RandomSeed = Annotated[int, integer(0, 2**63 - 1)]
-Port = Annotated[int, integer(0, 65_535)]
-Share = Annotated[float, real(0, 1, "SHARE")]
+Text = Annotated[str, parsed_by(str, "TEXT")]
+Name = Annotated[str, parsed_by(str, "NAME")]
+ExecutorName = Annotated[str, parsed_by(str, "WHERE")]
+Spec = Annotated[str, parsed_by(str, "SPEC")]
+File = Annotated[str, parsed_by(str, "FILE")]
+OutputFile = Annotated[str, parsed_by(read_output, "FILE")]
+NewFile = Annotated[str, parsed_by(read_new_file, "FILE")]
+OutputFolder = Annotated[str, parsed_by(read_output_folder, "FOLDER")]
+PositiveInteger = Annotated[int, integer_parameter(1)]
+RandomSeed = Annotated[int, integer_parameter(0, 2**63 - 1)]
+Port = Annotated[int, integer_parameter(0, 65_535)]
+Share = Annotated[float, float_parameter(0, 1, "SHARE")]

@@ -21,15 +21,20 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import executor_of, resumable, tell, tell_failed
-from contstim.cli.parameters import File, Name, OutputFolder, Where, reads
+from contstim.cli.application import create_application
+from contstim.cli.common import (
+    create_executor,
+    explain_interruption,
+    print_message,
+    report_failed_tasks,
+)
+from contstim.cli.parameters import ExecutorName, File, Name, OutputFolder, parsed_by
 from contstim.errors import InputError
 
 if TYPE_CHECKING:
     from contstim.pipeline.stages import StudyPlan
 
-app = application("run", __doc__)
+app = create_application("run", __doc__)
 
 
 def _read_shard(text: str) -> tuple[int, int]:
@@ -43,7 +48,7 @@ def _read_shard(text: str) -> tuple[int, int]:
     return shard
 
 
-Shard = Annotated[tuple[int, int], reads(_read_shard, "I/N"), Parameter(n_tokens=1)]
+Shard = Annotated[tuple[int, int], parsed_by(_read_shard, "I/N"), Parameter(n_tokens=1)]
 
 
 @app.default
@@ -51,7 +56,7 @@ def run(
     plan: File,
     /,
     *,
-    executor: Where | None = None,
+    executor: ExecutorName | None = None,
     shard: Shard | None = None,
     stage: Name | None = None,
     out: OutputFolder | None = None,
@@ -86,18 +91,18 @@ def run(
         _print_status(study, out, cache)
         return 0
     started = time.monotonic()
-    with resumable(), executor_of(executor) as workers:
+    with explain_interruption(), create_executor(executor) as workers:
         report = run_study(study, workers, out=out, scores=cache, stage=stage, shard=shard)
     for path in report.kept:
-        tell(f"{_shown(path)}: up to date")
+        print_message(f"{_shown(path)}: up to date")
     for path in report.made:
-        tell(f"{_shown(path)}: written")
+        print_message(f"{_shown(path)}: written")
     if report.blocked is not None:
-        tell(f"stopped at {report.blocked}")
+        print_message(f"stopped at {report.blocked}")
     if not report.complete:
-        tell_failed(report.failed)
+        report_failed_tasks(report.failed)
         return 1
-    tell(f"done in {time.monotonic() - started:.0f} s")
+    print_message(f"done in {time.monotonic() - started:.0f} s")
     return 0
 
 

@@ -22,8 +22,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import tell, tell_model, write_output
+from contstim.cli.application import create_application
+from contstim.cli.common import print_message, report_model, write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
 from contstim.errors import InputError
 from contstim.tables import SCORES, SPEC, UNIT
@@ -37,7 +37,7 @@ _CHUNK = 2048
 _Result = TypeVar("_Result")
 
 
-app = application("score", __doc__)
+app = create_application("score", __doc__)
 
 
 @app.default
@@ -69,9 +69,9 @@ def score(
     texts = read_sentences(sentences, pairs=True)
     models = load_models(model)
     for loaded in models:
-        tell_model(loaded)
+        report_model(loaded)
     for note in training_overlap_notes([loaded.spec for loaded in models], texts):
-        tell(note)
+        print_message(note)
     write = _write_words if by == "word" else _write_sentences
     with write_output(out, [sentences]) as file:
         write(file, texts, models)

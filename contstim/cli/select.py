@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import tell, write_rows
+from contstim.cli.application import create_application
+from contstim.cli.common import print_message, write_table
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
@@ -25,8 +25,8 @@ from contstim.cli.parameters import (
     PositiveInteger,
     RandomSeed,
     Text,
-    integer,
-    real,
+    float_parameter,
+    integer_parameter,
 )
 from contstim.errors import InputError, format_count
 from contstim.text import read_words
@@ -67,9 +67,9 @@ SELECTION = Group.create_ordered("what to select")
 CANDIDATES = Group.create_ordered("candidates and constraints")
 OUTPUT = Group.create_ordered("running and output")
 
-PerPair = Annotated[int, integer(1, 100_000), Parameter(group=SELECTION)]
+PerPair = Annotated[int, integer_parameter(1, 100_000), Parameter(group=SELECTION)]
 Criterion = Annotated[Name, Parameter(group=SELECTION)]
-Rank = Annotated[float, real(0, 1, "RANK"), Parameter(group=SELECTION)]
+Rank = Annotated[float, float_parameter(0, 1, "RANK"), Parameter(group=SELECTION)]
 Table = Annotated[File | None, Parameter(group=CANDIDATES)]
 Out = Annotated[OutputFile, Parameter(group=OUTPUT)]
 TokenCounts = Annotated[bool, Parameter(group=OUTPUT)]
@@ -121,7 +121,7 @@ class Sentences:
 
 ALL_SENTENCES = Sentences()
 
-app = application("select", __doc__)
+app = create_application("select", __doc__)
 
 
 def natural(
@@ -175,7 +175,9 @@ def triplets(
     per_pair: PerPair = 10,
     objective: Criterion = "controversiality",
     strata: Annotated[PositiveInteger | None, Parameter(group=SELECTION)] = None,
-    max_word_share: Annotated[float, real(1e-6, 1, "SHARE"), Parameter(group=SELECTION)] = 1.0,
+    max_word_share: Annotated[
+        float, float_parameter(1e-6, 1, "SHARE"), Parameter(group=SELECTION)
+    ] = 1.0,
     distinct_items: Annotated[bool, Parameter(group=SELECTION)] = False,
     reference: Table = None,
     tokens: TokenCounts = False,
@@ -227,7 +229,9 @@ def set_of_pairs(
     *,
     n: Annotated[PositiveInteger, Parameter(group=SELECTION)] = 360,
     criterion: Criterion = "separation",
-    rank_margin: Annotated[float, real(0, metavar="RANK", below=1), Parameter(group=SELECTION)] = 0,
+    rank_margin: Annotated[
+        float, float_parameter(0, metavar="RANK", below=1), Parameter(group=SELECTION)
+    ] = 0,
     uses: Annotated[PositiveInteger, Parameter(group=SELECTION)] = 1,
     triplets: Table = None,
     candidates: Annotated[
@@ -235,7 +239,9 @@ def set_of_pairs(
         Parameter(group=CANDIDATES, metavar="WHICH"),
     ] = None,
     among: Sentences = ALL_SENTENCES,
-    time_limit: Annotated[float, real(metavar="SECONDS", above=0), Parameter(group=OUTPUT)] = 60.0,
+    time_limit: Annotated[
+        float, float_parameter(metavar="SECONDS", above=0), Parameter(group=OUTPUT)
+    ] = 60.0,
     seed: Annotated[RandomSeed, Parameter(group=OUTPUT)] = 0,
     out: Out = STANDARD_OUTPUT,
 ) -> None:
@@ -298,9 +304,9 @@ def set_of_pairs(
     _write(selected, out, [scores, triplets, among.repeatable, among.features])
 
 
-app.command(application("natural", NATURAL, natural))
-app.command(application("triplets", TRIPLETS, triplets))
-app.command(application("set", SET, set_of_pairs))
+app.command(create_application("natural", NATURAL, natural))
+app.command(create_application("triplets", TRIPLETS, triplets))
+app.command(create_application("set", SET, set_of_pairs))
 
 
 def _write(
@@ -314,18 +320,18 @@ def _write(
         from contstim.selection.tokens import add_token_counts  # which loads the models
 
         selected = add_token_counts(selected)
-    write_rows(selected, out, reading)
+    write_table(selected, out, reading)
     if "synthetic_1" in selected:
         written = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
-        tell(format_diversity(written, selected["natural"].astype(str)))
+        print_message(format_diversity(written, selected["natural"].astype(str)))
     for note in _training_notes(selected):
-        tell(note)
+        print_message(note)
     for name in ("ranked", "candidates", "strata"):
         if name in attrs:
-            tell(f"{name}: {attrs[name]}")
+            print_message(f"{name}: {attrs[name]}")
     if "excluded" in attrs:
         reasons = [f"{n} ({reason})" for reason, n in attrs["excluded"].items() if n]
-        tell(f"excluded: {', '.join(reasons) or 'none'}")
+        print_message(f"excluded: {', '.join(reasons) or 'none'}")
     for pair in attrs.get("pairs", ()):
         left_out = [
             f"{pair[name]} {name}" for name in ("not finite", "repeated natural") if pair[name]
@@ -336,26 +342,26 @@ def _write(
             for stratum in pair["unfilled"]
         ]
         if short or left_out:
-            tell(
+            print_message(
                 f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
                 f"{pair['considered']} selected; left out: {', '.join(left_out) or 'none'}; "
                 f"strata not filled, from the lowest: {', '.join(short) or 'none'}",
             )
     if "separations" in attrs:
         least = min(attrs["separations"], key=lambda pair: pair["separated"])
-        tell(
+        print_message(
             f"separated least: {least['model_1']} and {least['model_2']}, by "
             f"{least['separated'] / len(selected):.1%} of the pairs; a pair separates "
             f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average",
         )
         if "log_bayes_factor" in selected:
             least = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
-            tell(
+            print_message(
                 f"hardest to tell apart: {least['model_1']} and {least['model_2']}, by "
                 f"{least['log_bayes_factor'] / len(selected):.4f} nats per answer; "
                 f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs",
             )
-    tell(
+    print_message(
         f"{format_count(len(selected), 'row')}, {attrs['status']}: objective "
         f"{attrs['objective']:.10g}, bound {attrs['bound']:.10g}, gap {attrs['gap']:.3g} "
         f"({attrs['solver']})",

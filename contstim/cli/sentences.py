@@ -13,8 +13,8 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import tell, text_language, write_output
+from contstim.cli.application import create_application
+from contstim.cli.common import print_message, resolve_language, write_output
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
@@ -39,7 +39,7 @@ examples:
 SENTENCES = Group.create_ordered("which sentences")
 OUTPUT = Group.create_ordered("running and output")
 
-app = application("sentences", __doc__)
+app = create_application("sentences", __doc__)
 
 
 def pool() -> None:
@@ -100,7 +100,7 @@ def sample(
     from contstim.text.vocabulary import Vocabulary
 
     shortest, longest = parse_length_range(length)
-    spoken = text_language(language, text)
+    spoken = resolve_language(language, text)
     words = Vocabulary.read(vocabulary, language=spoken.code) if vocabulary else None
     rules = SentenceRules(
         min_words=shortest,
@@ -122,8 +122,8 @@ def sample(
             with write_output(rest, [*text, vocabulary]) as others:
                 left = (s for s in every if alphanumeric_key(s) not in taken)
                 others.writelines(spoken.normalise_spacing(s) + "\n" for s in left)
-    tell(report)
+    print_message(report)
 
 
-app.command(application("pool", "Print the bundled sentences (CC0).", pool))
-app.command(application("sample", SAMPLE, sample))
+app.command(create_application("pool", "Print the bundled sentences (CC0).", pool))
+app.command(create_application("sample", SAMPLE, sample))

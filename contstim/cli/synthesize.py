@@ -32,19 +32,20 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
+from contstim.cli.application import create_application
 from contstim.cli.common import (
-    executor_of,
+    create_executor,
+    describe_low_coverage,
+    explain_interruption,
+    print_message,
     read_vocabulary,
     refuse_overwriting,
-    resumable,
-    small_share,
-    tell,
-    tell_failed,
+    report_failed_tasks,
     write_output,
 )
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
+    ExecutorName,
     File,
     NewFile,
     OutputFile,
@@ -52,8 +53,7 @@ from contstim.cli.parameters import (
     RandomSeed,
     Spec,
     Text,
-    Where,
-    real,
+    float_parameter,
 )
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
@@ -76,7 +76,7 @@ OUTPUT = Group.create_ordered("running and output")
 
 USAGE = "contstim synthesize [options] [SENTENCE ...]"
 
-app = application("synthesize", __doc__, usage=USAGE)
+app = create_application("synthesize", __doc__, usage=USAGE)
 
 
 @app.default
@@ -87,18 +87,22 @@ def synthesize(
     ] = (),
     accept: Annotated[tuple[Spec, ...], Parameter(group=COMPARED, metavar="SPEC")] = (),
     reject: Annotated[tuple[Spec, ...], Parameter(group=COMPARED, metavar="SPEC")] = (),
-    margin: Annotated[float | None, real(0, 1e6, "NATS"), Parameter(group=COMPARED)] = None,
+    margin: Annotated[
+        float | None, float_parameter(0, 1e6, "NATS"), Parameter(group=COMPARED)
+    ] = None,
     min_score: Annotated[tuple[Text, ...], Parameter(group=COMPARED, metavar="BOUND")] = (),
     readable: Annotated[bool, Parameter(group=COMPARED)] = False,
     strategy: Annotated[str | None, Parameter(group=SEARCH, metavar="NAME")] = None,
     edits: Annotated[str | None, Parameter(group=SEARCH, metavar="RULE")] = None,
     vocabulary: Annotated[File | None, Parameter(group=SEARCH)] = None,
-    max_word_share: Annotated[float | None, real(1e-6, 1, "SHARE"), Parameter(group=SEARCH)] = None,
+    max_word_share: Annotated[
+        float | None, float_parameter(1e-6, 1, "SHARE"), Parameter(group=SEARCH)
+    ] = None,
     sentences: Annotated[File | None, Parameter(group=MATERIAL)] = None,
     limit: Annotated[PositiveInteger | None, Parameter(group=MATERIAL)] = None,
     language: Annotated[str | None, Parameter(group=MATERIAL, metavar="CODE")] = None,
     estimate: Annotated[bool, Parameter(group=OUTPUT)] = False,
-    executor: Annotated[Where | None, Parameter(group=OUTPUT)] = None,
+    executor: Annotated[ExecutorName | None, Parameter(group=OUTPUT)] = None,
     plan: Annotated[File | None, Parameter(group=OUTPUT)] = None,
     pool: Annotated[NewFile | None, Parameter(group=OUTPUT)] = None,
     seed: Annotated[RandomSeed | None, Parameter(group=OUTPUT)] = None,
@@ -183,26 +187,26 @@ def synthesize(
             "max_word_share": max_word_share,
         },
     )
-    if share := small_share(study.sentences.listed, study.words):
+    if share := describe_low_coverage(study.sentences.listed, study.words):
         # Models of word pieces know any word, and would write foreign ones into the sentences.
-        tell(
+        print_message(
             f"the vocabulary has {share} different words of the sentences; if they are in another "
             "language, make one of it with 'contstim vocabulary' and give it as --vocabulary",
         )
     for note in training_overlap_notes((*study.models, *study.further), study.sentences.listed):
-        tell(note)
+        print_message(note)
     reading = [sentences, vocabulary, plan]
     report = _write(study, out, pool, reading, estimate, executor)
     if report.failed:
         return _report_failed(report.failed)
     if report.is_old:
-        tell(f"{out}: up to date")
+        print_message(f"{out}: up to date")
     elif _report_left(report):
         return 0
     else:
         _report_rows(report, triplets=study.table(SynthesisOptions).makes_triplets)
     if not report.n_rows:
-        tell("nothing was found; try other sentences, another strategy or lower bounds")
+        print_message("nothing was found; try other sentences, another strategy or lower bounds")
         return 1
     return 0
 
@@ -282,9 +286,9 @@ def _write(
     for path in (out, pool):
         if path not in ("-", None):
             refuse_overwriting(path, reading)
-    with executor_of(where) as executor:
+    with create_executor(where) as executor:
         if out != "-" and not is_stream(Path(out)):
-            with resumable():
+            with explain_interruption():
                 return write_synthesis(study, Path(out), executor, pool=sampled, tried=tried)
         with write_output(out) as file:
             printer = _Printer(file)
@@ -301,7 +305,7 @@ def _report_left(report: SynthesisReport) -> bool:
     if (seconds := left.seconds_left) is not None:
         time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
         needs = f"the others take about {time} with one worker"
-    tell(
+    print_message(
         f"{left.done} of {left.tasks} tasks done; {needs}. The same command without --estimate "
         "continues"
     )
@@ -316,20 +320,26 @@ def _report_rows(report: SynthesisReport, triplets: bool) -> None:
     opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
     kind = "triplets" if triplets else "sentences"
     order = f"; in {opposed} of them the models order the two synthetic sentences oppositely"
-    tell(f"{report.n_rows} of {report.asked} {kind} were found{order if triplets else ''}")
+    print_message(f"{report.n_rows} of {report.asked} {kind} were found{order if triplets else ''}")
     if report.written is not None:
-        tell(f"{report.written:,} sentences were sampled, {report.pool:,} satisfy the bounds")
+        print_message(
+            f"{report.written:,} sentences were sampled, {report.pool:,} satisfy the bounds"
+        )
         for name in report.filter_only:
-            tell(
+            print_message(
                 f"{name} does not score prefixes and did not guide the sampling: it only filtered "
                 "the sentences (sample?guide=SPEC names a model that guides in its place)"
             )
         if report.n_rows < (report.asked or 0):
             for name, number in report.satisfying.items():
-                tell(f"  {number:,.0f} of these satisfy {name} (median over natural sentences)")
-            tell("  sample more sentences (sample?n_samples=N), or relax the strictest bound")
+                print_message(
+                    f"  {number:,.0f} of these satisfy {name} (median over natural sentences)"
+                )
+            print_message(
+                "  sample more sentences (sample?n_samples=N), or relax the strictest bound"
+            )
     if len(report.rows) > 1:
-        tell(format_diversity(*sentences_with_originals(report.rows)))
+        print_message(format_diversity(*sentences_with_originals(report.rows)))
 
 
 class _Printer:
@@ -363,5 +373,5 @@ def _report_failed(failed: Sequence[tuple[Task, str]]) -> int:
     if all(line.startswith(kind) for line in lines):
         more = f" ({len(lines) - 1} more searches fail likewise)" if len(lines) > 1 else ""
         raise InfeasibleError(lines[0].removeprefix(kind) + more)
-    tell_failed(failed)
+    report_failed_tasks(failed)
     return 1

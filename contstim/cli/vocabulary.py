@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import read_vocabulary, tell, text_language, write_output
+from contstim.cli.application import create_application
+from contstim.cli.common import print_message, read_vocabulary, resolve_language, write_output
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
@@ -27,8 +27,8 @@ from contstim.cli.parameters import (
     PositiveInteger,
     Spec,
     Text,
-    integer,
-    real,
+    float_parameter,
+    integer_parameter,
 )
 from contstim.errors import InputError
 
@@ -36,7 +36,7 @@ SOURCE = Group.create_ordered("where words come from")
 CHOICE = Group.create_ordered("which words")
 OUTPUT = Group.create_ordered("output")
 
-app = application("vocabulary", __doc__)
+app = create_application("vocabulary", __doc__)
 
 
 @app.default
@@ -47,7 +47,9 @@ def vocabulary(
     words: Annotated[File | None, Parameter(group=SOURCE)] = None,
     language: Annotated[Text | None, Parameter(group=SOURCE, metavar="CODE")] = None,
     size: Annotated[PositiveInteger, Parameter(group=SOURCE)] = 20_000,
-    min_zipf: Annotated[float | None, real(0, 10, "ZIPF"), Parameter(group=CHOICE)] = None,
+    min_zipf: Annotated[
+        float | None, float_parameter(0, 10, "ZIPF"), Parameter(group=CHOICE)
+    ] = None,
     part_of_speech: Annotated[tuple[Text, ...], Parameter(group=CHOICE, metavar="CLASS")] = (),
     names: Annotated[
         Literal["listed", "inside", "none"], Parameter(group=CHOICE, metavar="WHERE")
@@ -57,7 +59,9 @@ def vocabulary(
     ] = "listed",
     allow: Annotated[tuple[File, ...], Parameter(group=CHOICE)] = (),
     block: Annotated[tuple[File, ...], Parameter(group=CHOICE)] = (),
-    offensive: Annotated[int | None, integer(0, 2, "LEVEL"), Parameter(group=CHOICE)] = None,
+    offensive: Annotated[
+        int | None, integer_parameter(0, 2, "LEVEL"), Parameter(group=CHOICE)
+    ] = None,
     model: Annotated[tuple[Spec, ...], Parameter(group=CHOICE)] = (),
     out: Annotated[OutputFile, Parameter(group=OUTPUT)] = STANDARD_OUTPUT,
 ) -> None:
@@ -103,7 +107,7 @@ def vocabulary(
     elif words is not None:
         made = read_vocabulary(words, WordOptions(language=language or "en"))
     else:
-        spoken = text_language(language, text)
+        spoken = resolve_language(language, text)
         rules = replace(WordRules.for_language(spoken.code), names=names == "inside")
         if text:
             made = Vocabulary.from_text(text, size=size, rules=rules)
@@ -131,7 +135,11 @@ def vocabulary(
         file.write(made.to_csv())
     spoken = made.language
     if spoken.code != "en":
-        tell(f"offensive words of {spoken.name} are not left out: {offensive_source(spoken)}")
+        print_message(
+            f"offensive words of {spoken.name} are not left out: {offensive_source(spoken)}"
+        )
     for spec, number in unknown.items():
-        tell(f"{number:,} words left out that {spec} does not know")
-    tell(f"{len(made.first):,} words may open a sentence, {len(made.elsewhere):,} stand elsewhere")
+        print_message(f"{number:,} words left out that {spec} does not know")
+    print_message(
+        f"{len(made.first):,} words may open a sentence, {len(made.elsewhere):,} stand elsewhere"
+    )

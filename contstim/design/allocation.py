@@ -17,7 +17,7 @@ from scipy.sparse import block_array, csr_array, eye_array, kron
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
-from contstim.progress import waiting
+from contstim.progress import show_elapsed_time
 from contstim.selection.highs import minimise
 
 _TIME_LIMIT = 60.0  # seconds, of the integer programme
@@ -258,7 +258,7 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     )
     n_per_group = np.bincount(trials.cells) // n_groups
     totals = np.hstack([np.ones(n_trials), np.repeat(n_per_group, n_groups)])
-    with waiting("laying out trials", _TIME_LIMIT):
+    with show_elapsed_time("laying out trials", _TIME_LIMIT):
         solution = minimise(
             np.repeat([0.0, 1.0], [n_x, n_e]),
             csr_array(rows),

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from contstim.drawing import colour, drawing_axes, short
+from contstim.drawing import prepare_axes, series_colour, shorten_name
 
 
 def power_figure(
@@ -41,17 +41,24 @@ def power_figure(
     curve = curve[curve["analysis"] == curve["analysis"].iloc[0]]
     curve = curve.assign(total=curve["n_groups"] * curve["n_participants"]).sort_values("total")
     measures = list(dict.fromkeys(curve["measure"]))
-    panels = drawing_axes(axes, 3.6 * len(measures), 3.0, [3.6] * len(measures))
+    panels = prepare_axes(axes, 3.6 * len(measures), 3.0, [3.6] * len(measures))
     for ax, measure in zip(panels, measures, strict=True):
         rows = curve[curve["measure"] == measure]
         lines = rows.groupby(["model_1", "model_2", "n_trials"], sort=False)
         for number, ((model_1, model_2, trials), line) in enumerate(lines):
-            label = f"{short(model_1, 14)} / {short(model_2, 14)}, {trials} pairs"
+            label = f"{shorten_name(model_1, 14)} / {shorten_name(model_2, 14)}, {trials} pairs"
             ax.plot(
-                line["total"], line["power"], "o-", markersize=3, color=colour(number), label=label
+                line["total"],
+                line["power"],
+                "o-",
+                markersize=3,
+                color=series_colour(number),
+                label=label,
             )
             band = [line["power"] + errors * line["stderr"] for errors in (-2, 2)]
-            ax.fill_between(line["total"], *band, color=colour(number), alpha=0.2, linewidth=0)
+            ax.fill_between(
+                line["total"], *band, color=series_colour(number), alpha=0.2, linewidth=0
+            )
         if rows["recovery"].notna().any():
             for trials, line in rows.groupby("n_trials", sort=False):
                 line = line.drop_duplicates("total")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.design.trials import random_sides
-from contstim.errors import InputError, format_count, require_whole
+from contstim.errors import InputError, format_count, require_integer
 from contstim.tables import CHOICES, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentence, normalise_sentences
 from contstim.trial_kinds import add_kinds
@@ -77,8 +77,8 @@ def latin_square(
     2            2    1  mismatch  The key are old.
     3            2    2     match       We run.
     """
-    require_whole("participants", participants, 1)
-    require_whole("seed", seed, 0)
+    require_integer("participants", participants, 1)
+    require_integer("seed", seed, 0)
     if participants > _MAX_PARTICIPANTS:
         raise InputError(f"participants is {participants}; give 1 to {_MAX_PARTICIPANTS}")
     is_forced_choice = _PAIR[0] in items or _PAIR[1] in items

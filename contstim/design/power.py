@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.design.studies import SimulatedData, StudySimulator, require_size
-from contstim.errors import InputError, require_whole
+from contstim.errors import InputError, require_integer
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.inference.quasi_f import (
     MIN_PARTICIPANTS,
@@ -79,7 +79,7 @@ def power_curve(
     2              20            accuracy   0.94
     3              20  signed_rank_cosine   0.94
     """
-    require_whole("n_simulations", n_simulations, 1)
+    require_integer("n_simulations", n_simulations, 1)
     n_groups = len(simulator.groups)
     sizes = list(product(n_participants, n_trials or [simulator.default_trials]))
     for size in sizes:

@@ -23,7 +23,7 @@ from contstim.evaluation.scores import (
 )
 from contstim.models.base import SentenceModel
 from contstim.models.registry import Models
-from contstim.settings import Several, settings
+from contstim.settings import TupleFromList, settings
 from contstim.tables import require_columns
 from contstim.trial_kinds import CATCH
 
@@ -62,7 +62,7 @@ class Simulation:
     (('contstim:gpt', 1.0),)
     """
 
-    weights: Several[tuple[str, float]] = ()
+    weights: TupleFromList[tuple[str, float]] = ()
     noise: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     lapse: Annotated[float, Field(ge=0, le=1)] = 0.02
     slope_sd: Annotated[float, Field(ge=0, le=2)] = 0.0

@@ -12,8 +12,8 @@ from scipy.optimize import brentq
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.pilot import estimate_pilot, mean_choice
 from contstim.design.simulate import Simulation, draw_ratings, latent_preferences, require_pairs
-from contstim.display import displayed
-from contstim.errors import InputError, format_count, require_known, require_whole
+from contstim.display import displayable
+from contstim.errors import InputError, format_count, require_integer, require_known
 from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
 from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.measures import MEASURES, Measure
@@ -61,7 +61,7 @@ class SimulatedData:
     cells: list[tuple[str, Measure, FloatArray]]
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class StudySimulator:
     """Simulator of studies: draws sentence pairs and ratings of participants.
@@ -250,8 +250,8 @@ class StudySimulator:
         0            accuracy   0.94    0.02
         1  signed_rank_cosine   0.94    0.02
         """
-        require_whole("pairs_per_item", pairs_per_item, 1)
-        require_whole("n_groups", n_groups, 1)
+        require_integer("pairs_per_item", pairs_per_item, 1)
+        require_integer("n_groups", n_groups, 1)
         noise = max(float(np.hypot(simulation.noise, simulation.item_sd)), 1e-9)
 
         def excess(latent: float) -> float:
@@ -313,7 +313,7 @@ class StudySimulator:
         0            accuracy    1.0
         1  signed_rank_cosine    1.0
         """
-        require_whole("n_groups", n_groups, 1)
+        require_integer("n_groups", n_groups, 1)
         data = data.select_pairs((data.pairs["kind"] == EXPERIMENTAL).to_numpy())
         n_participants, n_items = len(np.unique(data.participant)), len(np.unique(data.item))
         if n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS:
@@ -468,8 +468,8 @@ def require_size(n_groups: int, n_participants: int, n_trials: int) -> None:
     InputError
         If a size is invalid.
     """
-    require_whole("n_participants", n_participants, 1)
-    require_whole("n_trials", n_trials, 1)
+    require_integer("n_participants", n_participants, 1)
+    require_integer("n_trials", n_trials, 1)
     if n_groups * n_participants * n_trials > _MAX_RATINGS:
         raise InputError(
             f"{n_groups * n_participants} participants with {n_trials} trials each are more than "

@@ -15,10 +15,10 @@ from contstim.errors import (
     InputError,
     ValidationError,
     format_count,
+    require_integer,
     require_known,
-    require_whole,
 )
-from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence
 from contstim.text.items import number_items
@@ -80,11 +80,13 @@ class Layout:
     (6, 3)
     """
 
-    groups: Count = 10
-    participants: Count = 10
-    random_natural: Natural = 0
-    catch: Natural = 0
-    conditions: Several[Annotated[str, one_of(CONDITIONS[:4], "condition")]] = CONDITIONS[:4]
+    groups: PositiveInt = 10
+    participants: PositiveInt = 10
+    random_natural: NonNegativeInt = 0
+    catch: NonNegativeInt = 0
+    conditions: TupleFromList[Annotated[str, validate_choice(CONDITIONS[:4], "condition")]] = (
+        CONDITIONS[:4]
+    )
 
 
 #: Layouts of published experiments, by name.
@@ -169,7 +171,7 @@ def design_trials(
     if isinstance(layout, str):
         require_known("layout", layout, LAYOUTS)
         layout = LAYOUTS[layout]
-    require_whole("seed", seed, 0)
+    require_integer("seed", seed, 0)
     rng = np.random.default_rng(seed)
     parts: list[pd.DataFrame] = []
     initial_groups: list[IntArray] = []

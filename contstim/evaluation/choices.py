@@ -14,12 +14,12 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import InputError, NoDataError, ValidationError
 from contstim.evaluation.items import assign_items
 from contstim.evaluation.ratings import check_ratings
 from contstim.evaluation.rows import ExclusionLog, concat_exclusions, format_rows, refuse_rows
-from contstim.settings import one_of, settings
+from contstim.settings import settings, validate_choice
 from contstim.tables import CHOICES, MISSING, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentences
 from contstim.trial_kinds import CATCH, EXPERIMENTAL, add_kinds, format_kinds
@@ -63,14 +63,18 @@ class CleaningRules:
     (1, ['missing sentence'])
     """
 
-    missing_sentence: Annotated[str, one_of(_ACTIONS, "value of missing_sentence")] = "error"
-    identical_sentences: Annotated[str, one_of(_ACTIONS, "value of identical_sentences")] = "error"
-    repeated_trial: Annotated[str, one_of(("error", "keep_first"), "value of repeated_trial")] = (
+    missing_sentence: Annotated[str, validate_choice(_ACTIONS, "value of missing_sentence")] = (
         "error"
     )
+    identical_sentences: Annotated[
+        str, validate_choice(_ACTIONS, "value of identical_sentences")
+    ] = "error"
+    repeated_trial: Annotated[
+        str, validate_choice(("error", "keep_first"), "value of repeated_trial")
+    ] = "error"
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class RawChoices:
     """Choices as read by an importer, before they are cleaned, checked and aligned.
@@ -101,7 +105,7 @@ class RawChoices:
     excluded: pd.DataFrame = field(default_factory=concat_exclusions)
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class HumanData:
     """Choices that are ready for `evaluate`.

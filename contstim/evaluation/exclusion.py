@@ -15,7 +15,7 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.rows import ExclusionLog, concat_exclusions
 from contstim.models.base import SentenceModel
-from contstim.settings import Several, settings
+from contstim.settings import TupleFromList, settings
 from contstim.text_files import read_list
 from contstim.trial_kinds import CATCH
 
@@ -54,7 +54,7 @@ class ExclusionRules:
     max_rt_ms: _NonNegative | None = None
     min_median_rt_ms: _NonNegative | None = None
     min_trials: _NonNegative | None = None
-    participants: Several[str] = ()
+    participants: TupleFromList[str] = ()
 
     @property
     def description(self) -> str:

@@ -11,7 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from contstim.drawing import colour, drawing_axes, legend_below, short_names
+from contstim.drawing import add_legend_below, prepare_axes, series_colour, shorten_names
 
 # Sizes in inches: width of the panel, height of a row, width of a column on the right and of a
 # letter.
@@ -103,15 +103,15 @@ def model_figure(
     >>> ax = model_figure(*(table.query(here) for table in tables))
     """
     # Colours depend on the order of the table, so a model has the same colour in all figures.
-    tints = {str(name): colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
+    tints = {str(name): series_colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
     rows = models[models["value"].notna()].sort_values("value", ascending=False, kind="stable")
     order = [str(name) for name in rows["model"]]
     beats = dominance(comparisons, order, alpha)
     winners = list(dict.fromkeys(beats["model"]))
     side = _COLUMN * (len(winners) + 1.5) if winners else 0.2
-    names = short_names(order)
+    names = shorten_names(order)
     width = _LETTER * max(map(len, names)) + 1.02 * _WIDTH + side
-    (ax,) = drawing_axes([ax], width, 1.2 + _ROW * max(len(order), 2))
+    (ax,) = prepare_axes([ax], width, 1.2 + _ROW * max(len(order), 2))
     # Crossed tests compare means with the ceiling; signed-rank tests compare ranks.
     gap = (rows["value"] - rows["ceiling_lower"]).round(12)
     gap = gap.where(rows["test"] == "crossed", rows["effect_ceiling"])
@@ -185,4 +185,4 @@ def _add_legend(
     if has_winners:
         open_dot = {**dot, "markerfacecolor": "white", "markeredgecolor": "0.3"}
         handles.append(Line2D([], [], markersize=4.5, label="worse than \u25cf", **open_dot))
-    legend_below(ax, handles=handles, ncols=3, handletextpad=0.4, columnspacing=1.2)
+    add_legend_below(ax, handles=handles, ncols=3, handletextpad=0.4, columnspacing=1.2)

@@ -10,7 +10,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData, swap_sides
 from contstim.evaluation.scores import log_ratios
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.tables import escape_table
 from contstim.text_files import format_csv
 from contstim.trial_kinds import EXPERIMENTAL
@@ -167,5 +167,5 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
         "mixed_bambi.py": _BAMBI.format(**fields),
     }
     for name, text in texts.items():
-        write_whole(Path(folder) / name, text)
+        write_atomically(Path(folder) / name, text)
     return [Path(folder) / name for name in texts]

@@ -14,7 +14,15 @@ from contstim.evaluation.inference.quasi_f import ITEM_EFFECTS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
-from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
+from contstim.settings import (
+    PositiveInt,
+    Seed,
+    TupleFromList,
+    parse_settings,
+    read_toml,
+    settings,
+    validate_choice,
+)
 
 #: Methods for p-values of the Wilcoxon test, see `wilcoxon_signed_rank`.
 TEST_METHODS = ("exact", "scipy-1.7")
@@ -29,7 +37,9 @@ def _to_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) and value else value
 
 
-_Measures = Annotated[Several[Annotated[str, one_of(MEASURES, "measure")]], Field(min_length=1)]
+_Measures = Annotated[
+    TupleFromList[Annotated[str, validate_choice(MEASURES, "measure")]], Field(min_length=1)
+]
 
 
 @settings
@@ -95,20 +105,20 @@ class EvaluationOptions:
     (('accuracy',), 0.05, 'crossed')
     """
 
-    analyses: Several[Analysis] = ()
+    analyses: TupleFromList[Analysis] = ()
     measures: _Measures = ("accuracy", "signed_rank_cosine")
-    inference: Annotated[str, one_of(("crossed", "signed-rank"), "inference")] = "crossed"
-    items: Annotated[str, one_of(ITEM_EFFECTS, "items")] = "random"
+    inference: Annotated[str, validate_choice(("crossed", "signed-rank"), "inference")] = "crossed"
+    items: Annotated[str, validate_choice(ITEM_EFFECTS, "items")] = "random"
     equivalence: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    min_others: Count = 1
-    unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
-    test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "exact"
-    contrasts: Annotated[str, one_of(("all", "targeted"), "contrasts")] = "all"
-    fdr: Annotated[str, one_of(("all", "by_test", "by_analysis"), "fdr")] = "all"
-    planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()
+    min_others: PositiveInt = 1
+    unit: Annotated[str, validate_choice(UNITS, "unit")] = "auto"
+    test_method: Annotated[str, validate_choice(TEST_METHODS, "test method")] = "exact"
+    contrasts: Annotated[str, validate_choice(("all", "targeted"), "contrasts")] = "all"
+    fdr: Annotated[str, validate_choice(("all", "by_test", "by_analysis"), "fdr")] = "all"
+    planned: TupleFromList[Annotated[TupleFromList[str], Field(min_length=2, max_length=2)]] = ()
     n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = 1000
-    levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
-    condition: Annotated[Several[str], BeforeValidator(_to_tuple)] = ()
+    levels: TupleFromList[Annotated[str, validate_choice(LEVELS, "resampling level")]] = ()
+    condition: Annotated[TupleFromList[str], BeforeValidator(_to_tuple)] = ()
     headline: str | None = None
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: Seed = 0
@@ -186,7 +196,7 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     """
     table = read_toml(Path(path))
     table.pop("adaptive", None)
-    options = build(EvaluationOptions, table)
+    options = parse_settings(EvaluationOptions, table)
     return {name: getattr(options, name) for name in table}
 
 

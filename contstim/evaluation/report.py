@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from contstim.drawing import save_figure, sheet, svg_text
+from contstim.drawing import create_axes, render_svg, save_figure
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.methods import methods_paragraphs
 from contstim.evaluation.summary import describe_sample, summarize
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.page import Page, format_estimate
-from contstim.progress import waiting
+from contstim.progress import show_elapsed_time
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
@@ -45,7 +45,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     >>> write_report(result, "results").name  # doctest: +SKIP
     'report.html'
     """
-    with waiting("writing the report"):
+    with show_elapsed_time("writing the report"):
         folder = Path(folder)
         evaluation.write_tables(folder)
         provenance = evaluation.provenance
@@ -54,14 +54,14 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         page.paragraph(" ".join(describe_sample(evaluation)))
         page.paragraph(first, strong=True)
         page.paragraph(" ".join(rest))
-        figure = evaluation.figure(ax=sheet()[0])
+        figure = evaluation.figure(ax=create_axes()[0])
         if figure is not None:
             for suffix in ("svg", "pdf", "png"):
                 save_figure(figure, folder / f"figure.{suffix}")
             row = evaluation.models[evaluation.models["value"].notna()].iloc[0]
             label = MEASURES[row["measure"]].label
             page.figure(
-                svg_text(figure),
+                render_svg(figure),
                 f"{label[0].upper()}{label[1:]} of each model (analysis {row['analysis']}). Grey: "
                 "noise ceiling, from its lower to its upper bound. On the right, a filled dot "
                 "marks a model that is significantly better than the models marked by open dots.",
@@ -85,7 +85,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
             units = provenance.units
             page.table(pd.DataFrame({"model": [*units], "spec": specs, "unit": [*units.values()]}))
         path = folder / "report.html"
-        write_whole(path, str(page))
+        write_atomically(path, str(page))
         return path
 
 

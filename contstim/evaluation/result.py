@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from contstim.display import displayed, table_html
+from contstim.display import displayable, format_table_html
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.models.registry import score_kind
 from contstim.tables import SPEC, UNIT, escape_table
 from contstim.text_files import format_csv
@@ -46,7 +46,7 @@ CONDITION_COLUMNS = (
 )
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class Summary:
     """Numbers of participants, trials and choices.
@@ -80,7 +80,7 @@ class Summary:
     models: tuple[str, ...]
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class DetailTables:
     """Detailed tables of an evaluation, see `contstim.evaluation.agreement` for the last four.
@@ -108,7 +108,7 @@ class DetailTables:
     model_agreement: pd.DataFrame
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class Provenance:
     """Data, options and versions of an evaluation.
@@ -158,7 +158,7 @@ class Provenance:
         return long
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Result of an evaluation: how well each model predicts the choices.
@@ -224,7 +224,7 @@ class Evaluation:
         for name, table in {**self.tables(), "scores": self.provenance.scores_with_units}.items():
             if len(table) or name in ("models", "comparisons", "excluded"):
                 paths.append(Path(folder) / f"{name}.csv")
-                write_whole(paths[-1], format_csv(escape_table(table)))
+                write_atomically(paths[-1], format_csv(escape_table(table)))
         return paths
 
     def figure(
@@ -262,11 +262,11 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """Return the summary, the figure and collapsed tables as HTML."""
-        from contstim.drawing import sheet, svg_text  # loads Matplotlib
+        from contstim.drawing import create_axes, render_svg  # loads Matplotlib
 
-        axes = self.figure(ax=sheet()[0])
-        figure = "" if axes is None else svg_text(axes)
-        tables = "".join(table_html(name, table) for name, table in self.tables().items())
+        axes = self.figure(ax=create_axes()[0])
+        figure = "" if axes is None else render_svg(axes)
+        tables = "".join(format_table_html(name, table) for name, table in self.tables().items())
         paragraphs = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
         return paragraphs + figure + tables
 

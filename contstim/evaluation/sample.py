@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from contstim.settings import Count, settings
+from contstim.settings import PositiveInt, settings
 from contstim.trial_kinds import EXPERIMENTAL
 
 
@@ -22,9 +22,9 @@ class Sample:
         Number of experimental trials per participant.
     """
 
-    participants: Count | None = None
-    groups: Count | None = None
-    trials_each: Count | None = None
+    participants: PositiveInt | None = None
+    groups: PositiveInt | None = None
+    trials_each: PositiveInt | None = None
 
     def describe_deviations(self, choices: pd.DataFrame) -> list[str]:
         """Return one sentence for each deviation of the data from the plan."""

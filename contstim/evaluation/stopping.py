@@ -10,7 +10,7 @@ from pydantic import Field
 from contstim.errors import InputError
 from contstim.evaluation.group_sequential import SPENDING, alpha_spent, interim_boundaries
 from contstim.evaluation.inference.estimate import MeanEstimate
-from contstim.settings import Count, Several, one_of, settings
+from contstim.settings import PositiveInt, TupleFromList, settings, validate_choice
 
 #: Minimum number of participants for the confidence sequence, which is asymptotic.
 MIN_START = 10
@@ -50,9 +50,9 @@ class Stopping:
 
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     margin: Annotated[float, Field(gt=0, le=10)] = 0.05
-    participants: Count = 100
-    analyses: Several[Count] = ()
-    spending: Annotated[str, one_of(SPENDING)] = "obrien-fleming"
+    participants: PositiveInt = 100
+    analyses: TupleFromList[PositiveInt] = ()
+    spending: Annotated[str, validate_choice(SPENDING)] = "obrien-fleming"
     start: Annotated[int, Field(ge=MIN_START)] = MIN_START
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import Strict
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import require_aligned
 from contstim.evaluation.inference.quasi_f import CrossedDesign
@@ -21,7 +21,7 @@ from contstim.evaluation.items import encode_items
 from contstim.evaluation.rows import refuse_rows
 from contstim.evaluation.scores import log_ratios
 from contstim.models.score_table import model_name_in_spec
-from contstim.settings import Several, one_of, settings
+from contstim.settings import TupleFromList, settings, validate_choice
 from contstim.tables import require_columns
 from contstim.text.normalise import normalise_labels
 from contstim.trial_kinds import CATCH, EXPERIMENTAL, FILLER, TRIAL_KINDS
@@ -73,10 +73,10 @@ class Analysis:
     """
 
     name: str
-    conditions: Several[str] = ()
-    target: Annotated[str, one_of(TARGETS, "target")] = "all"
-    kind: Annotated[str, one_of(TRIAL_KINDS, "kind of trial")] = EXPERIMENTAL
-    factor_levels: Several[Annotated[tuple[str, str], Strict(False)]] = ()
+    conditions: TupleFromList[str] = ()
+    target: Annotated[str, validate_choice(TARGETS, "target")] = "all"
+    kind: Annotated[str, validate_choice(TRIAL_KINDS, "kind of trial")] = EXPERIMENTAL
+    factor_levels: TupleFromList[Annotated[tuple[str, str], Strict(False)]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Factor:
     is_between_participants: bool
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class TrialData:
     """R choices of N participants on P pairs, with the predictions of M models.

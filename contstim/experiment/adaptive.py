@@ -23,7 +23,7 @@ from contstim.experiment.scaffold import new_study
 from contstim.experiment.schema import insert_row
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown
-from contstim.files import digest_of, write_record
+from contstim.files import json_digest, write_metadata
 from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 from contstim.text_files import TABLE_SUFFIXES, format_csv
@@ -83,7 +83,7 @@ def new_adaptive_study(
     with tempfile.TemporaryDirectory() as name:
         trials = Path(name) / "trials.csv"
         trials.write_text(format_csv(table), encoding="utf-8", newline="")
-        write_record(trials, {"catch": catch, "seed": plan.seed, "pool": made.digest})
+        write_metadata(trials, {"catch": catch, "seed": plan.seed, "pool": made.digest})
         text = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
         text += "\n".join(_toml("adaptive", plan)) + "\n"
         more = {"pool.csv": pool, f"scores{scores.suffix}": scores}
@@ -224,7 +224,7 @@ class BlockIssuer:
         self._made_by = {
             "pool": self._pool.digest,
             "pairs": len(self._pool.pairs),
-            "plan": digest_of(choices_by | ({"package": package} if package else {})),
+            "plan": json_digest(choices_by | ({"package": package} if package else {})),
             "seed": self._plan.seed,
         }
         self._conductor: Conductor | None = None

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.experiment.schema import data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
@@ -60,7 +60,7 @@ _COLUMNS = {
 }
 
 
-@displayed
+@displayable
 @dataclass(frozen=True, eq=False)
 class Collected:
     """The data of a study as tables, without recruiters' ids.

@@ -23,7 +23,7 @@ from contstim.experiment.collected import Collected
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
-from contstim.files import json_value, record_path, write_whole
+from contstim.files import decode_json, metadata_path, write_atomically
 from contstim.tables import escape_table
 from contstim.text_files import format_csv
 from contstim.trial_kinds import TRIAL_KINDS
@@ -287,20 +287,20 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
         study.study.language,
         data_dictionary(study, files.values()),
     )
-    write_whole(folder / "dataset_description.json", text)
+    write_atomically(folder / "dataset_description.json", text)
     lines = [f"# {study.study.title}", "", study.study.description, ""]
     lines += [f"- `data/{name}`: {len(table)} rows" for name, table in files.items()]
     lines += ["- `materials/`: the study as it is, and what was shown, by its digest", ""]
-    write_whole(folder / "README.md", "\n".join(lines))
-    trials = record_path(study.folder / "trials.csv").name
+    write_atomically(folder / "README.md", "\n".join(lines))
+    trials = metadata_path(study.folder / "trials.csv").name
     if study.module is not None:
-        write_whole(folder / "materials" / study.presentation.module, study.module)
+        write_atomically(folder / "materials" / study.presentation.module, study.module)
     for source in ("study.toml", "texts.toml", study.consent.file, "trials.csv", trials):
         path = study.folder / source
         if path.exists():
-            write_whole(folder / "materials" / source, path.read_text("utf-8"))
+            write_atomically(folder / "materials" / source, path.read_text("utf-8"))
     for name, content in collected.materials.items():
-        write_whole(folder / "materials" / f"{name}.json", content + "\n")
+        write_atomically(folder / "materials" / f"{name}.json", content + "\n")
     check_psychds(folder)
 
 
@@ -332,7 +332,7 @@ def described_text(
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
     # Participants' texts are among the cells: no spreadsheet may take one for a formula.
-    write_whole(path, format_csv(escape_table(table)))
+    write_atomically(path, format_csv(escape_table(table)))
 
 
 def check_psychds(folder: str | Path) -> dict[str, int]:
@@ -375,7 +375,7 @@ def check_psychds(folder: str | Path) -> dict[str, int]:
 def _described(path: Path) -> set[str]:
     """Return the columns that the description names."""
     try:
-        description: Any = json_value(path.read_text("utf-8"))
+        description: Any = decode_json(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ValidationError(f"there is no {path}") from None
     except (OSError, ValueError) as error:

@@ -15,7 +15,7 @@ from contstim.experiment import sessions
 from contstim.experiment.messages import materials_digest, parse_json, store_materials
 from contstim.experiment.schema import data_path, write_transaction
 from contstim.experiment.study import Study
-from contstim.files import digest, json_value
+from contstim.files import decode_json, digest
 from contstim.text_files import read_lines
 
 _SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
@@ -129,7 +129,7 @@ def _entries(file: Path) -> Iterable[tuple[str, Any]]:
     lines = [(number, line) for number, line in read_lines(file) if line.strip()]
     if lines and lines[0][1].lstrip().startswith("["):
         try:
-            array = json_value("\n".join(line for _, line in lines))
+            array = decode_json("\n".join(line for _, line in lines))
         except ValueError:
             array = None
         if isinstance(array, list) and all(isinstance(entry, dict) for entry in array):

@@ -33,7 +33,7 @@ from contstim.experiment.sessions import (
 )
 from contstim.experiment.study import Study, check_positions, read_study
 from contstim.experiment.trials import numbered_by, read_design, read_rows, write_trials
-from contstim.files import digest, replacing
+from contstim.files import digest, replace_atomically
 
 _Row = Mapping[str, str]
 
@@ -289,7 +289,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     rows = _added(old, new, (*_PAIR, *shown.required_fields, *shown.optional_fields))
     if not rows:
         raise InputError(f"{trials} holds no assignment that {study.folder} lacks; nothing to do")
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         write_trials(temporary, [*old, *rows], columns)
         check_positions(study, read_design(temporary, study.attention, shown))
     if collected.exists():

@@ -26,7 +26,7 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued
 from contstim.experiment.vendor import page_version
 from contstim.files import digest
-from contstim.settings import build, matching, one_of, settings
+from contstim.settings import parse_settings, settings, validate_choice, validate_pattern
 
 #: The format of bundles and of what the page sends.
 FORMAT = 1
@@ -39,7 +39,7 @@ _ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)"
 
-_Id = Annotated[str, matching(_ID.pattern, "give an id of 8 to 64 letters, digits and '-'")]
+_Id = Annotated[str, validate_pattern(_ID.pattern, "give an id of 8 to 64 letters, digits and '-'")]
 _Milliseconds = Annotated[float, Field(ge=0, le=1e10)]  # about four months
 _Number = Annotated[int, Field(ge=0, le=10**6)]
 _Settings = TypeVar("_Settings")
@@ -79,8 +79,8 @@ class Answer:
     trial: Annotated[str, _text_of(64)]
     choice: int
     rt_ms: _Milliseconds
-    answered_at: Annotated[str, matching(f"({_TIME})?", "give an ISO 8601 time")] = ""
-    input: Annotated[str, one_of(("key", "mouse", "touch", "pen", "unknown"))] = "unknown"
+    answered_at: Annotated[str, validate_pattern(f"({_TIME})?", "give an ISO 8601 time")] = ""
+    input: Annotated[str, validate_choice(("key", "mouse", "touch", "pen", "unknown"))] = "unknown"
     focus_losses: _Number = 0
     hidden_ms: _Milliseconds = 0.0
     shown: _Number = 1
@@ -92,8 +92,8 @@ class PageEvent:
     """Something that happened in a session, such as a lost focus."""
 
     id: _Id
-    kind: Annotated[str, one_of(EVENT_KINDS)]
-    at: Annotated[str, matching(_TIME, "give an ISO 8601 time")]
+    kind: Annotated[str, validate_choice(EVENT_KINDS)]
+    at: Annotated[str, validate_pattern(_TIME, "give an ISO 8601 time")]
     detail: Annotated[str, _text_of(64_000, printable=False)] = ""
 
     def __post_init__(self) -> None:
@@ -237,7 +237,7 @@ def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> Ses
         participant = participant.strip()
         if not participant:
             raise InputError("participant is empty")
-    return build(
+    return parse_settings(
         SessionRequest,
         {
             "consent": {name: consent[name] for name in ("version", "sha256") if name in consent},
@@ -251,7 +251,7 @@ def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> Ses
 def _read(kind: type[_Settings], value: Any, what: str) -> _Settings:
     if not isinstance(value, dict):
         raise InputError(f"{what} is an object")
-    return build(kind, {key: value[key] for key in kind.__annotations__ if key in value})
+    return parse_settings(kind, {key: value[key] for key in kind.__annotations__ if key in value})
 
 
 def make_study_info(study: Study) -> dict[str, Any]:

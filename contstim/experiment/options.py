@@ -10,7 +10,14 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from contstim.errors import InputError
-from contstim.settings import Count, Natural, Several, matching, one_of, settings
+from contstim.settings import (
+    NonNegativeInt,
+    PositiveInt,
+    TupleFromList,
+    settings,
+    validate_choice,
+    validate_pattern,
+)
 
 #: How a session can end; each may have a completion code of its own. `unsent` is no end of a
 #: session: its code is shown while answers that were given do not arrive.
@@ -20,7 +27,7 @@ OUTCOMES = (
 
 
 def _text_of(longest: int) -> AfterValidator:
-    return matching(rf"(?s)(?=.*\S).{{1,{longest}}}", f"give 1 to {longest} characters")
+    return validate_pattern(rf"(?s)(?=.*\S).{{1,{longest}}}", f"give 1 to {longest} characters")
 
 
 _Sentence = Annotated[str, _text_of(2000)]
@@ -29,16 +36,17 @@ _Sentence = Annotated[str, _text_of(2000)]
 LONGEST_RESPONSE = 5000
 
 _Name = Annotated[
-    str, matching(r"[A-Za-z]\w{0,63}", "use up to 64 letters, digits and '_'; a letter first")
+    str,
+    validate_pattern(r"[A-Za-z]\w{0,63}", "use up to 64 letters, digits and '_'; a letter first"),
 ]
 
 _Code = Annotated[
-    str, matching(r"[A-Za-z0-9._-]{1,64}", "use up to 64 letters, digits, '.', '-' and '_'")
+    str, validate_pattern(r"[A-Za-z0-9._-]{1,64}", "use up to 64 letters, digits, '.', '-' and '_'")
 ]
 
 #: The name of a parameter of a web address.
 _Parameter = Annotated[
-    str, matching(r"[A-Za-z0-9_-]{1,64}", "that is not a name of a parameter of an address")
+    str, validate_pattern(r"[A-Za-z0-9_-]{1,64}", "that is not a name of a parameter of an address")
 ]
 
 
@@ -64,15 +72,19 @@ class PageOptions:
 
     name: Annotated[
         str,
-        matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "use up to 64 letters, digits, '-' and '_'"),
+        validate_pattern(
+            r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "use up to 64 letters, digits, '-' and '_'"
+        ),
     ]
     title: Annotated[str, _text_of(255)]
     language: Annotated[
-        str, matching(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "give a tag such as 'en'")
+        str, validate_pattern(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "give a tag such as 'en'")
     ] = "en"
-    direction: Annotated[str, one_of(("ltr", "rtl"), "study.direction")] = "ltr"
+    direction: Annotated[str, validate_choice(("ltr", "rtl"), "study.direction")] = "ltr"
     description: str = ""
-    url: Annotated[str, matching(r"(https?://\S+)?", "give the page's address, https://...")] = ""
+    url: Annotated[
+        str, validate_pattern(r"(https?://\S+)?", "give the page's address, https://...")
+    ] = ""
 
 
 @settings
@@ -104,9 +116,11 @@ class ConsentOptions:
         A content warning, shown above the text; empty for none. Who declines has seen nothing.
     """
 
-    version: Annotated[str, matching(r".*\S.*", "give the version that your board approved")]
+    version: Annotated[
+        str, validate_pattern(r".*\S.*", "give the version that your board approved")
+    ]
     file: str = "consent.md"
-    boxes: Several[ConsentBox] = ()
+    boxes: TupleFromList[ConsentBox] = ()
     warning: Annotated[str, Field(max_length=2000)] = ""
 
 
@@ -136,7 +150,7 @@ class SessionOptions:
     time_limit_minutes: Annotated[float, Field(ge=0, le=100_000)] = 0
     minimum_rt_ms: Annotated[int, Field(ge=0, le=100_000)] = 200
     break_every: Annotated[int, Field(ge=0, le=100_000)] = 0
-    break_after: Several[Count] = ()
+    break_after: TupleFromList[PositiveInt] = ()
     feedback: bool = False
     failed_checks_from: Annotated[int, Field(ge=0, le=100_000)] = 2
     end_at_once: bool = False
@@ -174,8 +188,8 @@ class TrialOptions:
     presentation: str = "choice"
     levels: Annotated[int, Field(ge=1, le=4)] = 3
     points: Annotated[int, Field(ge=2, le=9)] = 7
-    columns: Several[Annotated[str, _text_of(64)]] = ()
-    progress: Annotated[str, one_of(("top", "foot"), "trial.progress")] = "top"
+    columns: TupleFromList[Annotated[str, _text_of(64)]] = ()
+    progress: Annotated[str, validate_choice(("top", "foot"), "trial.progress")] = "top"
 
 
 @settings
@@ -191,7 +205,7 @@ class DeviceOptions:
     """
 
     minimum_width: Annotated[int, Field(ge=0, le=10_000)] = 0
-    touch: Annotated[str, one_of(("allow", "refuse"), "device.touch")] = "allow"
+    touch: Annotated[str, validate_choice(("allow", "refuse"), "device.touch")] = "allow"
 
 
 @settings
@@ -266,7 +280,7 @@ class Recruiter:
     name: str
     participant: _Parameter | None = None
     required: bool = False
-    parameters: Several[_Parameter] = ()
+    parameters: TupleFromList[_Parameter] = ()
     redirect: str | None = None
     codes: Codes = field(default_factory=Codes)
 
@@ -369,12 +383,14 @@ class Question:
 
     name: _Name
     prompt: _Sentence
-    kind: Annotated[str, one_of(("text", "choice", "choices"), "questions.kind")] = "text"
-    when: Annotated[str, one_of(("before", "instructions", "after"), "questions.when")] = "before"
-    options: Several[_Sentence] = ()
+    kind: Annotated[str, validate_choice(("text", "choice", "choices"), "questions.kind")] = "text"
+    when: Annotated[str, validate_choice(("before", "instructions", "after"), "questions.when")] = (
+        "before"
+    )
+    options: TupleFromList[_Sentence] = ()
     required: bool = True
     rows: Annotated[int, Field(ge=1, le=20)] = 1
-    admit: Several[str] = ()
+    admit: TupleFromList[str] = ()
     correct: str | None = None
 
     def __post_init__(self) -> None:
@@ -457,7 +473,7 @@ class AttentionCheck(_Shown):
         What to answer, as of `PracticeTrial`.
     """
 
-    after: Natural = field(kw_only=True)
+    after: NonNegativeInt = field(kw_only=True)
     expected: str = field(kw_only=True)
 
 
@@ -482,9 +498,9 @@ class StudySettings:
     session: SessionOptions = field(default_factory=SessionOptions)
     allocation: AllocationOptions = field(default_factory=AllocationOptions)
     recruiter: Recruiter | None = None
-    practice: Several[PracticeTrial] = ()
-    attention: Several[AttentionCheck] = ()
-    questions: Several[Question] = ()
+    practice: TupleFromList[PracticeTrial] = ()
+    attention: TupleFromList[AttentionCheck] = ()
+    questions: TupleFromList[Question] = ()
     adaptive: Any = None
     format: int = 1
 

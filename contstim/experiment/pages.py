@@ -23,7 +23,7 @@ from contstim.experiment.messages import (
 )
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE_FOLDER, page_files, page_version
-from contstim.files import check_empty_folder, digest_of, write_folder, write_whole
+from contstim.files import check_empty_folder, json_digest, write_atomically, write_folder
 
 #: Texts that the page shows before, or in place of, what its scripts do.
 _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
@@ -226,7 +226,7 @@ def write_jatos(study: Study, path: str | Path) -> Path:
         If the place cannot be written to.
     """
     path = Path(path)
-    write_whole(path, jatos_archive(study))
+    write_atomically(path, jatos_archive(study))
     return path
 
 
@@ -266,7 +266,7 @@ def _properties(study: Study, folder: str) -> dict[str, Any]:
         assignment: [asdict(trial) for trial in own]
         for assignment, own in study.design.trials.items()
     }
-    root = uuid.uuid5(uuid.NAMESPACE_URL, f"contstim:{study.study.name}:{digest_of(trials)}")
+    root = uuid.uuid5(uuid.NAMESPACE_URL, f"contstim:{study.study.name}:{json_digest(trials)}")
     title = _plain(study.study.title)
     component = {
         "uuid": str(uuid.uuid5(root, "component")),

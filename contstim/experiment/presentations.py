@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeGuard
 from contstim.errors import InputError
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.vendor import PAGE_FOLDER
-from contstim.files import json_value
+from contstim.files import decode_json
 from contstim.plugins import Registry
 
 _YES_NO = {"yes": 1, "no": 2}
@@ -359,9 +359,9 @@ def parse_detail(detail: str) -> dict[str, Any]:
     Halves of characters, which JSON can name and no file can hold, are question marks.
     """
     try:
-        value = json_value(detail)
+        value = decode_json(detail)
         if _HALF.search(detail):
-            value = json_value(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+            value = decode_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {}

@@ -20,7 +20,13 @@ from contstim.experiment.trials import (
     read_rows,
     write_trials,
 )
-from contstim.files import check_empty_folder, record_path, write_folder, write_record, write_whole
+from contstim.files import (
+    check_empty_folder,
+    metadata_path,
+    write_atomically,
+    write_folder,
+    write_metadata,
+)
 from contstim.text.languages import get_language
 from contstim.text_files import read_lines
 
@@ -54,7 +60,7 @@ def example_study(folder: Path) -> Study:
     """
     with as_file(files("contstim.experiment") / "example") as example:
         new_study(folder, example / "trials.csv")
-        write_whole(folder / "consent.md", (example / "consent.md").read_text("utf-8"))
+        write_atomically(folder / "consent.md", (example / "consent.md").read_text("utf-8"))
     return read_study(folder)
 
 
@@ -159,7 +165,7 @@ def new_study(
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
     template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
     table = "".join(f"{line}\n" for _, line in read_lines(trials))
-    record = record_path(trials)
+    record = metadata_path(trials)
     texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
     settings = {
         "language": f'"{language}"',
@@ -171,7 +177,7 @@ def new_study(
     template = template.replace("{title}", shown.title, 1).replace("{name}", json.dumps(name), 1)
     contents = {"trials.csv": table.encode()}
     if record.is_file():
-        contents[record_path(folder / "trials.csv").name] = record.read_bytes()
+        contents[metadata_path(folder / "trials.csv").name] = record.read_bytes()
     contents["consent.md"] = _CONSENT.format(task=shown.task).encode()
     own_texts = "".join(
         f"{key} = {json.dumps(text, ensure_ascii=False)}\n"
@@ -235,5 +241,5 @@ def write_sentence_trials(
     cells = laid_out.astype("str").to_numpy().tolist()
     write_trials(trials, (dict(zip(columns, row, strict=True)) for row in cells), columns)
     options = {"participants": participants, "factors": list(factors), "seed": seed}
-    write_record(trials, {**options, "notes": laid_out.attrs["notes"]})
+    write_metadata(trials, {**options, "notes": laid_out.attrs["notes"]})
     return trials

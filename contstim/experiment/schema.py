@@ -12,7 +12,7 @@ from typing import Any
 
 from contstim.errors import InputError, NoDataError, OutputError
 from contstim.experiment.study import Study
-from contstim.files import digest, replacing
+from contstim.files import digest, replace_atomically
 
 #: The files' names in the study's folder: of the data, and of those of a trial of the whole.
 DATA_FILE = "collected.sqlite3"
@@ -244,7 +244,10 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
     OutputError
         If the copy cannot be written.
     """
-    with closing(open_data(data_path(study, data))) as source, replacing(copy) as temporary:
+    with (
+        closing(open_data(data_path(study, data))) as source,
+        replace_atomically(copy) as temporary,
+    ):
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             with closing(sqlite3.connect(temporary)) as target:

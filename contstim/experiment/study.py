@@ -16,8 +16,8 @@ from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySett
 from contstim.experiment.presentations import Presentation, make_presentation
 from contstim.experiment.trials import ANCHOR, Design, Trial, read_design
 from contstim.experiment.vendor import PAGE_FOLDER
-from contstim.files import digest, digest_of
-from contstim.settings import build, read_toml
+from contstim.files import digest, json_digest
+from contstim.settings import parse_settings, read_toml
 
 if TYPE_CHECKING:
     from contstim.adaptive.conduct import AdaptivePlan
@@ -137,7 +137,7 @@ class Study(StudySettings):
         A page carries it along, so that its answers are not taken for those to other sentences.
         """
         scale = self.presentation.scale
-        return {a: digest_of([scale, *self.assignment_content(a)]) for a in self.design.trials}
+        return {a: json_digest([scale, *self.assignment_content(a)]) for a in self.design.trials}
 
     def check_consent(self) -> None:
         """Refuse a consent form that nobody has filled in.
@@ -198,7 +198,7 @@ def read_study(folder: str | Path) -> Study:
     if (number := table.get("format", 1)) != 1:  # whose keys may be others
         raise InputError(f"{path}: format is {number!r}; this version of contstim reads 1")
     try:
-        options = build(StudySettings, table)
+        options = parse_settings(StudySettings, table)
         presentation = make_presentation(options.trial)
         plan = None if "adaptive" not in table else _plan(options.adaptive, presentation)
     except InputError as error:
@@ -258,7 +258,7 @@ def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
     # Loads pandas, which a fixed design does without.
     from contstim.adaptive.conduct import AdaptivePlan
 
-    plan = build(AdaptivePlan, table, "adaptive")
+    plan = parse_settings(AdaptivePlan, table, "adaptive")
     if not presentation.is_pair:
         raise InputError("[adaptive] chooses pairs; leave trial.presentation at 'choice'")
     return plan

@@ -13,7 +13,7 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, TrialOptions
 from contstim.experiment.presentations import Presentation, make_presentation
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.text.normalise import normalise_sentence
 from contstim.text_files import format_csv_rows, read_csv_rows, read_lines
 from contstim.trial_kinds import CATCH, infer_kind
@@ -359,7 +359,7 @@ def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequenc
     OutputError
         If the place cannot be written to.
     """
-    write_whole(
+    write_atomically(
         path, format_csv_rows(columns, ([row.get(name, "") for name in columns] for row in rows))
     )
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from contstim.errors import MissingExtraError
-from contstim.files import digest_of, file_digest, write_whole
+from contstim.files import file_digest, json_digest, write_atomically
 
 #: The page's own sources.
 PAGE_FOLDER = Path(__file__).parent / "page"
@@ -52,7 +52,7 @@ def page_version(page: Path = PAGE_FOLDER) -> str:
     """
     names = (*_OWN_FILES, "dashboard.css", "index.html", "package-lock.json")
     paths = [path for pattern in names for path in sorted(page.glob(pattern))]
-    return digest_of([[path.name, file_digest(path)] for path in paths])[:12]
+    return json_digest([[path.name, file_digest(path)] for path in paths])[:12]
 
 
 def vendor_files(page: Path = PAGE_FOLDER) -> dict[str, Path]:
@@ -138,6 +138,6 @@ def fetch_vendor(page: Path = PAGE_FOLDER) -> list[Path]:
         for name, source in VENDORED_FILES.items():
             text = (Path(folder) / "node_modules" / source).read_text("utf-8")
             target = page / "vendor" / name
-            write_whole(target, _SOURCE_MAP.sub("", text))
+            write_atomically(target, _SOURCE_MAP.sub("", text))
             written.append(target)
     return written

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote
 
-from contstim.errors import SpecError, near_matches
+from contstim.errors import SpecError, suggest_names
 
 _SAFE_IN_PATH = "/:\\~.-_ @+,"
 _SAFE_IN_VALUE = "/:-_.,+"
@@ -140,7 +140,7 @@ class ModelSpec:
         """
         value, choices = self.get(key, default), list(choices)
         if value not in choices:
-            raise SpecError(f"{key}={value!r} in {str(self)!r}: {near_matches(value, choices)}")
+            raise SpecError(f"{key}={value!r} in {str(self)!r}: {suggest_names(value, choices)}")
         return value
 
     def check_options(self, allowed: Iterable[str]) -> None:
@@ -149,7 +149,7 @@ class ModelSpec:
         for key, _ in self.options:
             if key not in allowed:
                 raise SpecError(
-                    f"unknown option {key!r} in {str(self)!r}; {near_matches(key, allowed)}"
+                    f"unknown option {key!r} in {str(self)!r}; {suggest_names(key, allowed)}"
                 )
 
     def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:

@@ -16,7 +16,7 @@ from html import escape
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.models import ModelSpec
@@ -125,7 +125,7 @@ class ScoreKind:
     differs_in_nats: bool = True
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class TokenScores:
     """The scored tokens of one sentence with their log-probabilities.
@@ -174,7 +174,7 @@ class TokenScores:
         return sums
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class SentenceScores:
     """Scores, lengths and standard errors of S sentences, the rows of the `scores` table.

@@ -23,7 +23,7 @@ import numpy as np
 from contstim import __version__
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.files import digest_of, json_value, write_whole
+from contstim.files import decode_json, json_digest, write_atomically
 from contstim.models.base import SentenceModel, SentenceScores
 
 #: JSON object that identifies a model and the versions of its packages, see `model_identity`.
@@ -136,7 +136,7 @@ class ScoreCache:
         InputError
             If a file of the cache is damaged.
         """
-        key = digest_of(identity)
+        key = json_digest(identity)
         scores = self._scores.setdefault(key, {})
         for sentence, row in self._new_rows(key, _SENTENCE_KEYS):
             scores.setdefault(sentence, CachedScore(*row))
@@ -144,7 +144,7 @@ class ScoreCache:
 
     def read_words(self, identity: Identity) -> Mapping[str, FloatArray]:
         """Return all cached word scores of a model, arrays (W,) by sentence. Raises as `read`."""
-        key = digest_of({**identity, **_BY_WORD})
+        key = json_digest({**identity, **_BY_WORD})
         scores = self._word_scores.setdefault(key, {})
         for sentence, (values,) in self._new_rows(key, _WORD_KEYS):
             scores.setdefault(sentence, np.array(values, dtype=np.float64))
@@ -156,7 +156,7 @@ class ScoreCache:
             if path in self._read_files:
                 continue
             try:
-                record = json_value(path.read_text("utf-8"))
+                record = decode_json(path.read_text("utf-8"))
                 rows = list(zip(*(record[name] for name in columns), strict=True))
                 yield from zip(record["sentences"], rows, strict=True)
             except (OSError, ValueError, KeyError, TypeError) as error:
@@ -193,10 +193,10 @@ class ScoreCache:
 
     def _write(self, identity: Identity, sentences: Sequence[str], lists: dict[str, Any]) -> None:
         if sentences:
-            name = digest_of(list(sentences)) + ".json"
+            name = json_digest(list(sentences)) + ".json"
             record = {**identity, "sentences": list(sentences), **lists}
             text = json.dumps(record, ensure_ascii=False, indent=0) + "\n"
-            write_whole(self.folder / digest_of(identity) / name, text)
+            write_atomically(self.folder / json_digest(identity) / name, text)
 
     def score_with_counts(self, model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
         """Score S sentences, and add the scores of new sentences to the cache.

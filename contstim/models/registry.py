@@ -20,8 +20,8 @@ from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameEr
 from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind, SentenceModel, check_sentence_language
 from contstim.models.reductions import REDUCTIONS, ReducedModel
-from contstim.plugins import imported, package_name
-from contstim.progress import waiting
+from contstim.plugins import distribution_name, import_object
+from contstim.progress import show_elapsed_time
 
 # Family of the bundled models.
 _BUNDLED = "contstim"
@@ -60,7 +60,7 @@ class BundledModel:
     def path(self) -> Path:
         """Return the path of the model's file, converted first if necessary."""
         if self.converter:
-            return cast(Path, imported(self.converter)())
+            return cast(Path, import_object(self.converter)())
         return bundled_folder() / self.file
 
 
@@ -163,7 +163,7 @@ class Family:
         if not isinstance(function, str):
             return function
         user = f"the model family {self.name!r}"
-        return cast("Callable[[ModelSpec], Any]", imported(function, user, self.package))
+        return cast("Callable[[ModelSpec], Any]", import_object(function, user, self.package))
 
 
 #: Families of contstim and those added by `register_family` in this process.
@@ -211,7 +211,7 @@ def available_families() -> dict[str, Family]:
     for entry in entry_points(group=_ENTRY_POINT_GROUP):
         if entry.name in FAMILIES:
             continue
-        package = package_name(entry)
+        package = distribution_name(entry)
         metadata = None if entry.dist is None else entry.dist.metadata
         summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
         families[entry.name] = Family(
@@ -305,7 +305,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     parsed = ModelSpec.parse(spec) if isinstance(spec, str) else spec
     family = _find_family(parsed)
     if family is None:
-        raise UnknownNameError.among("model family", parsed.family, available_families())
+        raise UnknownNameError.with_suggestions("model family", parsed.family, available_families())
     plain_spec, reduction_options = _split_reduction(parsed)
     reduction, needs_unigram = "sum", False
     if reduction_options:
@@ -315,7 +315,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
             raise SpecError(
                 f"unigram= in {str(parsed)!r} requires reduction=slor; remove it or add this option"
             )
-    with waiting(f"loading {plain_spec}"):
+    with show_elapsed_time(f"loading {plain_spec}"):
         model = family.load(plain_spec)
     if reduction != "sum":
         if model.event.reduction != "sum":

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray
-from contstim.errors import InputError, ModelFileError, near_matches
+from contstim.errors import InputError, ModelFileError, suggest_names
 from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.base import (
@@ -172,7 +172,7 @@ def _read_scores(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
         models = list(dict.fromkeys(table["model"].astype(str)))
         model = options.get("model", models[0] if len(models) == 1 else "")
         if model not in models:
-            hint = near_matches(model, models)
+            hint = suggest_names(model, models)
             raise InputError(
                 f"{location} contains scores of {len(models)} models; add model=: {hint}"
             )
@@ -189,7 +189,7 @@ def _read_scores(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     default = "log_prob" if "log_prob" in numeric else numeric[0] if len(numeric) == 1 else ""
     name = options.get("column", default)
     if name not in columns:
-        hint = near_matches(name, numeric) if numeric else "it has no numeric column"
+        hint = suggest_names(name, numeric) if numeric else "it has no numeric column"
         raise InputError(f"which column of {location} contains the scores? add column=: {hint}")
 
     # Refuse a unit that contradicts the table.

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from contstim.errors import OutputError
-from contstim.files import lock, write_whole
+from contstim.files import lock, write_atomically
 from contstim.pipeline.stages import Run, Stage, StudyPlan
 from contstim.pipeline.work import (
     LoadedModels,
@@ -196,7 +196,7 @@ def begun(
         with chdir(plan.folder):
             for stage in stages:
                 stage.check(run)
-        write_whole(store.folder / PLAN, json.dumps(saved, indent=1) + "\n")
+        write_atomically(store.folder / PLAN, json.dumps(saved, indent=1) + "\n")
         words = plan.vocabulary.file
         path = None if words is None else (plan.folder / words).resolve()
         if plan.vocabulary.non_defaults or plan.words is not None:

@@ -12,7 +12,7 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import check_sentence_language
 from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
-from contstim.settings import Count, Several, one_of, option, settings
+from contstim.settings import PositiveInt, TupleFromList, option, settings, validate_choice
 from contstim.synthesis import STRATEGIES, parse_strategy, require_edit_support
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, ModelContrast, require_distinct_models
@@ -72,13 +72,13 @@ class SynthesisOptions(StageOptions):
         "language model (default: edit)",
         "NAME",
     )
-    pairs: Several[Several[str]] = ()
-    reject: Several[str] = option((), "model that must reject the sentence", "SPEC")
-    accept: Several[str] = option((), "model that must accept the sentence", "SPEC")
+    pairs: TupleFromList[TupleFromList[str]] = ()
+    reject: TupleFromList[str] = option((), "model that must reject the sentence", "SPEC")
+    accept: TupleFromList[str] = option((), "model that must accept the sentence", "SPEC")
     margin: Annotated[float, Field(ge=0, le=1e6)] = option(
         0.0, "maximum decrease of the score of an accepting model", "NATS"
     )
-    min_scores: Several[str] = option(
+    min_scores: TupleFromList[str] = option(
         (),
         "lower bound on a model's score, nats, such as contstim:gpt>=natural-5",
         "BOUND",
@@ -94,8 +94,8 @@ class SynthesisOptions(StageOptions):
         f"(default: {DEFAULT_WORD_SHARE:g})",
         "SHARE",
     )
-    starts: Annotated[str, one_of(STARTS)] = "partitioned"
-    per_pair: Count | None = None
+    starts: Annotated[str, validate_choice(STARTS)] = "partitioned"
+    per_pair: PositiveInt | None = None
     per_sentence: Annotated[int, Field(ge=1, le=1000)] = 1
     minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = 0.0
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import ContstimError, InputError, OutputError, near_matches, require_known
-from contstim.files import holder_of, json_value
+from contstim.errors import ContstimError, InputError, OutputError, require_known, suggest_names
+from contstim.files import decode_json, find_lock_holder
 from contstim.pipeline import PLAN, Engine, Executor, begun
 from contstim.pipeline.stages import (
     Run,
@@ -25,7 +25,7 @@ from contstim.pipeline.stages import (
 )
 from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.plugins import Registry
-from contstim.settings import build, read_toml
+from contstim.settings import parse_settings, read_toml
 
 #: The stages by name, in their order; those of installed packages follow the others.
 STAGES = Registry[Stage](
@@ -67,14 +67,14 @@ def _study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
     keys = ("models", *_TABLES, *of_stages)
     for key in table:
         if key not in keys:
-            raise InputError(f"unknown key {key}; {near_matches(key, keys)}")
+            raise InputError(f"unknown key {key}; {suggest_names(key, keys)}")
     models = table.get("models")
     if not isinstance(models, list) or not all(isinstance(spec, str) for spec in models):
         raise InputError(f"models is {models!r}; give a list of model specs, before any table")
     if "study" not in table:
         raise InputError("the table [study] is missing; give at least study.name")
     parts: dict[str, Any] = {
-        key: build(kind, table[key], key) for key, kind in _TABLES.items() if key in table
+        key: parse_settings(kind, table[key], key) for key, kind in _TABLES.items() if key in table
     }
     stages = tuple(stage.read(table[key]) for key, stage in of_stages.items() if key in table)
     return StudyPlan(models=tuple(models), stages=stages, folder=folder, **parts)
@@ -262,7 +262,7 @@ def run_status(
     store = _store(plan, out, scores)
     path = store.folder / PLAN
     try:
-        saved = json_value(path.read_text("utf-8"))
+        saved = decode_json(path.read_text("utf-8"))
         models, versions = dict(saved["models"]), dict(saved["versions"])
     except FileNotFoundError:
         raise InputError(f"nothing was run in {store.folder} yet; run the file first") from None
@@ -283,7 +283,7 @@ def run_status(
     who = [
         f"{path.stem}: {holder}"
         for path in sorted((store.folder / "locks").glob("*.lock"))
-        if (holder := holder_of(path)) is not None
+        if (holder := find_lock_holder(path)) is not None
     ]
     return [status_of(stage, run) for stage in stages_of(plan)], who
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contstim.files import digest_of
+from contstim.files import json_digest
 from contstim.pipeline.options import Goal, SynthesisOptions
 from contstim.pipeline.stages import Run
 from contstim.pipeline.tasks import ScoreTask, SynthesisTask, score_tasks, synthesis_from
@@ -358,7 +358,9 @@ def starts_of(
         else:
             # Model 1 of a pair rejects in the second contrast.
             specs = dict.fromkeys(s for sides in goal[::-1] for side in sides for s in side)
-            rng = np.random.default_rng([seed, int(digest_of([names[spec] for spec in specs]), 16)])
+            rng = np.random.default_rng(
+                [seed, int(json_digest([names[spec] for spec in specs]), 16)]
+            )
             of_goal = [sentences[i] for i in rng.permutation(len(sentences))]
         starts[goal] = of_goal[: options.per_pair]
     return starts

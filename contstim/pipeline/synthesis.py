@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.errors import (
     InfeasibleError,
     InputError,
     MissingExtraError,
     OutputError,
-    shortened,
+    truncate,
 )
 from contstim.files import LockedError, remove
 from contstim.pipeline import Executor, begun
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from contstim.pipeline.running import StageStatus
 
 
-@displayed
+@displayable
 @dataclass
 class SynthesisReport:
     """What became of a synthesis.
@@ -217,7 +217,7 @@ def _is_there(table: StageTable, settings: dict[str, Any]) -> bool:
         )
     for key in sorted({*before, *settings} - {*FIGURES}):
         if before.get(key) != settings.get(key):
-            then, now = (shortened(json.dumps(of.get(key)), 60) for of in (before, settings))
+            then, now = (truncate(json.dumps(of.get(key)), 60) for of in (before, settings))
             raise InputError(
                 f"{out} was made with another {key} ({then}, now {now}); choose "
                 "another output, or remove it"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from contstim.errors import BudgetError, EngineError, InputError
-from contstim.files import digest_of
+from contstim.files import json_digest
 from contstim.models.devices import limit_torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.synthesis import parse_strategy, synthesize
@@ -137,7 +137,7 @@ class SynthesisTask(Task):
     @property
     def part(self) -> str:  # noqa: D102
         # Whether there is another attempt depends on both directions.
-        return digest_of([self.group] if self.limited else [self.group, self.sentence])
+        return json_digest([self.group] if self.limited else [self.group, self.sentence])
 
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = problem_with(self.contrast, worker.load(self))
@@ -207,7 +207,7 @@ class WriteTask(Task):
         worker.expect(self.others)
         strategy = cast("GuidedSampling", parse_strategy(self.strategy))
         proposal = worker.proposal(self, self.vocabulary)
-        chance = int(digest_of([self.contrast.reject, self.contrast.accept])[:16], 16)
+        chance = int(json_digest([self.contrast.reject, self.contrast.accept])[:16], 16)
         rng = np.random.default_rng([self.seed, self.batch, chance])
         with limit_torch_threads(worker.context.threads):
             problem = problem_with(self.contrast, models)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from contstim.errors import ContstimError, InputError, OutputError
-from contstim.files import digest, digest_of, file_digest, json_value, write_whole
+from contstim.files import decode_json, digest, file_digest, json_digest, write_atomically
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, package_versions
@@ -129,7 +129,7 @@ class Task(ABC):
     @cached_property
     def key(self) -> str:
         """The task's name: 32 hexadecimal digits."""
-        return digest_of(self.record)
+        return json_digest(self.record)
 
     @property
     @abstractmethod
@@ -219,7 +219,7 @@ class RunStore:
     def _write(self, kind: str, task: Task, **values: Any) -> None:
         record = {"task": task.record, **values, "host": platform.node()}
         text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
-        write_whole(self._path(kind, task.key), text)
+        write_atomically(self._path(kind, task.key), text)
 
     def result(self, key: str) -> dict[str, Any]:
         """Return a committed result.
@@ -249,8 +249,8 @@ class RunStore:
         """Return what the store has of a task; None for nothing, for damage and another task's."""
         path = self._path(kind, key)
         try:
-            record = json_value(path.read_bytes())
-            is_own = digest_of(record["task"]) == key and _NEEDED[kind] <= record.keys()
+            record = decode_json(path.read_bytes())
+            is_own = json_digest(record["task"]) == key and _NEEDED[kind] <= record.keys()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -442,11 +442,11 @@ class StageTable:
     def holds(self, inputs: Any) -> bool:
         """Return whether the file is whole and was made from `inputs`, JSON values."""
         try:
-            meta = json_value(self.meta.read_text("utf-8"))
+            meta = decode_json(self.meta.read_text("utf-8"))
             same = meta["sha256"] == self.sha256 is not None
         except (OSError, ValueError, KeyError, TypeError):
             return False
-        return bool(same and meta["inputs"] == digest_of(inputs))
+        return bool(same and meta["inputs"] == json_digest(inputs))
 
     @property
     def sha256(self) -> str | None:
@@ -459,14 +459,14 @@ class StageTable:
     def notes(self) -> dict[str, Any] | None:
         """What is noted beside it; None if that cannot be read."""
         try:
-            notes = json_value(self.meta.read_text("utf-8"))["notes"]
+            notes = decode_json(self.meta.read_text("utf-8"))["notes"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return notes if isinstance(notes, dict) else None
 
     def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:
         """Put the table in place, after its meta file: what stops between them leaves no table."""
-        meta = {"inputs": digest_of(inputs), "sha256": digest(text), "notes": notes}
+        meta = {"inputs": json_digest(inputs), "sha256": digest(text), "notes": notes}
         said = json.dumps(meta, indent=1, ensure_ascii=False, default=_plain) + "\n"
-        write_whole(self.meta, said)
-        write_whole(self.path, text)
+        write_atomically(self.meta, said)
+        write_atomically(self.path, text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.errors import InputError, near_matches
+from contstim.errors import InputError, suggest_names
 from contstim.selection.constraint_rows import CONSTRAINTS, SelectionConstraint
 from contstim.text.features import sentence_features
 from contstim.text.language import Language
@@ -86,7 +86,7 @@ def parse_constraints(
     constraints = []
     for text, kind, column, values in parsed:
         if column not in table:
-            hint = near_matches(column, [*_COMPUTED, *table.columns])
+            hint = suggest_names(column, [*_COMPUTED, *table.columns])
             raise InputError(f"constraint {text!r} names no column of the features; {hint}")
         constraints.append(kind(table[column], name=text, **values))
     return constraints

@@ -302,7 +302,7 @@ class Linear(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row."""
         if self.role not in (None, *ROLES):
-            raise UnknownNameError.among("role", str(self.role), ROLES)
+            raise UnknownNameError.with_suggestions("role", str(self.role), ROLES)
         known_pairs = {frozenset(model_pair) for model_pair in rows.model_pairs}
         if self.pair is not None and frozenset(self.pair) not in known_pairs:
             model_1, model_2 = self.pair

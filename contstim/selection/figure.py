@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from contstim.arrays import FloatArray
-from contstim.drawing import PALETTE, drawing_axes, short
+from contstim.drawing import PALETTE, prepare_axes, shorten_name
 
 #: Colours of the three sentences of a triplet.
 TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_2": PALETTE[1]}
@@ -65,12 +65,12 @@ def triplet_figure(
     Examples
     --------
     >>> from contstim import datasets
-    >>> triplets = datasets.written_triplets().query("model_1 == 'contstim:bigram'")
+    >>> triplets = datasets.readable_triplets().query("model_1 == 'contstim:bigram'")
     >>> scores = datasets.natural_scores()
     >>> ax = triplet_figure(triplets, scores["contstim:bigram"], scores["contstim:trigram"])
     """
     references = (reference_1, reference_2)
-    (ax,) = drawing_axes([ax], 5.2, 5.2)
+    (ax,) = prepare_axes([ax], 5.2, 5.2)
     corpus = [percentiles(reference, reference) for reference in references]
     ax.plot(*corpus, "o", ms=2, color="0.73", zorder=0)
     natural: list[tuple[float, float]] = []
@@ -84,6 +84,6 @@ def triplet_figure(
                 ax.plot(xs, ys, color=colour, linewidth=0.8, alpha=0.35, zorder=1)
             ax.plot(*point, "o", ms=6, color=colour, zorder=2, gid=f"{kind}-{number}")
     ax.set(xlim=(-2, 102), ylim=(-2, 102), aspect="equal")
-    ax.set_xlabel(f"percentile under model 1, {short(triplets['model_1'].iloc[0])}")
-    ax.set_ylabel(f"percentile under model 2, {short(triplets['model_2'].iloc[0])}")
+    ax.set_xlabel(f"percentile under model 1, {shorten_name(triplets['model_1'].iloc[0])}")
+    ax.set_ylabel(f"percentile under model 2, {shorten_name(triplets['model_2'].iloc[0])}")
     return ax

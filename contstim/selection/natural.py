@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.plugins import Registry
-from contstim.progress import waiting
+from contstim.progress import show_elapsed_time
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.column_generation import assign_with_constraints
 from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
@@ -213,14 +213,14 @@ def select_natural_pairs(
     problem = AssignmentProblem(costs[rows], is_accepted, is_rejected, tuple(roles))
 
     # The problem without constraints is solved first: it names roles with too few sentences.
-    with waiting("choosing pairs"):
+    with show_elapsed_time("choosing pairs"):
         chosen = assign(problem)
     cost = unconstrained_cost = relaxation = problem.total_cost(chosen)
     is_proven, solver = True, ASSIGNMENT_SOLVER
     constraints = merge_equal(constraints)
     if constraints:
         constraint_rows = ConstraintRows(roles, labels, constraints)
-        with waiting("choosing pairs", time_limit):
+        with show_elapsed_time("choosing pairs", time_limit):
             chosen, relaxation, is_proven = assign_with_constraints(
                 problem, constraint_rows, time_limit
             )

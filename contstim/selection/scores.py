@@ -136,7 +136,7 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     Examples
     --------
     >>> from contstim import datasets
-    >>> datasets.written_triplets().to_csv("triplets.csv", index=False)
+    >>> datasets.readable_triplets().to_csv("triplets.csv", index=False)
     >>> read_triplets("triplets.csv").shape
     (35, 12)
     """

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
-from contstim.errors import InfeasibleError, InputError, require_whole
+from contstim.errors import InfeasibleError, InputError, require_integer
 from contstim.plugins import Registry
-from contstim.progress import waiting
+from contstim.progress import show_elapsed_time
 from contstim.response_model import ResponseModel
 from contstim.selection.constraint_rows import SelectionConstraint
 from contstim.selection.constraints import merge_equal, pairing_codes
@@ -141,7 +141,7 @@ def select_set(
     'I have had a headache ever since breakfast.'
     """
     for name, value, minimum in (("n", n, 1), ("seed", seed, 0), ("uses", uses, 1)):
-        require_whole(name, value, minimum)
+        require_integer(name, value, minimum)
     if not time_limit > 0:
         raise InputError(f"time_limit is {time_limit}; give seconds above 0")
     criterion_class = SET_CRITERIA[criterion]
@@ -263,7 +263,7 @@ class _SetSearch:
             ]
             if not self.constraints:
                 programme = self._build([self.given_pairs, *even])
-                with waiting("choosing pairs"):
+                with show_elapsed_time("choosing pairs"):
                     chosen = programme.greedy_set(bound)
                 if chosen is not None:
                     greedy, greedy_objective = (programme, chosen), programme.objective(chosen)
@@ -284,14 +284,14 @@ class _SetSearch:
                 candidates.append(feasible[np.isin(feasible, self.sentences).all(axis=1)])
         programme = self._build(candidates)
         if isinstance(self.criterion, LogBayesFactor) and not has_all_pairs:
-            with waiting("looking for pairs"):
+            with show_elapsed_time("looking for pairs"):
                 for _ in range(_N_PRICING_ROUNDS):
                     prices = programme.dual_prices()
                     priced = [
                         priced_pairs(self.criterion, *block, prices) for block in self._blocks()
                     ]
                     programme = self._build([programme.pairs, *priced])
-        with waiting("choosing pairs", self.time_limit):
+        with show_elapsed_time("choosing pairs", self.time_limit):
             chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
         if has_all_pairs:
             bound = min(bound, proven_bound)
@@ -329,8 +329,8 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
     Examples
     --------
     >>> from contstim import datasets
-    >>> pairs = triplet_pairs(datasets.written_triplets())
-    >>> len(datasets.written_triplets()), len(pairs)
+    >>> pairs = triplet_pairs(datasets.readable_triplets())
+    >>> len(datasets.readable_triplets()), len(pairs)
     (35, 105)
     """
     parts = [

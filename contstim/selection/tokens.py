@@ -42,7 +42,7 @@ def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
     Examples
     --------
     >>> import contstim
-    >>> pairs = contstim.datasets.written_triplets().head(1)
+    >>> pairs = contstim.datasets.readable_triplets().head(1)
     >>> add_token_counts(pairs).filter(like="tokens_1").iloc[0].tolist()
     [10, 14, 14]
     """

@@ -43,7 +43,7 @@ class TripletObjective:
     ...     drop_2 = triplets["natural_lp_2"] - triplets["synthetic_1_lp_2"]
     ...     return np.minimum(drop_2, triplets["natural_lp_1"] - triplets["synthetic_2_lp_1"])
     >>> TRIPLET_OBJECTIVES["min-drop"] = TripletObjective(min_drop, sign=1.0)
-    >>> len(select_triplets(datasets.written_triplets(), 5, "min-drop"))
+    >>> len(select_triplets(datasets.readable_triplets(), 5, "min-drop"))
     10
     >>> del TRIPLET_OBJECTIVES["min-drop"]  # only for this example
     """
@@ -73,7 +73,7 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
     Examples
     --------
     >>> from contstim import datasets
-    >>> controversiality(datasets.written_triplets()).head(3).round(1).tolist()
+    >>> controversiality(datasets.readable_triplets()).head(3).round(1).tolist()
     [27.1, 20.9, 18.8]
     """
     triplets = numeric_log_probs(triplets)
@@ -110,7 +110,7 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     Examples
     --------
     >>> from contstim import datasets
-    >>> table = datasets.written_triplets().query("model_1 == 'contstim:bigram'")
+    >>> table = datasets.readable_triplets().query("model_1 == 'contstim:bigram'")
     >>> worst_ranks(table).head(3).tolist()
     [1.0, 17.5, 7.5]
     """

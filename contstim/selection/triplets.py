@@ -15,7 +15,7 @@ from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError
-from contstim.progress import waiting
+from contstim.progress import show_elapsed_time
 from contstim.selection.highs import SOLVER
 from contstim.selection.natural import ASSIGNMENT_SOLVER
 from contstim.selection.strata import StratifiedSelection, resolve_n_strata
@@ -101,7 +101,7 @@ def select_triplets(
     Examples
     --------
     >>> from contstim import datasets
-    >>> chosen = select_triplets(datasets.written_triplets(), per_pair=6, strata=2)
+    >>> chosen = select_triplets(datasets.readable_triplets(), per_pair=6, strata=2)
     >>> chosen.attrs["status"], len(chosen)
     ('optimal', 12)
     """
@@ -144,7 +144,7 @@ def select_triplets(
         counts = {"considered": len(positions), **excluded}
         parts.append(_PairTriplets(models, rows, selection, limits, counts))
 
-    with waiting("choosing triplets"):
+    with show_elapsed_time("choosing triplets"):
         if distinct_items:
             selected = _select_distinct(parts, triplets)
         elif has_limits:

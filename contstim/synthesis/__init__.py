@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import Field, fields
 from typing import Any
 
-from contstim.errors import BudgetError, InputError, require_known, require_whole
+from contstim.errors import BudgetError, InputError, require_integer, require_known
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.plugins import Registry
-from contstim.progress import waiting
-from contstim.settings import range_of
+from contstim.progress import show_elapsed_time
+from contstim.settings import field_bounds
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem, require_two_words
@@ -68,7 +68,7 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
         option, _, value = part.partition("=")
         if option in values or option in options:
             raise InputError(f"the strategy {text!r} has {option} twice; give it once")
-        is_text = option in known_options and range_of(strategy_class, option)[0] is str
+        is_text = option in known_options and field_bounds(strategy_class, option)[0] is str
         values[option] = value if is_text else _parse_number(value)
     values |= options
     for option, value in values.items():
@@ -204,8 +204,8 @@ def synthesize(
         problem = Problem((first,), (second,))
     elif problem is None or reject is not None or accept is not None:
         raise InputError("give either problem=, or both reject= and accept=")
-    require_whole("seed", seed, 0)
-    require_whole("attempt", attempt, 0)
+    require_integer("seed", seed, 0)
+    require_integer("attempt", attempt, 0)
     if isinstance(strategy, str):
         strategy = parse_strategy(strategy, **options)
     elif options:
@@ -222,7 +222,7 @@ def synthesize(
     natural = Sentence.parse(sentence, language)
     search = Search(problem, shared_vocabulary, natural, seed, attempt, strategy.starts_at_natural)
     stopped = ""
-    with waiting("writing a sentence"):
+    with show_elapsed_time("writing a sentence"):
         try:
             finished = strategy.run(search)
         except BudgetError as error:

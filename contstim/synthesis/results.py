@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any
 
-from contstim.display import displayed
+from contstim.display import displayable
 from contstim.tables import SPEC
 from contstim.text import highlight_changes
 
@@ -47,7 +47,7 @@ class Step:
     n_scores: tuple[int, ...]
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class Synthesis:
     """A synthetic sentence with its scores and the record of the search.
@@ -154,7 +154,7 @@ class TableRow:
         return {**values, **dict(extra_columns)}
 
 
-@displayed
+@displayable
 @dataclass(frozen=True)
 class Triplet(TableRow):
     """A row of the table of triplets.

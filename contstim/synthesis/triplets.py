@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.errors import InputError, require_whole
+from contstim.errors import InputError, require_integer
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.progress import track
@@ -37,7 +37,7 @@ class TripletTable(pd.DataFrame):
     Examples
     --------
     >>> from contstim import datasets
-    >>> table = TripletTable(datasets.written_triplets())
+    >>> table = TripletTable(datasets.readable_triplets())
     >>> table.shape, table["natural"].iloc[0]
     ((35, 12), 'The curtains she chose were much too dark.')
     """
@@ -113,7 +113,7 @@ def synthesize_triplets(
     natural         The ship left at dawn.
     synthetic_2  The recourse left at two.
     """
-    require_whole("per_sentence", per_sentence, 1)
+    require_integer("per_sentence", per_sentence, 1)
     if not 0 <= minimum_drop < math.inf:  # also refuses NaN
         raise InputError(
             f"minimum_drop is {minimum_drop}; give the minimum decrease of the rejecting model's "

@@ -22,7 +22,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.prefixes import COMMA, Prefixes, empty_prefix, empty_prefix_after
-from contstim.settings import Count, Natural, one_of, option, settings
+from contstim.settings import NonNegativeInt, PositiveInt, option, settings, validate_choice
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList, parse_length_range
@@ -90,12 +90,14 @@ class SamplingOptions:
     )
     lengths: str | None = option(None, "numbers of words, such as 7-9", "N-M")
     marks: str = option(".", "marks that may end sentences, such as .?!", "MARKS")
-    commas: Annotated[str, one_of(("no", "yes"))] = option(
+    commas: Annotated[str, validate_choice(("no", "yes"))] = option(
         "no", "whether sentences may contain commas"
     )
-    batch_size: Count = option(32, "sentences that are sampled together, after one prompt", "N")
-    n_prompts: Natural = option(8, "natural sentences in the prompt", "N")
-    n_samples: Count = option(800, "sentences sampled for each side of a pair", "N")
+    batch_size: PositiveInt = option(
+        32, "sentences that are sampled together, after one prompt", "N"
+    )
+    n_prompts: NonNegativeInt = option(8, "natural sentences in the prompt", "N")
+    n_samples: PositiveInt = option(800, "sentences sampled for each side of a pair", "N")
     guide: str | None = option(
         None, "model that guides in place of models that do not score prefixes", "SPEC"
     )

@@ -155,7 +155,7 @@ def _nltk_sentences(name: str, split: str) -> Iterator[str]:
     corpus: Any = getattr(nltk.corpus, name, None)
     if not isinstance(corpus, LazyCorpusLoader | CorpusReader):
         corpora = [k for k, v in vars(nltk.corpus).items() if isinstance(v, LazyCorpusLoader)]
-        raise UnknownNameError.among("NLTK corpus", name, corpora)
+        raise UnknownNameError.with_suggestions("NLTK corpus", name, corpora)
     try:
         files = corpus.fileids()  # the first use loads the corpus
     except LookupError:

@@ -16,7 +16,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray
 from contstim.errors import InputError
-from contstim.files import digest, replacing
+from contstim.files import digest, replace_atomically
 from contstim.text import WordList
 from contstim.text.frequencies import check_wordfreq_language, relative_frequencies
 from contstim.text.language import Language, split_word
@@ -364,7 +364,7 @@ class Vocabulary:
         OutputError
             If the file cannot be written.
         """
-        with replacing(Path(path)) as temporary:
+        with replace_atomically(Path(path)) as temporary:
             temporary.write_text(self.to_csv(), encoding="utf-8", newline="")
 
     def to_csv(self) -> str:

@@ -27,7 +27,7 @@ from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
-from contstim.progress import Progress
+from contstim.progress import TrainingProgress
 from contstim.training.descent import BestWeights, descend, linear_rate
 from contstim.training.folders import new_folder
 from contstim.training.options import AdaptOptions
@@ -286,12 +286,12 @@ def _train(
     best, step = BestWeights(), 0
     stream = (group for _ in itertools.count() for group in shuffled_batches(encoded, tokens, rng))
     devices = [network.device] if network.device.type == "cuda" else []
-    with torch.random.fork_rng(devices), Progress(options.steps, 0, progress) as bar:
+    with torch.random.fork_rng(devices), TrainingProgress(options.steps, 0, progress) as bar:
         torch.manual_seed(options.seed)
         while True:
             if step % options.interval == 0 or step == options.steps:
                 log.append(_evaluate(model, step, domain, other))
-                bar.say(
+                bar.log(
                     f"step {step}: pseudo-perplexity per token {log[-1].domain:.2f} (domain), "
                     f"{log[-1].other:.2f} (other)"
                 )

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import refuse_overwriting, resumable, tell
+from contstim.cli.application import create_application
+from contstim.cli.common import explain_interruption, print_message, refuse_overwriting
 from contstim.cli.parameters import (
     File,
     NewFile,
@@ -19,9 +19,9 @@ from contstim.cli.parameters import (
     RandomSeed,
     Spec,
     Text,
-    integer,
-    reads,
-    real,
+    float_parameter,
+    integer_parameter,
+    parsed_by,
 )
 from contstim.errors import InputError
 from contstim.text import pool, read_sentences, read_words
@@ -84,15 +84,15 @@ OUTPUT = Group.create_ordered("running and output")
 _USUAL, _ADAPTING = TrainingOptions(), AdaptOptions()
 _Number = TypeVar("_Number")
 
-Rate = Annotated[float, real(above=0, most=1, metavar="RATE"), Parameter(group=TRAINING)]
-Passes = Annotated[float, real(0, 10_000, "N"), Parameter(group=TRAINING)]
+Rate = Annotated[float, float_parameter(above=0, most=1, metavar="RATE"), Parameter(group=TRAINING)]
+Passes = Annotated[float, float_parameter(0, 10_000, "N"), Parameter(group=TRAINING)]
 Count = Annotated[PositiveInteger, Parameter(group=TRAINING)]
 Units = Annotated[PositiveInteger, Parameter(group=MODEL)]
 Precision = Annotated[
     Literal["float32", "bfloat16"], Parameter(group=TRAINING, metavar="PRECISION")
 ]
 Device = Annotated[Text, Parameter(group=OUTPUT, metavar="DEVICE")]
-Threads = Annotated[int, integer(1, 1024), Parameter(group=OUTPUT)]
+Threads = Annotated[int, integer_parameter(1, 1024), Parameter(group=OUTPUT)]
 Seed = Annotated[RandomSeed, Parameter(group=OUTPUT)]
 NewModel = Annotated[NewFile, Parameter(group=OUTPUT)]
 NewFolder = Annotated[OutputFolder, Parameter(group=OUTPUT)]
@@ -127,7 +127,7 @@ class Words:
         if spoken.is_space_delimited and path.is_file():
             seems = detect_language(line for _, line in read_lines(path))
             if not seems.is_space_delimited:
-                tell(
+                print_message(
                     f"note: {path} seems to be {seems.name}, whose words do not all stand between "
                     f"spaces; with --language {seems.code} they are cut as it has them"
                 )
@@ -146,7 +146,7 @@ def _numbers(read: Callable[[str], _Number], example: str) -> Parameter:
         except ValueError:
             raise InputError(f"{text!r} are not such numbers; write them like {example}") from None
 
-    return reads(read_list, "N,N,N")
+    return parsed_by(read_list, "N,N,N")
 
 
 def _cutoff(text: str) -> int:
@@ -168,10 +168,10 @@ def train_ngram(
     *,
     out: NewModel,
     words: Words = USUAL_WORDS,
-    order: Annotated[int, integer(1, 100), Parameter(group=MODEL)] = 3,
+    order: Annotated[int, integer_parameter(1, 100), Parameter(group=MODEL)] = 3,
     closed: Annotated[bool, Parameter(group=MODEL)] = False,
     cutoffs: Annotated[Any, _numbers(_cutoff, "0,0,1"), Parameter(group=MODEL)] = (),
-    entropy: Annotated[float, real(0, metavar="SHARE"), Parameter(group=MODEL)] = 0.0,
+    entropy: Annotated[float, float_parameter(0, metavar="SHARE"), Parameter(group=MODEL)] = 0.0,
     fallback: Annotated[Any, _numbers(_discount, "0.5,1,1.5"), Parameter(group=MODEL)] = None,
 ) -> None:
     """Train an n-gram model.
@@ -232,7 +232,7 @@ def _network_trainer(kind: str) -> Callable[..., None]:
         heldout: Annotated[File | None, Parameter(group=MATERIAL)] = None,
         weight: Annotated[
             tuple[float, ...],
-            real(above=0, most=10_000, metavar="W"),
+            float_parameter(above=0, most=10_000, metavar="W"),
             Parameter(group=MATERIAL),
         ] = (),
         embedding: Units = 256,
@@ -288,7 +288,7 @@ def _network_trainer(kind: str) -> Callable[..., None]:
         from contstim.training.recurrent import train_recurrent
 
         refuse_overwriting(out, [*text, words.vocabulary, heldout])
-        with resumable():
+        with explain_interruption():
             record = train_recurrent(
                 [Path(name) for name in text],
                 Path(out),
@@ -413,9 +413,9 @@ class Fitting:
         random seed
     """
 
-    epochs: Annotated[int | None, integer(1, 10_000)] = None
+    epochs: Annotated[int | None, integer_parameter(1, 10_000)] = None
     batch: PositiveInteger = DISTILLING.batch
-    learning_rate: Annotated[float | None, real(above=0, most=1, metavar="RATE")] = None
+    learning_rate: Annotated[float | None, float_parameter(above=0, most=1, metavar="RATE")] = None
     layers: PositiveInteger | None = None
     precision: Precision = "bfloat16"
     device: Device = "cpu"
@@ -474,7 +474,7 @@ def distill(
     refuse_overwriting(out, [text, heldout])
     sentences = read_sentences(text)[:limit]
     others = None if heldout is None else read_sentences(heldout)
-    with resumable(), limit_torch_threads(fitting.threads):
+    with explain_interruption(), limit_torch_threads(fitting.threads):
         record = distill_model(
             load_model(teacher),
             sentences,
@@ -501,7 +501,7 @@ def finetune(
     source: Annotated[File, Parameter(name="--from", group=MATERIAL, metavar="FOLDER")],
     out: NewFolder,
     task: Annotated[Literal["cola"], Parameter(group=MATERIAL, metavar="TASK")] = "cola",
-    restarts: Annotated[int, integer(1, 1000), Parameter(group=TRAINING)] = 10,
+    restarts: Annotated[int, integer_parameter(1, 1000), Parameter(group=TRAINING)] = 10,
     fitting: Fitting = USUAL_FITTING,
 ) -> None:
     """Train acceptability classifiers.
@@ -522,7 +522,7 @@ def finetune(
     from contstim.models.devices import limit_torch_threads
     from contstim.training.finetuning import finetune as finetune_model
 
-    with resumable(), limit_torch_threads(fitting.threads):
+    with explain_interruption(), limit_torch_threads(fitting.threads):
         record = finetune_model(
             base,
             Path(source),
@@ -543,14 +543,14 @@ def finetune(
     print(f"classifier:{out}: best {record['best']}{replaced}")
 
 
-train = application("train", TRAIN)
-train.command(application("ngram", NGRAM, train_ngram))
+train = create_application("train", TRAIN)
+train.command(create_application("ngram", NGRAM, train_ngram))
 for _kind in ("rnn", "lstm"):
-    train.command(application(_kind, NETWORK, _network_trainer(_kind)))
+    train.command(create_application(_kind, NETWORK, _network_trainer(_kind)))
 #: Kinds of ``contstim models``.
 KINDS = (
     train,
-    application("adapt", ADAPT, adapt),
-    application("distill", DISTILL, distill),
-    application("finetune", FINETUNE, finetune),
+    create_application("adapt", ADAPT, adapt),
+    create_application("distill", DISTILL, distill),
+    create_application("finetune", FINETUNE, finetune),
 )

@@ -18,7 +18,7 @@ import torch
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, ModelFileError, require_known
-from contstim.files import check_new_folder, digest_of, write_whole
+from contstim.files import check_new_folder, json_digest, write_atomically
 from contstim.models.cache import package_versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
@@ -87,7 +87,7 @@ class RestartStore:
         """Keep a restart; it is on the disk, whole, when this returns."""
         tensors = {f"w.{n}": t.cpu() for n, t in restart.weights.items()}
         tensors.update({f"m.{n}": torch.from_numpy(v) for n, v in restart.margins.items()})
-        write_whole(self._path(restart.row["seed"]), tensor_bytes(tensors, restart.row))
+        write_atomically(self._path(restart.row["seed"]), tensor_bytes(tensors, restart.row))
 
     def clear(self, seeds: range) -> None:
         """Remove what is not needed any more, and the folder if it is then empty."""
@@ -173,7 +173,7 @@ class _Cola:
         """Return the digest of all that a restart depends on besides its seed."""
         sentences = {n: [p.sentences, p.labels.tolist()] for n, p in self.parts.items()}
         network = self.encoder.network
-        return digest_of(
+        return json_digest(
             {
                 "encoder": digest_weights(
                     network.state_dict(), self.encoder.tokenizer, network.config

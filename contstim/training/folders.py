@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from contstim.errors import OutputError
-from contstim.files import check_new_folder, replacing
+from contstim.files import check_new_folder, replace_atomically
 from contstim.models.hf.pretrained import silence_transformers
 from contstim.training.learnt import CARD, RECORD
 from contstim.training.learnt.encoder import Encoder
@@ -29,7 +29,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     OutputError
         If the place cannot be written to.
     """
-    with replacing(path) as temporary, silence_transformers():
+    with replace_atomically(path) as temporary, silence_transformers():
         temporary.mkdir(parents=True)
         try:
             yield temporary

@@ -14,7 +14,7 @@ from contstim.models.ngram import NgramLevel, NgramTable
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.training_overlap import BloomFilter
 from contstim.models.word_tokenizer import END, START, UNKNOWN
-from contstim.settings import Count, settings
+from contstim.settings import PositiveInt, settings
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.training.text import read_text, training_sentences
@@ -38,7 +38,7 @@ class NgramVocabulary:
     """
 
     words: tuple[str, ...] | None = None
-    min_count: Count = 1
+    min_count: PositiveInt = 1
     closed: bool = False
 
     def __post_init__(self) -> None:

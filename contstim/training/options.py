@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.settings import Count, one_of, option, settings
+from contstim.settings import PositiveInt, option, settings, validate_choice
 
 _Passes = Annotated[float, Field(ge=0, le=10_000)]
 _Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
@@ -52,19 +52,19 @@ class TrainingOptions:
 
     epochs: _Passes = option(10.0, "passes over the text", "N")
     full_epochs: _Passes = option(1.0, "further passes with the softmax over all words", "N")
-    batch_tokens: Count = option(2048, "tokens of a batch", "N")
+    batch_tokens: PositiveInt = option(2048, "tokens of a batch", "N")
     learning_rate: _Rate = option(0.002, "", "RATE")
     warmup: int = 200
     weight_decay: float = 0.01
     clip: float = 1.0
-    head: Count = 1024
-    samples: Count = 1024
-    precision: Annotated[str, one_of(("float32", "bfloat16"))] = option(
+    head: PositiveInt = 1024
+    samples: PositiveInt = 1024
+    precision: Annotated[str, validate_choice(("float32", "bfloat16"))] = option(
         "float32", "of matrix products"
     )
-    interval: Count = 500
-    heldout_tokens: Count = 20_000
-    patience: Count = 5
+    interval: PositiveInt = 500
+    heldout_tokens: PositiveInt = 20_000
+    patience: PositiveInt = 5
     checkpoint_every: int = 200
     seed: int = 0
 
@@ -96,11 +96,11 @@ class AdaptOptions:
     """
 
     steps: Annotated[int, Field(ge=1, le=10**7)] = option(1000, "at most", "N")
-    batch_tokens: Count = option(1024, "tokens of a batch", "N")
+    batch_tokens: PositiveInt = option(1024, "tokens of a batch", "N")
     learning_rate: _Rate = option(5e-5, "", "RATE")
     mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    interval: Count = option(50, "steps between evaluations", "N")
-    patience: Count = option(3, "evaluations without gain", "N")
+    interval: PositiveInt = option(50, "steps between evaluations", "N")
+    patience: PositiveInt = option(3, "evaluations without gain", "N")
     seed: int = 0
 
 
@@ -127,14 +127,14 @@ class FitOptions:
     """
 
     epochs: Annotated[int, Field(ge=1, le=10_000)] = option(3, "passes", "N")
-    batch: Count = option(32, "sentences of a batch", "N")
+    batch: PositiveInt = option(32, "sentences of a batch", "N")
     learning_rate: _Rate | None = option(
         None, "highest step (default: 0.0768 over the network's width)", "RATE"
     )
     layers: int | None = None
     weight_decay: float = 0.01
     warm_up: float = 0.1
-    precision: Annotated[str, one_of(("bfloat16", "float32"))] = option(
+    precision: Annotated[str, validate_choice(("bfloat16", "float32"))] = option(
         "bfloat16", "of matrix products in training"
     )
 

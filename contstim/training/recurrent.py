@@ -29,7 +29,7 @@ from contstim.models.recurrent import (
     write_tensors,
 )
 from contstim.models.word_tokenizer import END, START, UNKNOWN
-from contstim.progress import Progress
+from contstim.progress import TrainingProgress
 from contstim.text import read_words
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
@@ -441,7 +441,7 @@ class _Training:
             If no evaluation finds a finite perplexity: steps were far too large.
         """
         trainer, options = self.trainer, self.trainer.options
-        with Progress(trainer.total_steps, trainer.step, progress) as shown:
+        with TrainingProgress(trainer.total_steps, trainer.step, progress) as shown:
             while not trainer.finished:
                 self.losses.append(trainer.advance())
                 shown.step(self.losses[-1])
@@ -469,7 +469,7 @@ class _Training:
             )
         trainer.network.copy_weights(self.best.weights)
 
-    def _evaluate(self, shown: Progress) -> bool:
+    def _evaluate(self, shown: TrainingProgress) -> bool:
         """Log the held-out perplexity; return whether it is the lowest so far."""
         network, step = self.trainer.network, self.trainer.step
         value, loss = perplexity(network, self.monitor), sum(self.losses) / len(self.losses)
@@ -477,7 +477,7 @@ class _Training:
         entry = {"step": step, "loss": loss, "perplexity": value, "seconds": round(seconds, 1)}
         self.record["log"].append(entry)
         self.losses.clear()
-        shown.say(
+        shown.log(
             f"step {step} of {self.trainer.total_steps}: loss {loss:.4f}, held-out perplexity "
             f"{value:.2f}, {seconds:.0f} s"
         )

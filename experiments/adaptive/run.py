@@ -31,7 +31,7 @@ from scipy.stats import binomtest
 
 from contstim.adaptive import AdaptivePlan, Conductor, Link, PolicyOptions, Pool, Stopping
 from contstim.adaptive.simulation import simulated_answers
-from contstim.drawing import colour, save_figure
+from contstim.drawing import save_figure, series_colour
 from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_scale
 from contstim.selection import read_scores
 
@@ -192,7 +192,7 @@ def draw(table: pd.DataFrame, out: Path) -> None:
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for ax, condition in zip(axes, conditions, strict=False):
         for design, own in table[table["condition"] == condition].groupby("design", sort=False):
-            style = {"color": colour(designs.index(design))}
+            style = {"color": series_colour(designs.index(design))}
             own = own.iloc[np.unique(np.geomspace(1, len(own), 40).astype(int)) - 1]
             ax.plot(own["trials"], own["recovery"], label=design, **style)
             ax.fill_between(own["trials"], own["low"], own["high"], alpha=0.2, lw=0, **style)

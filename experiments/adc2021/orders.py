@@ -20,7 +20,7 @@ from matplotlib.ticker import PercentFormatter
 from tables import read_li_adger
 
 from contstim.arrays import BoolArray, FloatArray
-from contstim.drawing import colour, save_figure, sheet
+from contstim.drawing import create_axes, save_figure, series_colour
 from contstim.models.devices import limit_torch_threads
 from contstim.text.cola import PARTS, matthews_correlation, read_cola_folder
 from contstim.training.finetuning import rows_of, train_classifier
@@ -110,10 +110,12 @@ def order_figure(by_order: pd.DataFrame, by_sentence: pd.DataFrame) -> Figure:
     network, after Vazquez Martinez (2021), Fig. 2-3. Right: for each sentence the standard
     deviation of its signed confidence over orders against the mean; filled: acrobatic.
     """
-    left, right = sheet(2)
+    left, right = create_axes(2)
     left.figure.set_size_inches(6.6, 2.9)
-    left.plot(by_order["orders"], by_order["acrobatic"], color=colour(0), label="acrobatic")
-    left.plot(by_order["orders"], by_order["mcc"], color=colour(1), linewidth=0.8, label="MCC")
+    left.plot(by_order["orders"], by_order["acrobatic"], color=series_colour(0), label="acrobatic")
+    left.plot(
+        by_order["orders"], by_order["mcc"], color=series_colour(1), linewidth=0.8, label="MCC"
+    )
     left.set_ylim(bottom=min(0.0, float(by_order["mcc"].min())))
     left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     left.set_xlabel("training orders of one initialisation")
@@ -121,7 +123,7 @@ def order_figure(by_order: pd.DataFrame, by_sentence: pd.DataFrame) -> Figure:
     left.legend(frameon=False, fontsize=7)
     for flips, label in ((False, "label never flips"), (True, "acrobatic")):
         rows = by_sentence[by_sentence["acrobatic"] == flips]
-        entry, tint = f"{label} ({len(rows):,})", colour(0) if flips else "0.6"
+        entry, tint = f"{label} ({len(rows):,})", series_colour(0) if flips else "0.6"
         mean, spread = rows["confidence_mean"], rows["confidence_sd"]
         right.plot(mean, spread, "o", ms=1.8, color=tint, label=entry)
     right.set_xlabel("mean score over orders (signed confidence)")

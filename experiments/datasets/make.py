@@ -13,7 +13,7 @@ import pandas as pd
 
 import contstim
 from contstim.cli.demonstration import PAIRS
-from contstim.datasets import FOLLOWED
+from contstim.datasets import FOLLOWED_MODEL
 from contstim.design import Layout, Simulation, simulate_choices
 from contstim.drawing import save_figure
 from contstim.selection import controversiality
@@ -79,7 +79,7 @@ def make_choices(folder: Path) -> None:
     shown = pd.unique(trials[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     models = {spec: contstim.load_model(spec) for spec in specs}
     table = pd.DataFrame({spec: m.score(shown) for spec, m in models.items()}, index=shown)
-    people = Simulation.from_weights(FOLLOWED, noise=0.8)
+    people = Simulation.from_weights(FOLLOWED_MODEL, noise=0.8)
     choices = simulate_choices(trials, table, people, seed=1)
     choices.to_csv(folder / CHOICES, index=False, lineterminator="\n")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from contstim.drawing import colour, drawing_axes, legend_below, short
+from contstim.drawing import add_legend_below, prepare_axes, series_colour, shorten_name
 
 
 def relation_figure(
@@ -26,12 +26,12 @@ def relation_figure(
         Rows of the table of correlations that belong to these panels.
     """
     panels = list(points.groupby(["model", "metric"], sort=False))
-    axes = drawing_axes(None, 1.9 * len(panels), 2.2, [1.0] * len(panels))
+    axes = prepare_axes(None, 1.9 * len(panels), 2.2, [1.0] * len(panels))
     r = correlations.set_index(["model", "metric"])["r"]
     for number, ((key, own), ax) in enumerate(zip(panels, axes, strict=True)):
-        ax.scatter(own[x], own[y], s=3, alpha=0.3, color=colour(number), linewidths=0)
+        ax.scatter(own[x], own[y], s=3, alpha=0.3, color=series_colour(number), linewidths=0)
         _line(ax, own[x].to_numpy(float), own[y].to_numpy(float))
-        ax.set_title(f"{key[1]}\n{short(key[0], 28)}\nr = {r[key]:.2f}", fontsize=7)
+        ax.set_title(f"{key[1]}\n{shorten_name(key[0], 28)}\nr = {r[key]:.2f}", fontsize=7)
         ax.set_xlabel(labels[0])
         ax.set_ylabel(labels[1] if number == 0 else "")
     return axes
@@ -50,15 +50,17 @@ def blimp_figure(terms: pd.DataFrame) -> Axes:
     """Draw the accuracy on each category, one mark a model and metric."""
     order = list(dict.fromkeys(terms["term"]))
     series = list(terms.groupby(["model", "metric"], sort=False))
-    (ax,) = drawing_axes(None, 6.5, 0.8 + 0.3 * len(order))
+    (ax,) = prepare_axes(None, 6.5, 0.8 + 0.3 * len(order))
     ax.axvline(0.5, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
     for number, (key, own) in enumerate(series):
         shift = (number - (len(series) - 1) / 2) * 0.8 / max(len(series), 2)
         places = [order.index(term) + shift for term in own["term"]]
-        label = f"{short(key[0], 28)}, {key[1]}"
-        ax.plot(own["accuracy"], places, "o", markersize=3.5, color=colour(number), label=label)
+        label = f"{shorten_name(key[0], 28)}, {key[1]}"
+        ax.plot(
+            own["accuracy"], places, "o", markersize=3.5, color=series_colour(number), label=label
+        )
     ax.set_yticks(range(len(order)), [term.replace("_", " ") for term in order])
     ax.invert_yaxis()
     ax.set_xlabel("accuracy")
-    legend_below(ax, ncols=2)
+    add_legend_below(ax, ncols=2)
     return ax

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from contstim import load_model, pool
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.pipeline.tasks import problem_with
 from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
@@ -56,7 +56,7 @@ def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) 
                 drafts = how.sample_batch(problem, proposal, form, natural, rng).drafts
                 seconds = time.process_time() - began
                 record = {"sentences": [d.sentence for d in drafts], "seconds": seconds}
-                write_whole(file, json.dumps(record, indent=1) + "\n")
+                write_atomically(file, json.dumps(record, indent=1) + "\n")
             yield json.loads(file.read_text("utf-8"))
 
 
@@ -72,7 +72,7 @@ def _scored(
         missing = [s for s in sentences if s not in known]
         if missing:
             known |= dict(zip(missing, model.score(missing).tolist(), strict=True))
-            write_whole(file, json.dumps(known, indent=0) + "\n")
+            write_atomically(file, json.dumps(known, indent=0) + "\n")
         scores[model.spec] = known
     return scores
 
@@ -125,7 +125,7 @@ def main() -> None:
         ]
         columns = Triplet.columns()
         file = folder / f"triplets{least:g}-{args.words}.csv"
-        write_whole(
+        write_atomically(
             file, format_csv_rows(columns, ([t.row()[c] for c in columns] for t in triplets))
         )
         mean = float(np.mean([t.controversiality for t in triplets])) if triplets else 0.0

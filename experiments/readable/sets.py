@@ -28,7 +28,7 @@ import pandas as pd
 import torch
 
 from contstim import load_model, pool
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_scale
 from contstim.selection.sets import select_set
 from contstim.synthesis.problem import MinScore
@@ -63,7 +63,7 @@ def scored(spec: str, sentences: Sequence[str], folder: Path) -> dict[str, float
     for first in range(0, len(missing), 64):
         some = missing[first : first + 64]
         scores |= dict(zip(some, load_model(spec).score(some).tolist(), strict=True))
-        write_whole(file, json.dumps(scores, indent=0) + "\n")
+        write_atomically(file, json.dumps(scores, indent=0) + "\n")
     return scores
 
 

@@ -17,7 +17,7 @@ from contstim.evaluation import evaluate
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.sample import Sample
 from contstim.evaluation.trials import Analysis
-from contstim.settings import build
+from contstim.settings import parse_settings
 
 ANALYSIS = """\
 measures = ["accuracy"]
@@ -224,4 +224,4 @@ def test_data_that_are_not_as_planned_are_departures(tmp_path):
 @pytest.mark.parametrize("table", [{"participants": 0}, {"people": 3}])
 def test_a_sample_that_makes_no_sense_is_refused(table):
     with pytest.raises(InputError, match=f"sample.{next(iter(table))}"):
-        build(Sample, table, "sample")
+        parse_settings(Sample, table, "sample")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from contstim.cli import main
-from contstim.cli.application import application, run_application
+from contstim.cli.application import create_application, run_application
 from contstim.cli.parameters import STANDARD_OUTPUT, NewFile, OutputFile
 from contstim.errors import OutputError
 
@@ -298,7 +298,7 @@ def test_arguments_that_cannot_be_used(
 
 
 def test_two_outputs_in_one_file(tmp_path: Path) -> None:
-    app = application("two", "Write two files.")
+    app = create_application("two", "Write two files.")
 
     @app.default
     def two(*, out: OutputFile = STANDARD_OUTPUT, pool: NewFile | None = None) -> None:

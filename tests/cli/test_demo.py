@@ -58,7 +58,7 @@ def test_it_says_what_the_models_find_and_shows_it_on_a_page(
     for sentence in ("synthetic_1", "synthetic_2"):
         assert kept[f"{sentence}_lp_2"] >= kept["natural_lp_2"] - 1
     # Readable sentences come first, what was searched for a word at a time last.
-    first = datasets.written_triplets()["synthetic_1"][0]
+    first = datasets.readable_triplets()["synthetic_1"][0]
     order = ("more likely to be said", first, "predict", "<svg", "just now", "<h2>Next")
     places = [page.index(text) for text in order]
     assert places == sorted(places)
@@ -79,7 +79,7 @@ def test_the_natural_scores_are_those_of_the_models() -> None:
 
 
 def test_the_triplets_keep_their_constraints() -> None:
-    table = datasets.written_triplets()
+    table = datasets.readable_triplets()
     pairs = table.groupby(["model_1", "model_2"]).size()
     assert set(pairs.index) == set(demo.PAIRS)
     assert pairs.min() >= 17
@@ -94,8 +94,8 @@ def test_the_people_follow_whom_they_are_said_to() -> None:
     assert choices["participant"].nunique() == 30
     texts = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     share = {}
-    for spec in ("contstim:trigram", datasets.FOLLOWED):
+    for spec in ("contstim:trigram", datasets.FOLLOWED_MODEL):
         score = pd.Series(load_model(spec).score(texts), index=texts)
         second = score[choices["sentence_2"]].to_numpy() > score[choices["sentence_1"]].to_numpy()
         share[spec] = (second == (choices["rating"] > 0)).mean()
-    assert share[datasets.FOLLOWED] > 0.7 > share["contstim:trigram"]
+    assert share[datasets.FOLLOWED_MODEL] > 0.7 > share["contstim:trigram"]

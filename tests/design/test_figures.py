@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from contstim.design.figures import power_figure
-from contstim.drawing import sheet, svg_text
+from contstim.drawing import create_axes, render_svg
 from contstim.errors import InputError
 
 
@@ -32,10 +32,10 @@ def test_the_figure_is_drawn_on_given_axes_or_on_new_ones():
     assert not other.has_data()
     new = powered(None)
     assert len(plt.get_fignums()) == 2  # shown by a notebook
-    alone = sheet(2)
+    alone = create_axes(2)
     assert powered(alone) == alone
     assert len(plt.get_fignums()) == 2  # made without pyplot
-    assert svg_text(alone[0]).startswith("<svg")
+    assert render_svg(alone[0]).startswith("<svg")
     same = new[0].figure.get_size_inches().tolist()
     assert alone[0].figure.get_size_inches().tolist() == same
 
@@ -48,4 +48,4 @@ def test_points_are_those_of_the_table():
 
 def test_a_figure_of_several_panels_needs_as_many_axes():
     with pytest.raises(InputError, match=r"the figure needs 2 axes, got 1; give as many"):
-        powered(sheet(1))
+        powered(create_axes(1))

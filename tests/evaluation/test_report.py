@@ -15,7 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.drawing import drawing_axes, save_figure, sheet, short, short_names, svg_text
+from contstim.drawing import (
+    create_axes,
+    prepare_axes,
+    render_svg,
+    save_figure,
+    shorten_name,
+    shorten_names,
+)
 from contstim.errors import InputError, OutputError
 from contstim.evaluation import Analysis, ExclusionRules, evaluate
 from contstim.evaluation.figure import dominance, model_figure
@@ -132,13 +139,13 @@ def test_a_figure_draws_on_given_axes_or_on_new_ones(evaluation):
     assert figure.get_size_inches().tolist() == [9, 3]
     new = evaluation.figure()
     assert len(plt.get_fignums()) == 2  # shown by a notebook
-    (alone,) = sheet()
+    (alone,) = create_axes()
     assert evaluation.figure(ax=alone) is alone
     assert len(plt.get_fignums()) == 2  # made without pyplot
     same = new.figure.get_size_inches().tolist()
     assert alone.figure.get_size_inches().tolist() == same
     with pytest.raises(InputError, match="the figure needs 1 axes, got 2"):
-        drawing_axes([own, other], 3, 3)
+        prepare_axes([own, other], 3, 3)
 
 
 def test_the_page_has_the_parts_of_a_result(evaluation, tmp_path):
@@ -211,7 +218,7 @@ def test_the_methods_of_the_published_analysis(study, tmp_path):
 
 
 def test_drawings_are_well_formed_and_repeat(evaluation):
-    one, two = (svg_text(model_figure(*rows_of(evaluation))) for _ in range(2))
+    one, two = (render_svg(model_figure(*rows_of(evaluation))) for _ in range(2))
     assert one == two
     words = "".join(ElementTree.fromstring(one).itertext())
     assert "good" in words  # text stays text
@@ -228,7 +235,7 @@ def test_a_report_without_models_and_unwritable_places(study, tmp_path):
     with pytest.raises(OutputError, match=r"cannot write .*models.csv"):
         evaluate(choices).report(blocked / "sub")
     with pytest.raises(OutputError, match=r"cannot write .*x.png: Not a directory"):
-        save_figure(sheet()[0], blocked / "x.png")
+        save_figure(create_axes()[0], blocked / "x.png")
 
 
 def test_a_report_of_targeted_trials_alone(study, tmp_path):
@@ -255,11 +262,11 @@ def test_text_is_escaped_and_numbers_are_formatted():
 
 
 def test_names_are_shortened_in_the_middle():
-    assert short("x" * 50, 11) == "xxxxx…xxxxx"
-    assert short("abc") == "abc"
+    assert shorten_name("x" * 50, 11) == "xxxxx…xxxxx"
+    assert shorten_name("abc") == "abc"
     # Those that would look alike begin where they differ.
-    assert short_names(["abcdefgh-1-z", "abcdefgh-2-z", "n"], 5) == ["…1-z", "…2-z", "n"]
-    assert short_names(["same-model-name"] * 2, 5) == ["sa…me"] * 2
+    assert shorten_names(["abcdefgh-1-z", "abcdefgh-2-z", "n"], 5) == ["…1-z", "…2-z", "n"]
+    assert shorten_names(["same-model-name"] * 2, 5) == ["sa…me"] * 2
 
 
 def test_pyplot_is_never_loaded():

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from contstim.errors import ValidationError
 from contstim.experiment.pages import WORKER_TYPES
-from contstim.files import json_value
+from contstim.files import decode_json
 
 LIMITS = ("maxActiveMembers", "maxTotalMembers", "maxTotalWorkers")  # of a batch
 VERSION = "3"
@@ -52,7 +52,7 @@ def check_jatos_archive(archive: str | Path | IO[bytes]) -> None:
             names = opened.namelist()
             study, folder = _layout(names)
             try:
-                table = json_value(opened.read(study))
+                table = decode_json(opened.read(study))
             except ValueError as error:
                 raise ValidationError(f"{study} is not JSON: {error}") from None
     except zipfile.BadZipFile as error:
@@ -130,7 +130,7 @@ def _check_part(part: Mapping[str, Any], what: str, texts: Iterable[str], entry:
     if value is not None and not isinstance(value, str):
         raise ValidationError(f"{entry} is {value!r}; JATOS takes JSON as text")
     try:
-        json_value(value or "null")
+        decode_json(value or "null")
     except ValueError:
         raise ValidationError(f"{entry} is {value!r}, which is not JSON") from None
 

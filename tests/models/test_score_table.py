@@ -124,7 +124,7 @@ def test_it_serves_where_no_new_sentences_are_needed(
     table.to_csv(choices, index=False)
     texts = pd.unique(table[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     # A stand-in for another's scores: the model that people follow.
-    scores = load_model(datasets.FOLLOWED).score(texts)
+    scores = load_model(datasets.FOLLOWED_MODEL).score(texts)
     pd.DataFrame({"sentence": texts, "mine": scores}).to_csv(own, index=False)
     out = tmp_path / "out"
     command = ["evaluate", str(choices), "--model", "contstim:trigram", "--out", str(out)]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
-from contstim.settings import Count, settings
+from contstim.settings import PositiveInt, settings
 from contstim.text_files import format_csv_rows
 
 __all__ = ["EXTREMES"]
@@ -16,7 +16,7 @@ __all__ = ["EXTREMES"]
 class ExtremesOptions:
     """``[extremes]``: how many sentences of each model."""
 
-    number: Count = 3
+    number: PositiveInt = 3
 
 
 class _Extremes(Stage):

@@ -14,7 +14,7 @@ from toy_words import SENTENCES, VOCABULARY
 
 from contstim import load_model
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.files import LockedError, write_whole
+from contstim.files import LockedError, write_atomically
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.pooled import PooledSyntheses
@@ -127,11 +127,11 @@ def test_killed_between_its_two_files_it_is_continued(
     def write(path: Path, text: str) -> None:
         if path.parent == tmp_path and written:
             raise KeyboardInterrupt
-        write_whole(path, text)
+        write_atomically(path, text)
         written.extend([path] if path.parent == tmp_path else [])
 
     with monkeypatch.context() as patch:
-        patch.setattr("contstim.pipeline.work.write_whole", write)
+        patch.setattr("contstim.pipeline.work.write_atomically", write)
         with pytest.raises(KeyboardInterrupt):
             _write(out)
     _write(out)

@@ -20,7 +20,7 @@ from contstim.models.recurrent import (
     load_network,
 )
 from contstim.models.registry import load_model
-from contstim.progress import Progress
+from contstim.progress import TrainingProgress
 from contstim.text import read_words
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import (
@@ -295,14 +295,14 @@ class Terminal(io.StringIO):
 def test_progress_is_a_bar_on_a_terminal_and_lines_otherwise(monkeypatch):
     for stream, bar in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
-        with Progress(total=4, done=1, shown=True) as shown:
+        with TrainingProgress(total=4, done=1, shown=True) as shown:
             shown.step(2.5)
-            shown.say("step 2 of 4")
+            shown.log("step 2 of 4")
         assert "step 2 of 4\n" in stream.getvalue()
         assert ("training:" in stream.getvalue()) == bar
-    with Progress(total=4, done=0, shown=False) as shown:
+    with TrainingProgress(total=4, done=0, shown=False) as shown:
         shown.step(2.5)
-        shown.say("nothing")
+        shown.log("nothing")
     assert "nothing" not in stream.getvalue()
 
 

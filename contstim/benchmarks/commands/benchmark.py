@@ -27,8 +27,8 @@ from contstim.benchmarks.data_sets import (
     data_folder,
     fetch,
 )
-from contstim.cli.application import application
-from contstim.cli.common import resumable, tell, tell_model
+from contstim.cli.application import create_application
+from contstim.cli.common import explain_interruption, print_message, report_model
 from contstim.cli.parameters import File, Name, OutputFolder, Spec
 from contstim.errors import InputError
 from contstim.files import cache_folder
@@ -36,7 +36,7 @@ from contstim.files import cache_folder
 if TYPE_CHECKING:
     from contstim.benchmarks.benchmark import Benchmark
 
-app = application("benchmark", __doc__)
+app = create_application("benchmark", __doc__)
 
 
 @app.default
@@ -93,10 +93,10 @@ def benchmark(
             notes += left_out
     models = load_models(model) if model else []
     for line in notes:
-        tell(line)
+        print_message(line)
     for scored_model in models:
-        tell_model(scored_model)
-    with resumable():
+        report_model(scored_model)
+    with explain_interruption():
         judged = run_benchmarks(benchmarks, models, store, notes)
     judged.write(out)
     for name, judged_benchmark in judged.benchmarks.items():

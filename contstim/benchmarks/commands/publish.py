@@ -18,7 +18,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
+from contstim.cli.application import create_application
 from contstim.cli.parameters import File, Name, OutputFolder, Spec, Text
 from contstim.errors import InputError
 from contstim.tables import read_table
@@ -29,7 +29,7 @@ DATA = Group.create_ordered("data")
 MODELS = Group.create_ordered("scores and results")
 OUTPUT = Group.create_ordered("output")
 
-app = application("publish", __doc__)
+app = create_application("publish", __doc__)
 
 
 @app.default

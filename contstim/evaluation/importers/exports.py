@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.errors import InputError, near_matches, require_known
+from contstim.errors import InputError, require_known, suggest_names
 from contstim.evaluation.choices import CleaningRules, RawChoices
 from contstim.evaluation.importers.answers import (
     convert_answers,
@@ -237,7 +237,7 @@ def _map_columns(
         raise InputError(
             f"which columns hold {' and '.join(missing)}? Correct what is wrong in: "
             f"{call.complete(mapping, **ends)}; "
-            f"{near_matches('', [str(c) for c in data.columns], 'it has')}"
+            f"{suggest_names('', [str(c) for c in data.columns], 'it has')}"
         )
     return used
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.files import json_value
+from contstim.files import decode_json
 from contstim.tables import parse_table, read_table
 from contstim.text_files import read_lines
 
@@ -59,14 +59,14 @@ def read_trial_files(path: Path) -> pd.DataFrame:
 def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
     """Yield the trials of a JSON file, or of a file with one JSON value per line."""
     try:
-        values = [json_value("\n".join(lines))]
+        values = [decode_json("\n".join(lines))]
     except ValueError:
         values = []
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                values.append(json_value(line))
+                values.append(decode_json(line))
             except ValueError as error:
                 if not values:
                     raise InputError(f"{str(path)!r} is not JSON: {error}") from error

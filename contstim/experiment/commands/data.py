@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from contstim.cli.common import tell, write_rows
+from contstim.cli.common import print_message, write_table
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
@@ -18,7 +18,7 @@ from contstim.cli.parameters import (
     OutputFile,
     OutputFolder,
     Text,
-    real,
+    float_parameter,
 )
 from contstim.errors import InputError
 from contstim.experiment.schema import PILOT_FILE, backup_data
@@ -167,7 +167,7 @@ def export(
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
     print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
     if ids is not None:
-        write_rows(escape_table(recruiter_ids(described, data.file(study))), ids)
+        write_table(escape_table(recruiter_ids(described, data.file(study))), ids)
         print(f"{ids}: recruiters' ids, personal data")
 
 
@@ -190,7 +190,7 @@ def import_data(
 
     imported = import_logs(read_study(study), map(Path, logs), data.file(study))
     for note in imported.notes:
-        tell(note)
+        print_message(note)
     print(
         f"{imported.sessions} sessions, {imported.added} new answers, "
         f"of which {imported.conflicts} conflict with earlier ones"
@@ -226,8 +226,8 @@ def replace(
     described = read_study(study)
     collected = read_collected(described, data.file(study))
     table = replacement_table(collected, _excluded(collected, exclude), time.time())
-    write_rows(table, out)
-    tell(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
+    write_table(table, out)
+    print_message(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
     if release:
         # Who stopped has the place again on coming back, if it is still free.
         sessions = collected.sessions
@@ -237,7 +237,7 @@ def replace(
             for session in table["session"]
         }
         done = release_sessions(described, why, data=data.file(study))
-        tell(f"{len(done)} assignments released")
+        print_message(f"{len(done)} assignments released")
 
 
 def _excluded(collected: Collected, rules: tuple[str, ...]) -> pd.DataFrame:
@@ -267,7 +267,7 @@ def release(
     /,
     *,
     session: Annotated[tuple[Text, ...], Parameter(metavar="ID")] = (),
-    idle: Annotated[float | None, real(0, metavar="MINUTES")] = None,
+    idle: Annotated[float | None, float_parameter(0, metavar="MINUTES")] = None,
     why: Text = "excluded",
     data: StudyData = DATA_OF_STUDY,
 ) -> None:
@@ -292,7 +292,7 @@ def release(
     done = release_sessions(read_study(study), reasons, idle, data.file(study))
     for name in done:
         print(name)
-    tell(f"{len(done)} assignments released")
+    print_message(f"{len(done)} assignments released")
 
 
 def extend(study: File, /, *, trials: File, data: StudyData = DATA_OF_STUDY) -> None:

@@ -23,8 +23,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import refuse_overwriting, tell
+from contstim.cli.application import create_application
+from contstim.cli.common import print_message, refuse_overwriting
 from contstim.cli.parameters import (
     File,
     Name,
@@ -34,7 +34,7 @@ from contstim.cli.parameters import (
     PositiveInteger,
     RandomSeed,
     Text,
-    integer,
+    integer_parameter,
 )
 from contstim.errors import InputError, MissingExtraError, require_known
 from contstim.experiment.commands.data import DATA_OF_STUDY, KINDS, StudyData
@@ -49,7 +49,7 @@ from contstim.experiment.scaffold import (
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.timeline import timeline_text, timeline_variables
 from contstim.experiment.trials import read_design
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.trial_kinds import CATCH, infer_kind
 
 NEW = """Write a study folder, to edit.
@@ -98,7 +98,7 @@ PAGE = Group.create_ordered("page")
 _PARTICIPANTS = 24
 _CATCH = 12
 
-app = application("experiment", __doc__)
+app = create_application("experiment", __doc__)
 
 
 def new(
@@ -115,7 +115,7 @@ def new(
     pairs: Annotated[File | None, Parameter(group=MATERIAL)] = None,
     scores: Annotated[File | None, Parameter(group=MATERIAL)] = None,
     plan: Annotated[File | None, Parameter(group=MATERIAL)] = None,
-    catch: Annotated[int | None, integer(0, 1000), Parameter(group=MATERIAL)] = None,
+    catch: Annotated[int | None, integer_parameter(0, 1000), Parameter(group=MATERIAL)] = None,
     seed: Annotated[RandomSeed | None, Parameter(group=MATERIAL)] = None,
     presentation: Annotated[Name, Parameter(group=PAGE)] = "choice",
     preset: Annotated[Name | None, Parameter(group=PAGE)] = None,
@@ -392,7 +392,7 @@ def timeline(
     design = read_design(Path(trials), presentation=shown)
     made = timeline_variables(design, shown, lists)
     refuse_overwriting(out, [trials])
-    write_whole(Path(out), timeline_text(made, Path(out).suffix == ".js"))
+    write_atomically(Path(out), timeline_text(made, Path(out).suffix == ".js"))
     print(f"{out}: {len(made)} lists of {design.n_trials} trials, one a {lists}")
 
 
@@ -413,7 +413,9 @@ def _study_to_host(folder: str) -> Study:
 
 
 def _tell_next(upload: str, study: str) -> None:
-    tell(f"next: {upload}; `contstim experiment import {study} FILES` reads what comes back")
+    print_message(
+        f"next: {upload}; `contstim experiment import {study} FILES` reads what comes back"
+    )
 
 
 def _describe(study: Study) -> None:
@@ -433,12 +435,12 @@ def _describe(study: Study) -> None:
         print(f"note: {note}")
 
 
-app.command(application("new", NEW, new))
-app.command(application("check", "Check a study folder, and print what it holds.", check))
-app.command(application("serve", SERVE, serve))
-app.command(application("build", build.__doc__, build))
-app.command(application("static", STATIC, static))
-app.command(application("jatos", JATOS, jatos))
-app.command(application("timeline", TIMELINE, timeline))
+app.command(create_application("new", NEW, new))
+app.command(create_application("check", "Check a study folder, and print what it holds.", check))
+app.command(create_application("serve", SERVE, serve))
+app.command(create_application("build", build.__doc__, build))
+app.command(create_application("static", STATIC, static))
+app.command(create_application("jatos", JATOS, jatos))
+app.command(create_application("timeline", TIMELINE, timeline))
 for name, (text, command) in KINDS.items():
-    app.command(application(name, text, command))
+    app.command(create_application(name, text, command))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from contstim.cli.application import application
+from contstim.cli.application import create_application
 from contstim.cli.common import write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Text
 from contstim.errors import InputError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contstim.adaptive.preregister import PlannedDesign
 
 
-app = application("preregister", __doc__, usage="contstim preregister [options] PLAN [PLAN]")
+app = create_application("preregister", __doc__, usage="contstim preregister [options] PLAN [PLAN]")
 
 
 @app.default

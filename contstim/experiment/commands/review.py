@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.common import refuse_overwriting, tell, write_rows
+from contstim.cli.application import create_application
+from contstim.cli.common import print_message, refuse_overwriting, write_table
 from contstim.cli.parameters import (
     File,
     Name,
@@ -36,13 +36,13 @@ from contstim.cli.parameters import (
     Text,
 )
 from contstim.errors import InputError
-from contstim.files import write_whole
+from contstim.files import write_atomically
 from contstim.tables import read_table
 
 if TYPE_CHECKING:
     from contstim.arrays import FloatArray
 
-app = application("review", __doc__)
+app = create_application("review", __doc__)
 
 PAGE = Group.create_ordered("writing a page")
 RESULT = Group.create_ordered("reading decisions")
@@ -140,8 +140,8 @@ def _review(
         log_probs = None if scores is None else read_scores(scores)
         text = review_page(table, reviewer, _read_rule(rule) or REVIEW_RULE, log_probs)
         refuse_overwriting(page, [path, scores, rule])
-        write_whole(Path(page), text)
-        tell(f"{page}: {len(sentences_of(table))} sentences for {reviewer}")
+        write_atomically(Path(page), text)
+        print_message(f"{page}: {len(sentences_of(table))} sentences for {reviewer}")
         return
     decisions = read_decisions(*decided)
     if out != "-":
@@ -153,8 +153,8 @@ def _review(
             return load_model(spec).score(sentences)
 
         rows = approved_rows(table, decisions, score, reviewers)
-        write_rows(rows, out, [path, *decided])
-        tell(f"{out}: {len(rows)} of {len(table)} rows have only approved sentences")
+        write_table(rows, out, [path, *decided])
+        print_message(f"{out}: {len(rows)} of {len(table)} rows have only approved sentences")
 
 
 def _judge_blind(
@@ -186,13 +186,13 @@ def _judge_blind(
     if page is not None:
         text = blind_page(sources, reviewer, _read_rule(rule) or BLIND_RULE, each, seed)
         refuse_overwriting(page, [*files.values(), rule])
-        write_whole(Path(page), text)
-        tell(f"{page}: sentences for {reviewer} to judge")
+        write_atomically(Path(page), text)
+        print_message(f"{page}: sentences for {reviewer} to judge")
         return
     decisions = read_decisions(*decided)
     shares = english_shares(sources, decisions)
     if out is not None:
-        write_rows(shares, out, [*files.values(), *decided])
+        write_table(shares, out, [*files.values(), *decided])
     if out != "-":
         print(shares.to_string(index=False, float_format="%.3f"))
         for pair, (value, n) in kappa(decisions).items():

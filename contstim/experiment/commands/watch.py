@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from contstim.cli.application import application
-from contstim.cli.parameters import File, Name, real
+from contstim.cli.application import create_application
+from contstim.cli.parameters import File, Name, float_parameter
 from contstim.errors import InputError, NoDataError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from contstim.adaptive import AdaptivePlan
 
-app = application("watch", __doc__)
+app = create_application("watch", __doc__)
 
 DATA = Group.create_ordered("data")
 OUTPUT = Group.create_ordered("output")
@@ -46,7 +46,9 @@ def watch(
     plan: Annotated[File | None, Parameter(group=DATA)] = None,
     pilot: Annotated[bool, Parameter(group=DATA)] = False,
     blinded: Annotated[bool, Parameter(group=OUTPUT)] = False,
-    every: Annotated[float | None, real(1, 1e6, "SECONDS"), Parameter(group=OUTPUT)] = None,
+    every: Annotated[
+        float | None, float_parameter(1, 1e6, "SECONDS"), Parameter(group=OUTPUT)
+    ] = None,
 ) -> None:
     """Analyse a study while it runs.
 

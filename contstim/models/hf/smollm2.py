@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
-from contstim.files import cache_folder, digest_parts, file_digest, lock, remove, replacing
+from contstim.files import cache_folder, digest_parts, file_digest, lock, remove, replace_atomically
 from contstim.models import ModelSpec
 from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint, silence_transformers
 
@@ -53,7 +53,7 @@ def convert_smollm2() -> Path:
                 print(f"converting {_MODEL} (once) into {target}", file=sys.stderr)
                 for interrupted in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
                     remove(interrupted)
-                with replacing(target) as temporary:
+                with replace_atomically(target) as temporary:
                     _convert_gguf(source, temporary)
     except OutputError:
         raise

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import ModelFileError
-from contstim.files import replacing
+from contstim.files import replace_atomically
 from contstim.models.ngram import NgramLevel, NgramTable, find_sorted
 from contstim.models.word_tokenizer import END, START
 
@@ -391,7 +391,7 @@ def write_arpa(
     OutputError
         If the file cannot be written.
     """
-    with replacing(path) as temporary, contextlib.ExitStack() as stack:
+    with replace_atomically(path) as temporary, contextlib.ExitStack() as stack:
         raw = stack.enter_context(temporary.open("wb"))
         binary: IO[bytes] = raw
         if path.name.endswith(".gz"):

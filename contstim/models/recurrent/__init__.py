@@ -23,10 +23,10 @@ from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, require_known
-from contstim.files import digest, json_value, replacing
+from contstim.files import decode_json, digest, replace_atomically
 from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.progress import track
-from contstim.settings import Count, one_of, settings
+from contstim.settings import PositiveInt, settings, validate_choice
 
 #: Kinds of recurrent unit.
 CELLS = ("rnn", "lstm")
@@ -68,9 +68,9 @@ class NetworkConfig:
         output matrix as in the paper.
     """
 
-    cell: Annotated[str, one_of(CELLS, "kind of recurrent unit")]
-    embedding: Count = 256
-    hidden: Count = 512
+    cell: Annotated[str, validate_choice(CELLS, "kind of recurrent unit")]
+    embedding: PositiveInt = 256
+    hidden: PositiveInt = 512
     tied: bool = True
 
     def weight_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
@@ -351,7 +351,7 @@ def tensor_bytes(tensors: dict[str, Tensor], record: dict[str, Any]) -> bytes:
 def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
     """Write tensors and a JSON record to a safetensors file, atomically."""
     # `safetensors.torch.save_file` would make the file readable for its owner only.
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         temporary.write_bytes(tensor_bytes(tensors, record))
 
 
@@ -371,7 +371,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
         raise ModelFileError(f"cannot read model file {str(path)!r}: {error}") from error
     try:
         tensors = load(data)
-        record = json_value(tensors.pop("record").numpy().tobytes().decode())
+        record = decode_json(tensors.pop("record").numpy().tobytes().decode())
     except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(
             f"{str(path)!r} is damaged or is not a recurrent network of contstim; "

@@ -17,13 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from contstim.errors import InputError
-from contstim.files import digest_of
+from contstim.files import json_digest
 from contstim.models import split_name
 from contstim.models.cache import CachedScore, package_versions
 from contstim.models.registry import score_kind
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
-from contstim.settings import Count, Seed, Several, build, matching, settings
+from contstim.settings import (
+    PositiveInt,
+    Seed,
+    TupleFromList,
+    parse_settings,
+    settings,
+    validate_pattern,
+)
 from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text import parse_length_range, pool, read_sentences
 from contstim.text.language import Language
@@ -52,10 +59,10 @@ class StudyOptions:
         Threads of PyTorch; another number may change a network's last digits.
     """
 
-    name: Annotated[str, matching(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
+    name: Annotated[str, validate_pattern(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
     seed: Seed = 0
     out: str | None = None
-    threads: Count = 1
+    threads: PositiveInt = 1
 
 
 @settings
@@ -75,9 +82,9 @@ class SentenceOptions:
     """
 
     file: str | None = None
-    listed: Several[str] = ()
+    listed: TupleFromList[str] = ()
     words: str | None = None
-    limit: Count | None = None
+    limit: PositiveInt | None = None
 
     def __post_init__(self) -> None:
         if self.listed and self.file is not None:
@@ -376,7 +383,7 @@ class Stage(ABC):
             Naming what is wrong by its path.
         """
         assert self.options is not None
-        return build(self.options, table, self.key or self.name)
+        return parse_settings(self.options, table, self.key or self.name)
 
     def is_in(self, plan: StudyPlan) -> bool:
         """Return whether the plan has the stage."""
@@ -473,7 +480,7 @@ class _Score(Stage):
         return [*score_tasks(models, run.sentences, run.versions)]
 
     def inputs(self, run: Run) -> Any:
-        return digest_of(list(self._rows(run)))
+        return json_digest(list(self._rows(run)))
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
         rows = list(self._rows(run))

@@ -9,12 +9,12 @@ import pandas as pd
 
 from contstim.design.trials import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.errors import InputError, format_count
-from contstim.files import digest_of
+from contstim.files import json_digest
 from contstim.pipeline.stages import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
-from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
 from contstim.tables import read_table
 from contstim.text import read_words
 from contstim.text_files import format_csv
@@ -27,12 +27,12 @@ class DesignOptions(StageOptions):
     ``common_words`` names a file of words; all others are kept from recurring in a group.
     """
 
-    layout: Annotated[str, one_of(LAYOUTS)] | None = None
-    groups: Count | None = None
-    participants: Count | None = None
-    random_natural: Natural | None = None
-    catch: Natural | None = None
-    conditions: Several[Annotated[str, one_of(CONDITIONS[:4])]] | None = None
+    layout: Annotated[str, validate_choice(LAYOUTS)] | None = None
+    groups: PositiveInt | None = None
+    participants: PositiveInt | None = None
+    random_natural: NonNegativeInt | None = None
+    catch: NonNegativeInt | None = None
+    conditions: TupleFromList[Annotated[str, validate_choice(CONDITIONS[:4])]] | None = None
     common_words: str | None = None
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class _Design(Stage):
         return [
             sorted(self._common_words(run) or ()),
             run.plan.study.seed,
-            digest_of(run.sentences),
+            json_digest(run.sentences),
             [run.table(stage).sha256 for stage in self.needs(run.plan) if stage.is_in(run.plan)],
         ]
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from contstim.files import digest_of
+from contstim.files import json_digest
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
 from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.natural import MAX_PER_PAIR, NATURAL_CRITERIA, select_natural_pairs
-from contstim.settings import Several, one_of, settings
+from contstim.settings import TupleFromList, settings, validate_choice
 from contstim.text.features import has_distinct_words
 from contstim.text_files import format_csv
 
@@ -27,11 +27,11 @@ class NaturalOptions:
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
-    criterion: Annotated[str, one_of(NATURAL_CRITERIA)] = "rank"
+    criterion: Annotated[str, validate_choice(NATURAL_CRITERIA)] = "rank"
     accept_from: Annotated[float, Field(ge=0, le=1)] = 0.5
     reject_below: Annotated[float, Field(ge=0, le=1)] | None = None
     distinct_words: bool = False
-    constraints: Several[str] = ()
+    constraints: TupleFromList[str] = ()
     features: str | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class _Natural(Stage):
 
     def inputs(self, run: Run) -> Any:
         features = run.features(run.plan.table(NaturalOptions).features)
-        given = [] if features is None else [digest_of(features.to_csv())]
+        given = [] if features is None else [json_digest(features.to_csv())]
         return [run.table(SCORE).sha256, sorted(run.vocabulary.repeatable), *given]
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.files import digest_of
+from contstim.files import json_digest
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import rules_kept
@@ -19,7 +19,7 @@ from contstim.pipeline.work import Task
 from contstim.response_model import ResponseModel
 from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.sets import SET_CRITERIA, select_set, triplet_pairs
-from contstim.settings import Count, Several, one_of, settings
+from contstim.settings import PositiveInt, TupleFromList, settings, validate_choice
 from contstim.text.features import has_distinct_words
 from contstim.text_files import format_csv
 
@@ -34,14 +34,14 @@ class SetOptions(StageOptions):
     answer, for the criterion ``log-bf``.
     """
 
-    n: Count = 360
-    criterion: Annotated[str, one_of(SET_CRITERIA)] = "separation"
+    n: PositiveInt = 360
+    criterion: Annotated[str, validate_choice(SET_CRITERIA)] = "separation"
     rank_margin: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    uses: Count = 1
+    uses: PositiveInt = 1
     time_limit: Annotated[float, Field(gt=0)] = 60.0
     response_model: ResponseModel | None = None
     distinct_words: bool = False
-    constraints: Several[str] = ()
+    constraints: TupleFromList[str] = ()
     features: str | None = None
     synthetic: bool = False
 
@@ -91,11 +91,11 @@ class _Set(Stage):
 
     def inputs(self, run: Run) -> Any:
         features = run.features(run.plan.table(SetOptions).features)
-        given = [] if features is None else [digest_of(features.to_csv())]
+        given = [] if features is None else [json_digest(features.to_csv())]
         tables = [run.table(stage).sha256 for stage in self.needs(run.plan)]
         if len(tables) > 1:
             scores = run.log_probs(self._synthetic(run))[len(run.sentences) :]
-            given.append(digest_of(scores.to_csv()))
+            given.append(json_digest(scores.to_csv()))
         return [*tables, run.plan.study.seed, sorted(run.vocabulary.repeatable), *given]
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from contstim.selection.natural import MAX_PER_PAIR
 from contstim.selection.strata import resolve_n_strata
 from contstim.selection.triplet_objectives import TIE_RULES, TRIPLET_OBJECTIVES, check_objective
 from contstim.selection.triplets import select_triplets
-from contstim.settings import Count, one_of, settings
+from contstim.settings import PositiveInt, settings, validate_choice
 from contstim.text_files import format_csv
 
 #: What the strata of triplets are quantiles of.
@@ -32,12 +32,12 @@ class TripletOptions(StageOptions):
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
-    objective: Annotated[str, one_of(TRIPLET_OBJECTIVES)] = "controversiality"
-    strata: Count | None = None
+    objective: Annotated[str, validate_choice(TRIPLET_OBJECTIVES)] = "controversiality"
+    strata: PositiveInt | None = None
     max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
     distinct_items: bool = False
-    ties: Annotated[str, one_of(TIE_RULES)] = "average"
-    reference: Annotated[str, one_of(REFERENCES)] = "triplets"
+    ties: Annotated[str, validate_choice(TIE_RULES)] = "average"
+    reference: Annotated[str, validate_choice(REFERENCES)] = "triplets"
 
     def __post_init__(self) -> None:
         resolve_n_strata(self.per_pair, self.strata, "triplets.per_pair")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import ModelFileError
-from contstim.files import json_value
+from contstim.files import decode_json
 from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind
 
@@ -30,7 +30,7 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         If there is no such folder, or it does not hold a learnt model of this `kind`.
     """
     try:
-        record = json_value((folder / RECORD).read_text("utf-8"))
+        record = decode_json((folder / RECORD).read_text("utf-8"))
     except OSError as error:
         raise ModelFileError(
             f"{str(folder)!r} is not a folder of a {kind} ({RECORD}: {error.strerror}); "
