@@ -199,7 +199,7 @@ def test_comparisons_of_a_page_are_a_family_ceiling_tests_another_planned_ones_a
 @pytest.mark.parametrize(
     ("shape", "inference", "note"),
     [
-        ({"n_pairs": 1}, "crossed", "too few participants or sentences"),
+        ({"n_pairs": 1}, "crossed", "too few participants or items"),
         ({"n_groups": 2}, "signed-rank", "too few groups to test across"),
     ],
 )
@@ -507,8 +507,7 @@ def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
     assert models[unknown].isna().all(axis=None)
     assert models[["ci_low", "p_chance"]].notna().all(axis=None)
     assert set(models["note"]) == {
-        "no interval of the ceilings and no test against them: most pairs were seen by two people, "
-        "who are judged by each other alone"
+        "no interval and no test of the ceilings: most pairs were judged by two participants only"
     }
     assert summarize(result)[-1].endswith("; not tested).")
     three = evaluate(*make_study(n_people=15, n_pairs=12, n_groups=5), analyses=(Analysis("all"),))

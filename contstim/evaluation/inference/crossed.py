@@ -20,10 +20,9 @@ from contstim.evaluation.trials import Analysis, TrialData
 from contstim.evaluation.values import AnalysisValues, group_by_trials, mean_defined
 
 #: Note on a mean without a standard error.
-TOO_FEW = "too few participants or sentences to say anything of others like them"
+TOO_FEW = "too few participants or items for a standard error"
 _TOO_FEW_JUDGES = (
-    "no interval of the ceilings and no test against them: most pairs were seen by two people, "
-    "who are judged by each other alone"
+    "no interval and no test of the ceilings: most pairs were judged by two participants only"
 )
 
 
@@ -93,24 +92,19 @@ class QuasiFInference:
         estimate : MeanEstimate
             Value, or difference of the two models, at the first level minus the second.
         """
-        first, second = (
-            _model_cells(
-                group_by_trials(
-                    data,
-                    replace(analysis, factor_levels=(*analysis.factor_levels, (column, level))),
-                ),
-                measure,
-            )
-            for level in levels
-        )
-        tested = [model for model in range(len(data.models)) if model in first and model in second]
+        level_cells = []
+        for level in levels:
+            factor_levels = (*analysis.factor_levels, (column, level))
+            subsets = group_by_trials(data, replace(analysis, factor_levels=factor_levels))
+            level_cells.append(_model_cells(subsets, measure))
+        tested = sorted(level_cells[0].keys() & level_cells[1].keys())
         for models in (*((model,) for model in tested), *combinations(tested, 2)):
-            cells = [[level_cells[model] for model in models] for level_cells in (first, second)]
+            cells = [[cells_by_model[model] for model in models] for cells_by_model in level_cells]
             if np.intersect1d(cells[0][0].participants, cells[1][0].participants).size:
                 means = _common_participants([*cells[0], *cells[1]])
                 conditions = [means[: len(models)], means[len(models) :]]
             else:
-                conditions = [_common_participants(level_cells) for level_cells in cells]
+                conditions = [_common_participants(condition) for condition in cells]
             if any(len(mean.rows) == 0 for mean in (*conditions[0], *conditions[1])):
                 continue
             sizes = [len(np.unique(data.participant[means[0].rows])) for means in conditions]
@@ -171,7 +165,7 @@ class QuasiFInference:
         elif margin > 0:
             p_equivalence = estimate.p_equivalence(margin)
         else:
-            note = "no margin of equivalence: no ceiling above chance"
+            note = "no equivalence test: the lower noise ceiling is not above chance"
         growth_participants, growth_items = estimate.required_growth()
         details = {
             "stderr": estimate.stderr,
