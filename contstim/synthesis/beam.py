@@ -405,11 +405,7 @@ class BeamSearch:
         return is_allowed
 
     def _diverse(
-        self,
-        words: Sequence[tuple[str, ...]],
-        rows: IntArray,
-        indices: IntArray,
-        width: int,
+        self, words: Sequence[tuple[str, ...]], rows: IntArray, indices: IntArray, width: int
     ) -> IntArray:
         """Return the positions of the first `width` extensions within the diversity cap."""
         last_counts, first_counts = Counter[int](), Counter[tuple[str, ...]]()

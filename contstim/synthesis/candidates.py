@@ -151,15 +151,6 @@ class Candidates:
         scores = {name: self.scores(name, indices) for name in self.contrast.reject}
         return self.contrast.loss(scores, self.natural_scores)
 
-    def known_losses(self, scores: Mapping[str, FloatArray]) -> FloatArray:
-        """Return the losses (k,) for scores (k,) by model; NaN where a score is NaN."""
-        rejecting = {name: scores[name] for name in self.contrast.reject}
-        is_known = ~np.any([np.isnan(values) for values in rejecting.values()], axis=0)
-        losses = np.full(len(is_known), np.nan)
-        known_scores = {name: values[is_known] for name, values in rejecting.items()}
-        losses[is_known] = self.contrast.loss(known_scores, self.natural_scores)
-        return losses
-
     def propose(self, index: int) -> bool:
         """Propose a candidate; return whether it was accepted, which ends this word search."""
         self.counter.cost += sum(float(self.score_costs(name)[index]) for name in self.replacements)

@@ -17,11 +17,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.files import digest
-from contstim.models.base import (
-    ReplacementScores,
-    check_sentence_language,
-    scores_vocabulary,
-)
+from contstim.models.base import ReplacementScores, check_sentence_language, scores_vocabulary
 from contstim.synthesis.candidates import SCORE_TOLERANCE, Candidates, ScoreCounter
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem, require_feasible_start, worst_violation

@@ -104,27 +104,24 @@ class Edit(Strategy):
 
     def search_word(self, candidates: Candidates, state: SearchState | None = None) -> bool:
         """Search for a better word at one position, with the state of earlier word searches."""
-        if self.candidates == "all" or all(t.is_exact for t in candidates.replacements.values()):
-            _propose_best(candidates)
-            return False
-        state = SearchState() if state is None else state
-        return _WordSearch(candidates, self, self.candidates, state).run()
+        is_exact = all(table.is_exact for table in candidates.replacements.values())
+        if self.candidates != "all" and not is_exact:
+            state = SearchState() if state is None else state
+            return _WordSearch(candidates, self, self.candidates, state).run()
 
-
-def _propose_best(candidates: Candidates) -> None:
-    """Score every candidate that no bound excludes, and propose the best one first."""
-    indices = candidates.promising()
-    if candidates.has_exact_losses:
-        indices = indices[np.argsort(candidates.losses(indices), kind="stable")]
-        for batch in split_into_batches(indices):
-            for i in candidates.filter_feasible(batch):
-                if candidates.propose(int(i)):
-                    return
-        return
-    feasible = [candidates.filter_feasible(batch) for batch in split_into_batches(indices)]
-    indices = np.concatenate([np.empty(0, dtype=np.int64), *feasible])
-    losses = [candidates.losses(batch) for batch in split_into_batches(indices)]
-    propose_in_order(candidates, indices, np.concatenate([np.empty(0), *losses]))
+        # Otherwise score every candidate that no bound excludes, and propose the best one first.
+        indices = candidates.promising()
+        if candidates.has_exact_losses:
+            indices = indices[np.argsort(candidates.losses(indices), kind="stable")]
+            for batch in split_into_batches(indices):
+                if any(candidates.propose(int(i)) for i in candidates.filter_feasible(batch)):
+                    break
+        else:
+            feasible = [candidates.filter_feasible(batch) for batch in split_into_batches(indices)]
+            indices = np.concatenate([np.empty(0, dtype=np.int64), *feasible])
+            losses = [candidates.losses(batch) for batch in split_into_batches(indices)]
+            propose_in_order(candidates, indices, np.concatenate([np.empty(0), *losses]))
+        return False
 
 
 @dataclass
@@ -184,7 +181,14 @@ class _WordSearch:
             cost = sum(float(c.min() if current is None else c[current]) for c in score_costs)
             state.max_inputs = options.inputs or max(_MAX_INPUTS, _MAX_SENTENCE_SCORES * cost)
         self.max_inputs = state.max_inputs
-        costs = _cost_by_model(candidates)
+        # Costs are in multiply-adds if these are known for all models without exact scores.
+        tables = candidates.replacements
+        sizes = {n: t.cost.multiply_adds for n, t in tables.items() if not t.is_exact}
+        are_known = all(size is not None for size in sizes.values())
+        costs = {
+            n: float(candidates.score_costs(n).min()) * ((are_known and sizes.get(n)) or 1.0)
+            for n in tables
+        }
         # Of models with equal costs, accepting ones come first, as in the reverse of `costs`.
         constrained_first = list(costs)[::-1]
         self.models = sorted(constrained_first, key=costs.__getitem__)
@@ -347,7 +351,7 @@ class _WordSearch:
     def _update_best(self) -> None:
         """Find the best candidate on the exact scores so far."""
         exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
-        losses = self.candidates.known_losses(exact)
+        losses = self.candidates.contrast.loss(exact, self.candidates.natural_scores)
         is_better = losses < self.candidates.target_loss + SCORE_TOLERANCE
         for name, minimum in self.candidates.min_scores.items():
             is_better &= exact[name] >= minimum - SCORE_TOLERANCE
@@ -362,7 +366,10 @@ class _WordSearch:
         """Return affordable candidates with missing scores that may still be the best."""
         exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
         tolerance = SCORE_TOLERANCE if self.best_index is None else 0.0
-        is_excluded = self.candidates.known_losses(exact) >= self.best_loss + tolerance
+        is_excluded = (
+            self.candidates.contrast.loss(exact, self.candidates.natural_scores)
+            >= self.best_loss + tolerance
+        )
         for name, minimum in self.candidates.min_scores.items():
             is_excluded |= exact[name] < minimum - SCORE_TOLERANCE
         is_excluded |= ~np.any([np.isnan(values) for values in exact.values()], axis=0)
@@ -419,20 +426,6 @@ class _WordSearch:
             return 0.0
         # The loss of the natural sentence is 0.
         return -self.candidates.target_loss / self.state.n_scores * _MIN_PROMISE
-
-
-def _cost_by_model(candidates: Candidates) -> dict[str, float]:
-    """Return the minimum cost of a score, by model.
-
-    The unit is multiply-adds if they are known for all models without exact scores, else inputs.
-    """
-    tables = candidates.replacements
-    sizes = {n: table.cost.multiply_adds for n, table in tables.items() if not table.is_exact}
-    are_known = all(size is not None for size in sizes.values())
-    return {
-        name: float(candidates.score_costs(name).min()) * ((are_known and sizes.get(name)) or 1.0)
-        for name in tables
-    }
 
 
 @cache

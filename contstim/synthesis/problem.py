@@ -189,30 +189,24 @@ class ModelContrast:
         scales = self.scales or (1.0,) * len(self.reject)
         return dict(zip(self.reject, scales, strict=True))
 
-    def loss(
-        self, scores: Mapping[str, FloatArray], natural_scores: Mapping[str, float]
-    ) -> FloatArray:
+    def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
         """Return the losses of sentences.
 
         Parameters
         ----------
         scores
             Scores of the sentences in nats, by rejecting model; arrays of one shape.
-        natural_scores
-            Score of the natural sentence in nats, by model.
+        natural
+            Scores of the natural sentence in nats, by model.
         """
-        changes = [
-            (scores[name] - natural_scores[name]) / scale
-            for name, scale in self.scale_by_model.items()
-        ]
+        scales = self.scale_by_model.items()
+        changes = [(scores[name] - natural[name]) / scale for name, scale in scales]
         return np.asarray(np.max(changes, axis=0))
 
-    def sentence_loss(
-        self, scores: Mapping[str, float], natural_scores: Mapping[str, float]
-    ) -> float:
+    def sentence_loss(self, scores: Mapping[str, float], natural: Mapping[str, float]) -> float:
         """Return the loss of one sentence, given its scores by model."""
         arrays = {name: np.array([scores[name]]) for name in self.reject}
-        return float(self.loss(arrays, natural_scores)[0])
+        return float(self.loss(arrays, natural)[0])
 
     def rename_models(self, names: Mapping[str, str]) -> ModelContrast:
         """Return the contrast with new names of its models."""
@@ -304,7 +298,7 @@ class Problem:
         models = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
         return {name: models[name] for name in self.contrast.names}
 
-    def min_scores(self, natural_scores: Mapping[str, float]) -> dict[str, float]:
+    def min_scores(self, natural: Mapping[str, float]) -> dict[str, float]:
         """Return the minimum score in nats, by constrained model.
 
         It exceeds the bound by the `batch_tolerance` of the model, so that a constraint is also
@@ -313,7 +307,7 @@ class Problem:
         min_scores = dict[str, float]()
         for constraint in self.contrast.constraints:
             name = constraint.model
-            bound = constraint.minimum(natural_scores[name])
+            bound = constraint.minimum(natural[name])
             minimum = bound + self.models_by_name[name].batch_tolerance
             min_scores[name] = max(minimum, min_scores.get(name, -np.inf))
         return min_scores
@@ -343,15 +337,13 @@ def require_distinct_models(need: str, models: Sequence[str]) -> None:
 
 
 def worst_violation(
-    constraints: Sequence[MinScore],
-    natural_scores: Mapping[str, float],
-    scores: Mapping[str, float],
+    constraints: Sequence[MinScore], natural: Mapping[str, float], scores: Mapping[str, float]
 ) -> tuple[MinScore | None, float]:
     """Return the most violated constraint and its violation in nats, or None and 0."""
     worst: tuple[MinScore | None, float] = (None, 0.0)
     for constraint in constraints:
         name = constraint.model
-        violation = constraint.minimum(natural_scores[name]) - scores[name]
+        violation = constraint.minimum(natural[name]) - scores[name]
         if violation > worst[1]:
             worst = constraint, violation
     return worst
@@ -373,7 +365,7 @@ def require_two_words(text: str, language: Language = ENGLISH) -> None:
 
 
 def require_feasible_start(
-    sentence: Sentence, constraints: Sequence[MinScore], natural_scores: Mapping[str, float]
+    sentence: Sentence, constraints: Sequence[MinScore], natural: Mapping[str, float]
 ) -> None:
     """Check that a natural sentence satisfies all constraints, because edits start from it.
 
@@ -382,7 +374,7 @@ def require_feasible_start(
     InfeasibleError
         If it violates a constraint.
     """
-    violated, violation = worst_violation(constraints, natural_scores, natural_scores)
+    violated, violation = worst_violation(constraints, natural, natural)
     if violated is not None:
         raise InfeasibleError(
             f"the natural sentence {str(sentence)!r} violates {violated} by {violation:.4g}; lower "

@@ -218,33 +218,33 @@ class Triplet(TableRow):
             Number of the triplet among those from the same natural sentence and models.
         """
         model_1, model_2 = second.reject, first.reject
-        natural = dict(zip(first.models, first.natural_scores, strict=True))
-        synthetic_1 = dict(zip(first.models, first.scores, strict=True))
-        synthetic_2 = dict(zip(second.models, second.scores, strict=True))
-        extra_columns = list[tuple[str, float]]()
-        for model in first.models:
-            if model not in (model_1, model_2):
-                extra_columns += [
-                    (f"natural_lp {model}", natural[model]),
-                    (f"synthetic_1_lp {model}", synthetic_1[model]),
-                    (f"synthetic_2_lp {model}", synthetic_2[model]),
-                ]
+        scores_by_kind = {
+            "natural": dict(zip(first.models, first.natural_scores, strict=True)),
+            "synthetic_1": dict(zip(first.models, first.scores, strict=True)),
+            "synthetic_2": dict(zip(second.models, second.scores, strict=True)),
+        }
+        log_probs = {
+            f"{kind}_lp_{number}": scores[model]
+            for kind, scores in scores_by_kind.items()
+            for number, model in ((1, model_1), (2, model_2))
+        }
+        extra_columns = tuple(
+            (f"{kind}_lp {model}", scores[model])
+            for model in first.models
+            if model not in (model_1, model_2)
+            for kind, scores in scores_by_kind.items()
+        )
         return cls(
             model_1=model_1,
             model_2=model_2,
             natural=first.natural,
             synthetic_1=first.sentence,
             synthetic_2=second.sentence,
-            natural_lp_1=natural[model_1],
-            natural_lp_2=natural[model_2],
-            synthetic_1_lp_1=synthetic_1[model_1],
-            synthetic_1_lp_2=synthetic_1[model_2],
-            synthetic_2_lp_1=synthetic_2[model_1],
-            synthetic_2_lp_2=synthetic_2[model_2],
+            **log_probs,
             repeat=repeat,
             strategy=first.strategy,
             seed=first.seed,
-            extra_columns=tuple(extra_columns),
+            extra_columns=extra_columns,
         )
 
     @property

@@ -145,13 +145,12 @@ class SharedVocabulary:
             surface = sentence.surface(position)
             if options is not None:
                 raise InfeasibleError(
-                    f"{names} know none of the {len(words)} words listed for position {position} "
-                    f"with the punctuation of {surface!r}; list words that they know"
+                    f"none of the {len(words)} words listed for position {position} is known to "
+                    f"{names} with the punctuation of {surface!r}; list words they know"
                 )
             raise InputError(
-                f"{names} know 0 of the {len(words):,} vocabulary words that may replace "
-                f"{surface!r}; give a vocabulary of their language, for example one made by "
-                "'contstim vocabulary'"
+                f"{names} know 0 of the {len(words):,} words that may replace {surface!r}; give a "
+                "vocabulary of their language, for example one made by 'contstim vocabulary'"
             )
         self._word_lists[key] = WordList(tuple(compress(words, is_known)))
         return self._word_lists[key]

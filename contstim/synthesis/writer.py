@@ -314,7 +314,14 @@ class SentenceWriter:
             guiding = [p.extend(prefix_rows[rows], indices) for p in prefixes[1:]]
             prefixes = [writer_prefixes, *guiding]
             if position + 1 >= self.form.shortest:
-                drafts += self._finish_sentences(prefixes[0], batch)
+                # Finish the sentences that may end here, each with its most probable mark.
+                ends = np.array([prefixes[0].end_log_probs(mark) for mark in self.form.marks])
+                best, end = ends.argmax(axis=0), ends.max(axis=0)
+                for row in np.flatnonzero(np.exp(end) >= self.options.min_end_probability):
+                    mark = self.form.marks[best[row]]
+                    draft = batch.finish(int(row), mark, float(end[row]), self.language)
+                    if draft is not None:
+                        drafts.append(draft)
             may_have_comma = self.form.commas is None or position in self.form.commas
             if may_have_comma and position + 1 < self.form.longest:
                 log_probs = prefixes[0].comma_log_probs()
@@ -325,16 +332,6 @@ class SentenceWriter:
                 prefixes = [p.add_commas(has_comma) for p in prefixes]
             prefix_rows = np.arange(len(batch.numbers))
         return drafts
-
-    def _finish_sentences(self, prefixes: Prefixes, batch: _Batch) -> list[Draft]:
-        """Return the sentences that may end here, each with its most probable final mark."""
-        log_probs = np.array([prefixes.end_log_probs(mark) for mark in self.form.marks])
-        best, ends = log_probs.argmax(axis=0), log_probs.max(axis=0)
-        drafts = (
-            batch.finish(row, self.form.marks[best[row]], float(ends[row]), self.language)
-            for row in np.flatnonzero(np.exp(ends) >= self.options.min_end_probability).tolist()
-        )
-        return [draft for draft in drafts if draft is not None]
 
     def _is_allowed(self, batch: _Batch, words: WordList) -> BoolArray:
         """Return the mask (R, V) of the words that may come next without a repetition."""

@@ -178,7 +178,7 @@ def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
         BeamSearch.from_search(Search(problem, own, natural, 0), by) for own in (proposal, few)
     ]
     whole, barred = beams
-    assert barred.prefixes[0] is whole.prefixes[0]
+    assert barred.empty_prefixes[0] is whole.empty_prefixes[0]
     written = [sentence.words for sentence in barred.run_pass(EVERYTHING, EQUAL)[0]]
     assert len(written) == 2 * 28 * 27
     assert not {word for words in written for word in words} & {"ba", "fu", "Some"}
@@ -276,7 +276,7 @@ def test_without_a_feasible_sentence_nothing_is_found(
         multipliers.append(float(log_lambda[1]))
         return [], np.zeros((2, 0)), np.full(2, -np.inf)
 
-    monkeypatch.setattr(BeamSearch, "write", nothing)
+    monkeypatch.setattr(BeamSearch, "run_pass", nothing)
     found = synthesize(
         NATURAL[0], reject=models[0], accept=models[1], vocabulary=VOCABULARY, strategy="beam"
     )

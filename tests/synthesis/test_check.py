@@ -75,8 +75,14 @@ class _Forcing(Strategy):
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (_Idle, r"_Idle\(\): a pair of models \(all, all\): .* nor any other start was improved"),
-        (lambda: _Overstated(1), r"is complete, but '.*' is better"),
+        (
+            _Idle,
+            r"_Idle\(\) fails on a pair of models \(all, all\): .* and no other sentence was",
+        ),
+        (
+            lambda: _Overstated(1),
+            r"is not optimal although the search is exhaustive: '.*' is better",
+        ),
         (_Remembering, r"becomes '.*' a second time"),
         (_Plain, r"is not a dataclass equal to its copy; make it a frozen dataclass"),
         (_Forcing, r"has score -.* under table:\d\?exact=.*, below -"),

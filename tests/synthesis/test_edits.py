@@ -229,8 +229,8 @@ def test_edits_that_contradict_themselves(values: dict[str, tuple[int, ...]], me
         ),
         (
             Edits(words=((1, ("zz",)),)),
-            "table:1?exact=all and table:2?exact=all know none of the 1 words listed for "
-            "position 1 with the punctuation of 'cd'; list words that they know",
+            "none of the 1 words listed for position 1 is known to table:1?exact=all and "
+            "table:2?exact=all with the punctuation of 'cd'; list words they know",
         ),
     ],
 )

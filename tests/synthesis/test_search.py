@@ -315,7 +315,7 @@ def test_bad_input() -> None:
         synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)
     both = f"{reject.spec} and {accept.spec}"
     assert str(unknown.value) == (
-        f"{both} know 0 of the 1 vocabulary words that may replace 'big'; give a vocabulary of "
+        f"{both} know 0 of the 1 words that may replace 'big'; give a vocabulary of "
         "their language, for example one made by 'contstim vocabulary'"
     )
 

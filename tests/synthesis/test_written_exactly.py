@@ -91,7 +91,7 @@ def test_fresh_scores_satisfy_all_constraints(strategy: GuidedSampling | Beam) -
         assert problem.contrast.sentence_loss(now, then) < 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample, "loaded", lambda spec: WRITER)
+        patch.setattr(sample, "load_cached_model", lambda spec: WRITER)
         check()
     assert n_changed > 5
 
@@ -101,7 +101,7 @@ def test_scored_later_is_scored_along_the_way() -> None:
     problem = Problem((MODELS[0],), (MODELS[1],))
     proposal = SharedVocabulary(VOCABULARY, tuple(MODELS))
     beam = BeamSearch.from_search(Search(problem, proposal, Sentence.parse(NATURAL[1]), 0), Beam())
-    drafts = [str(sentence) for sentence in beam.write(6, np.zeros(1))[0]]
+    drafts = [str(sentence) for sentence in beam.run_pass(6, np.zeros(1))[0]]
     assert drafts
     for model in MODELS:
         begun = model.empty_prefix(*(proposal.words_at(Sentence.parse("a a"), p) for p in (0, 1)))
